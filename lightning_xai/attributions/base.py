@@ -1,0 +1,96 @@
+"""The interface of every attribution method and the state it leaves untouched."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import Attribution, Passes, TextInputs
+
+
+@contextmanager
+def explaining(model: Classifier, device_type: str) -> Iterator[None]:
+    """Runs the body in eval mode with gradients on, autocast off, outside inference mode, and restores all of it.
+
+    Parameters do not collect gradients inside: methods differentiate with respect to embeddings only.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        model.eval()
+        for parameter, _ in flags:
+            parameter.requires_grad_(False)
+        # cuDNN's RNN backward needs train mode; switching cuDNN off keeps eval semantics (captum #328)
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast(device_type, enabled=False),
+            torch.backends.cudnn.flags(enabled=False),
+        ):
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for parameter, requires_grad in flags:
+            parameter.requires_grad_(requires_grad)
+
+
+class AttributionMethod(ABC):
+    """Scores every token for every class asked for. The constructor takes hyperparameters, never the explained model."""
+
+    needs_attentions: ClassVar[bool] = False  # the callback then chooses eager attention at setup
+
+    @abstractmethod
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        """Returns scores [B, K, T], signed and unnormalized, for the classes `targets` [B, K]."""
+
+    @abstractmethod
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        """Returns the passes through the network that one example needs."""
+
+    def attribute(
+        self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
+    ) -> Attribution:
+        """Returns the detached float32 Attribution of `model` for `targets` [B, K], leaving the model as it was.
+
+        Scores are 0 at padding and in rows where `target_mask` [B, K] is False; special tokens keep theirs.
+
+        Raises:
+            ValueError: a target is outside the model's classes, or a score is not finite (the example is named).
+        """
+        if target_mask is None:
+            target_mask = torch.ones_like(targets, dtype=torch.bool)
+        if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < model.num_classes:
+            raise ValueError(
+                f"targets range from {int(targets.min())} to {int(targets.max())}, but the model has "
+                f"{model.num_classes} classes: pass class ids from 0 to {model.num_classes - 1}"
+            )
+        with explaining(model, inputs.device.type):
+            inputs = inputs.map(torch.clone)  # tensors born in inference mode cannot enter a graph
+            targets, target_mask = targets.clone(), target_mask.clone()
+            scores = self.scores(model, inputs, targets).detach().float()
+            scores = scores.masked_fill(~inputs.attention_mask.unsqueeze(1), 0.0)
+            scores = scores.masked_fill(~target_mask.unsqueeze(-1), 0.0)
+        finite = scores.isfinite().flatten(1).all(dim=1)
+        if not finite.all():
+            rows = (~finite).nonzero().flatten()
+            named = rows if inputs.index is None else inputs.index[rows]
+            raise ValueError(
+                f"{type(self).__name__} gave non-finite scores for examples {named.tolist()}: check the model's weights "
+                "for overflow, or explain in float32"
+            )
+        return Attribution(scores, targets, target_mask, inputs.token_mask)
+
+
+class DifferentiableAttribution(AttributionMethod):
+    """A method whose scores can enter a loss: with `create_graph` they reach the encoder's weights."""
+
+    @abstractmethod
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
+        """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""

@@ -1,0 +1,96 @@
+"""The interface of every text classifier."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+
+class Classifier(nn.Module, ABC):
+    """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
+
+    Laws, held by tests for every subclass: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
+    not depend on padding, on batch size or on neighbors in the batch.
+    """
+
+    readout_is_attention: ClassVar[bool]  # True where the head reads tokens by attention, False for [CLS] or last token
+
+    num_classes: int
+    multilabel: bool
+    init_args: dict[str, Any]  # the constructor's arguments, primitives only: a checkpoint rebuilds the network from them
+
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        # nn.Module.__init__ has not run yet, so its __setattr__ would refuse
+        object.__setattr__(self, "init_args", {k: v for k, v in bound.arguments.items() if k != "self"})
+        return self
+
+    @abstractmethod
+    def embed(self, inputs: TextInputs) -> Tensor:
+        """Returns token embeddings [B, T, D], the leaf of every gradient."""
+
+    @abstractmethod
+    def forward(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> ClassifierOutput:
+        """Returns logits and readout; `inputs_embeds` [B, T, D] replaces `embed(inputs)`.
+
+        Raises:
+            ValueError: attentions are asked for while `set_attention("eager")` was not called.
+        """
+
+    @property
+    @abstractmethod
+    def embedding_matrix(self) -> nn.Parameter:
+        """[V, D] word embedding table."""
+
+    @abstractmethod
+    def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
+        """Chooses the attention kernel: eager for attentions and double backward, sdpa for speed."""
+
+    @property
+    @abstractmethod
+    def attention_implementation(self) -> str:
+        """Name of the attention kernel in use."""
+
+    def architecture(self) -> dict[str, Any]:
+        """Returns constructor arguments, primitives only, that rebuild this network without its pretrained weights."""
+        return dict(self.init_args)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Returns class probabilities [B, C] in float32: sigmoid if multi-label, softmax otherwise."""
+        logits = logits.float()
+        return logits.sigmoid() if self.multilabel else logits.softmax(dim=-1)
+
+    @torch.no_grad()
+    def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None, *, chunk_size: int = 64) -> Tensor:
+        """Returns probabilities [B, C] without a gradient, `chunk_size` rows at a time, longest rows first.
+
+        Args:
+            embed_mask: [B, T] bool, embeddings are zeroed where it is False.
+        """
+        order = inputs.attention_mask.sum(dim=1).argsort(descending=True, stable=True)
+        parts = []
+        for rows in order.split(chunk_size):
+            chunk = inputs[rows].trim()
+            embeds = None
+            if embed_mask is not None:
+                keep = embed_mask[rows][:, : chunk.input_ids.shape[1]]
+                embeds = self.embed(chunk) * keep.unsqueeze(-1)
+            parts.append(self.probabilities(self(chunk, embeds).logits))
+        if not parts:
+            return torch.zeros(0, self.num_classes, device=inputs.device)
+        return torch.cat(parts)[order.argsort()]

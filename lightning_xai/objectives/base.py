@@ -1,0 +1,134 @@
+"""The LightningModule around every classifier: optimizer, schedule, evaluation steps and their metrics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from lightning import LightningModule
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor
+from torch.nn import functional as F
+
+from lightning_xai.metrics.classification import ClassificationMetrics
+from lightning_xai.models.base import Classifier
+from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.types import Batch
+
+
+def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Returns cross-entropy [] for labels [B], or binary cross-entropy [] (mean over B * C) for labels [B, C]; in nats."""
+    if labels.dim() == 1:
+        return F.cross_entropy(logits.float(), labels)
+    return F.binary_cross_entropy_with_logits(logits.float(), labels)
+
+
+class Objective(LightningModule, ABC):
+    """Trains `network` on what `losses` returns, and evaluates it in the same way whatever the loss was.
+
+    Args:
+        network: the classifier; its class and arguments go into every checkpoint, so that a checkpoint is enough to
+            rebuild it.
+        optimizer: called with the parameters that require a gradient.
+        warmup_fraction: fraction of all steps in which the learning rate rises linearly from 0.
+        decay: what the learning rate does after warm-up.
+    """
+
+    needs_double_backward: ClassVar[bool] = False  # then attention runs eagerly, chosen before the first step
+
+    def __init__(
+        self,
+        network: Classifier,
+        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=5e-5, weight_decay=0.0),
+        warmup_fraction: float = 0.1,
+        decay: Decay = "linear",
+    ) -> None:
+        super().__init__()
+        if not 0 <= warmup_fraction <= 1:
+            raise ValueError(f"warmup_fraction is {warmup_fraction}: give a fraction of all steps from 0 to 1")
+        self.network = network
+        self.optimizer = optimizer
+        self.warmup_fraction = warmup_fraction
+        self.decay = decay
+        self.register_buffer("decision_threshold", torch.tensor(0.5))
+        self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
+        self.test_metrics = torch.nn.ModuleDict()
+        if self.needs_double_backward:
+            network.set_attention("eager")
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Returns scalars in nats; "loss" is minimized, all of them are logged."""
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        losses = self.losses(batch)
+        loss = losses["loss"]
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"the loss of examples {batch.index.tolist()} is {loss.item()}: lower the learning rate, or train in "
+                "float32 or bf16-mixed instead of 16-mixed"
+            )
+        logged = {f"train/{name}": value.detach() for name, value in losses.items()}
+        self.log_dict(logged, batch_size=len(batch), prog_bar=False)
+        self.log("loss", loss.detach(), batch_size=len(batch), prog_bar=True, logger=False)
+        return loss
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        # dropout then depends on the step alone, so a resumed run repeats the numbers of an uninterrupted one
+        seed = torch.initial_seed() if not hasattr(self, "_step_seed") else self._step_seed
+        self._step_seed = seed
+        torch.manual_seed((seed + 1_000_003 * self.trainer.fit_loop.total_batch_idx + self.global_rank) % 2**63)
+
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
+        """Returns logits and probabilities [B, C]; callbacks add to this dictionary.
+
+        Raises:
+            ValueError: logits are not finite (the examples are named).
+        """
+        logits = self.network(batch.inputs).logits
+        finite = logits.isfinite().all(dim=-1)
+        if not finite.all():
+            raise ValueError(f"non-finite logits for examples {batch.index[~finite].tolist()}: evaluate in float32")
+        return {"logits": logits, "probs": self.network.probabilities(logits)}
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        outputs = self.evaluate(batch)
+        self.val_metrics.update(outputs["probs"], batch.labels, batch.index)
+        return outputs
+
+    def on_validation_epoch_end(self) -> None:
+        if self.network.multilabel:
+            self.decision_threshold.fill_(self.val_metrics.best_threshold())
+        values = self.val_metrics.compute(threshold=float(self.decision_threshold))
+        self.log_dict({f"val/{name}": value for name, value in values.items()}, prog_bar=False)
+        self.val_metrics.reset()
+
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        split = self.trainer.datamodule.test_splits[dataloader_idx] if self.trainer.datamodule else "test"
+        outputs = self.evaluate(batch)
+        if split not in self.test_metrics:
+            self.test_metrics[split] = ClassificationMetrics(self.network.num_classes, self.network.multilabel)
+            self.test_metrics[split].to(self.device)
+        self.test_metrics[split].update(outputs["probs"], batch.labels, batch.index)
+        return outputs
+
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        return self.evaluate(batch)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        optimizer = self.optimizer([p for p in self.network.parameters() if p.requires_grad])
+        scheduler = warmup_decay(
+            optimizer,
+            num_steps=int(self.trainer.estimated_stepping_batches),
+            warmup_fraction=self.warmup_fraction,
+            decay=self.decay,
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        network = type(self.network)
+        checkpoint["network"] = {
+            "class_path": f"{network.__module__}.{network.__qualname__}",
+            "init_args": self.network.architecture(),
+        }
