@@ -1,0 +1,129 @@
+"""Ragged rows of float32 on disk, keyed by (example index, class): attribution caches, erasures, logits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
+
+
+class RaggedWriter:
+    """Appends rows to one shard of a store; every process writes a shard of its own, so none waits for another.
+
+    Values reach the disk before the row that points at them. A shard cut off by a kill is therefore whole again once
+    its unfinished tail is dropped, which happens when it is opened for more.
+
+    Args:
+        path: the store's folder, made if missing.
+        rank: the process's number, which names the shard.
+        metadata: JSON-able facts about all rows (method, split, checkpoint). An existing store must have the same.
+
+    Raises:
+        ValueError: the folder holds rows with other metadata.
+    """
+
+    def __init__(self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        description = self.path / "store.json"
+        if description.exists() and metadata is not None:
+            found = json.loads(description.read_text())
+            if found != metadata:
+                raise ValueError(f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder")
+        elif rank == 0:
+            description.write_text(json.dumps(metadata or {}, indent=1))
+        rows = _whole_rows(self.path, rank)
+        self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
+        self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
+        self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
+
+    def add(self, index: int, target: int, values: np.ndarray) -> None:
+        """Appends one row."""
+        values = np.ascontiguousarray(values, dtype="<f4")
+        self._values.write(values.tobytes())
+        self._values.flush()
+        self._rows.write(np.array([(index, target, self._length, len(values))], dtype=ROW).tobytes())
+        self._rows.flush()
+        self._length += len(values)
+
+    def close(self) -> None:
+        self._values.close()
+        self._rows.close()
+
+    def __enter__(self) -> RaggedWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class RaggedStore:
+    """Reads every shard of a store through memory maps; where two shards hold the same key, the first one counts.
+
+    Raises:
+        ValueError: `path` is not a store.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / "store.json").exists():
+            raise ValueError(f"{self.path} is not a store (it has no store.json): check the path")
+        self.metadata: dict[str, Any] = json.loads((self.path / "store.json").read_text())
+        self._maps: list[np.ndarray] = []
+        self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
+        for shard, name in enumerate(sorted(self.path.glob("*.rows"), key=lambda file: int(file.stem))):
+            rows = _whole_rows(self.path, int(name.stem))
+            empty = name.with_suffix(".values").stat().st_size == 0
+            self._maps.append(
+                np.zeros(0, "<f4") if empty else np.memmap(name.with_suffix(".values"), dtype="<f4", mode="r")
+            )
+            for index, target, offset, length in rows.tolist():
+                self._where.setdefault((index, target), (shard, offset, length))
+
+    @classmethod
+    def open(cls, path: str | Path) -> RaggedStore:
+        return cls(path)
+
+    def get(self, index: int, target: int) -> np.ndarray:
+        """Returns the row [T] of (index, target).
+
+        Raises:
+            KeyError: there is none.
+        """
+        shard, offset, length = self._where[index, target]
+        return self._maps[shard][offset : offset + length]
+
+    def keys(self) -> list[tuple[int, int]]:
+        """Returns all (index, class) in ascending order."""
+        return sorted(self._where)
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return key in self._where
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+
+def _whole_rows(path: Path, rank: int) -> np.ndarray:
+    """Returns the rows of a shard that were written whole, values included."""
+    file = path / f"{rank}.rows"
+    if not file.exists():
+        return np.zeros(0, ROW)
+    raw = file.read_bytes()
+    rows = np.frombuffer(raw[: len(raw) // ROW.itemsize * ROW.itemsize], dtype=ROW)
+    num_values = (path / f"{rank}.values").stat().st_size // 4
+    whole = rows["offset"] + rows["length"] <= num_values
+    return rows if whole.all() else rows[: int(whole.argmin())]
+
+
+def _open_at(file: Path, size: int):
+    """Returns `file` opened for appending, cut to `size` bytes."""
+    file.touch()
+    handle = file.open("r+b")
+    handle.truncate(size)
+    handle.seek(size)
+    return handle
