@@ -77,10 +77,9 @@ class RaggedStore:
         self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
         for shard, name in enumerate(sorted(self.path.glob("*.rows"), key=lambda file: int(file.stem))):
             rows = _whole_rows(self.path, int(name.stem))
-            empty = name.with_suffix(".values").stat().st_size == 0
-            self._maps.append(
-                np.zeros(0, "<f4") if empty else np.memmap(name.with_suffix(".values"), dtype="<f4", mode="r")
-            )
+            values = name.with_suffix(".values")
+            length = values.stat().st_size // 4
+            self._maps.append(np.memmap(values, "<f4", "r", shape=(length,)) if length else np.zeros(0, "<f4"))
             for index, target, offset, length in rows.tolist():
                 self._where.setdefault((index, target), (shard, offset, length))
 
