@@ -1,4 +1,4 @@
-"""The interface of every metric of attributions: exact under DDP, because its states are rows keyed by example and class."""
+"""The interface of every metric of attributions: exact under DDP, as its states are rows keyed by example and class."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ class AttributionMetric(Metric, ABC):
         return probs.gather(1, targets) > self.decision_threshold
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states; a rank that saw no example takes part with empty ones (a missing list state hangs the gather, torchmetrics #2463)."""
+        """Synchronizes the states; a rank that saw no example takes part with empty ones.
+
+        A missing list state hangs the gather (torchmetrics #2463).
+        """
         if not self.keys:
             self.keys.append(torch.zeros(0, 2, dtype=torch.long, device=self.device))
             self.records.append(torch.zeros(0, len(self.columns), dtype=torch.float64, device=self.device))

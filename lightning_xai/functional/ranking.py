@@ -1,0 +1,107 @@
+"""Rankings of tokens or examples: deterministic ranks, how many to take, and the areas under the curves they draw."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Rounding = Literal["floor", "ceil", "round"]
+
+
+def ranks(scores: Tensor, mask: Tensor) -> Tensor:
+    """Returns [..., N] long: 0 for the largest score within `mask`, then 1 and so on; N outside of it.
+
+    The earlier of two equal scores comes first, so a ranking does not depend on the machine or on padding.
+    """
+    order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+    # a score of -inf inside the mask must still precede everything outside
+    order = order.gather(-1, (~mask).gather(-1, order).to(torch.uint8).argsort(dim=-1, stable=True))
+    positions = torch.arange(scores.shape[-1], device=scores.device).expand_as(order)
+    return torch.empty_like(order).scatter_(-1, order, positions).masked_fill(~mask, scores.shape[-1])
+
+
+def top_mask(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
+    """Returns [..., N] bool: the `counts` [...] largest scores within `mask`."""
+    return ranks(scores, mask) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
+
+
+def num_erased(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
+    """Returns long, shaped as `totals`: `percentage` percent of every total, by integer arithmetic, at most the total.
+
+    A float is read as the decimal that it prints as, so 70 percent of 90 is 63 and 55 percent of 100 is 55, which
+    products of floats miss.
+
+    Args:
+        percentage: percent in [0, 100].
+        rounding: "round" takes halves to the even number, as Python does.
+        minimum: a floor for the count, where the total allows it.
+
+    Raises:
+        ValueError: a percentage outside [0, 100].
+    """
+    share = Fraction(str(percentage)) / 100
+    if not 0 <= share <= 1:
+        raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
+    scaled = totals.long() * share.numerator
+    floor, rest = scaled // share.denominator, scaled % share.denominator
+    if rounding == "floor":
+        count = floor
+    elif rounding == "ceil":
+        count = floor + (rest > 0)
+    else:
+        doubled = 2 * rest
+        count = floor + ((doubled > share.denominator) | ((doubled == share.denominator) & (floor % 2 == 1)))
+    return torch.minimum(count.clamp(min=minimum), totals.long())
+
+
+def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+    """Returns positives, valid entries, first and last place of the tie group [..., N], all by descending score."""
+    mask = torch.ones_like(positives) if mask is None else mask
+    scores = scores.double().masked_fill(~mask, -torch.inf)
+    sorted_scores, order = scores.sort(dim=-1, descending=True, stable=True)
+    valid = mask.gather(-1, order)
+    positives = positives.gather(-1, order) & valid
+    places = torch.arange(scores.shape[-1], device=scores.device).expand_as(order)
+    differs = sorted_scores[..., 1:] != sorted_scores[..., :-1]
+    edge = torch.ones_like(valid[..., :1])
+    starts, ends = torch.cat([edge, differs], dim=-1), torch.cat([differs, edge], dim=-1)
+    first = places.where(starts, 0).cummax(dim=-1).values
+    last = places.where(ends, scores.shape[-1]).flip(-1).cummin(dim=-1).values.flip(-1)
+    return positives, valid, first, last
+
+
+def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns [...] float64: the step-wise area under the precision-recall curve over the last dimension.
+
+    Tied scores share one threshold, as in scikit-learn. NaN where nothing is positive.
+
+    Args:
+        scores: [..., N].
+        positives: [..., N] bool.
+        mask: [..., N] bool, entries that count.
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, _, last = _tie_groups(scores, positives, mask)
+    precision = positives.cumsum(-1).double() / valid.cumsum(-1).clamp(min=1)
+    return (precision.gather(-1, last) * positives).sum(-1) / positives.sum(-1)
+
+
+def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns [...] float64: the probability that a positive outranks a negative, ties counting half.
+
+    NaN where positives or negatives are missing. Arguments as in `average_precision`.
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, first, last = _tie_groups(scores, positives, mask)
+    negatives = valid & ~positives
+    above = negatives.cumsum(-1).double()
+    # negatives at or above the tie group, and those strictly above it
+    until = above.gather(-1, last)
+    before = above.gather(-1, first) - negatives.gather(-1, first).double()
+    total = negatives.sum(-1, keepdim=True).double()
+    return (((total - 0.5 * (until + before)) / total) * positives).sum(-1) / positives.sum(-1)

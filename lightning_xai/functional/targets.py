@@ -1,0 +1,62 @@
+"""Which classes of an example are explained."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+TargetPolicy = Literal["gold", "predicted", "gold_or_predicted", "all", "topk"]
+
+
+def predicted_classes(probs: Tensor, *, multilabel: bool, decision_threshold: float = 0.5) -> Tensor:
+    """Returns [B, C] bool: the most probable class, or every class above `decision_threshold` if multi-label."""
+    if multilabel:
+        return probs > decision_threshold
+    return torch.zeros_like(probs, dtype=torch.bool).scatter(1, probs.argmax(dim=1, keepdim=True), True)
+
+
+def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
+    """Returns [B, C] bool from labels [B] long or [B, C]."""
+    if labels.dim() == 1:
+        return torch.nn.functional.one_hot(labels, num_classes).bool()
+    return labels > 0.5
+
+
+def select_targets(
+    policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Returns targets [B, K] long and target_mask [B, K] bool; K is the largest number of chosen classes, at least 1.
+
+    Classes ascend within a row, except for "topk", where probability descends. Padding rows of K hold class 0.
+
+    Args:
+        probs: [B, C] probabilities.
+        labels: [B] long, or [B, C] if multi-label.
+        decision_threshold: probability above which a multi-label class counts as predicted.
+        topk: number of classes for "topk".
+
+    Raises:
+        ValueError: an unknown policy, or `topk` outside 1..C.
+    """
+    num_classes = probs.shape[1]
+    if policy == "topk":
+        if not 1 <= topk <= num_classes:
+            raise ValueError(f"topk is {topk}: give a number from 1 to {num_classes}, the model's number of classes")
+        targets = probs.argsort(dim=1, descending=True, stable=True)[:, :topk]
+        return targets, torch.ones_like(targets, dtype=torch.bool)
+    if policy == "all":
+        chosen = torch.ones_like(probs, dtype=torch.bool)
+    elif policy == "gold":
+        chosen = gold_classes(labels, num_classes)
+    elif policy in ("predicted", "gold_or_predicted"):
+        chosen = predicted_classes(probs, multilabel=labels.dim() == 2, decision_threshold=decision_threshold)
+        if policy == "gold_or_predicted":
+            chosen = chosen | gold_classes(labels, num_classes)
+    else:
+        raise ValueError(f"policy is {policy!r}: choose gold, predicted, gold_or_predicted, all or topk")
+    width = max(int(chosen.sum(dim=1).max()), 1) if len(chosen) else 1
+    targets = chosen.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
+    target_mask = chosen.gather(1, targets)
+    return targets.masked_fill(~target_mask, 0), target_mask
