@@ -11,13 +11,13 @@ PACKAGE = Path(__file__).parents[1] / "lightning_xai"
 ALLOWED = {
     "types": (set(), set()),
     "store": ({"types"}, {"numpy"}),
-    "functional": ({"types", "functional"}, {"numpy"}),
+    "functional": ({"types", "functional"}, {"numpy", "PIL"}),
     "models": ({"types", "functional"}, {"transformers", "safetensors"}),
     "data": ({"types", "functional", "store"}, {"datasets", "transformers", "lightning", "numpy"}),
     "attributions": ({"types", "functional", "store", "models"}, {"captum", "numpy"}),
     "metrics": ({"types", "functional", "store"}, {"torchmetrics", "numpy"}),
     "objectives": ({"types", "functional", "models", "attributions", "metrics.classification"}, {"lightning"}),
-    "callbacks": ({"types", "functional", "store", "attributions", "metrics"}, {"lightning", "numpy", "PIL", "pandas"}),
+    "callbacks": ({"types", "functional", "store", "attributions", "metrics"}, {"lightning", "numpy", "pandas"}),
 }
 SIBLINGS = {"models", "attributions", "metrics", "objectives", "callbacks"}  # siblings import only their base
 COMPOSITES = {"attributions/att_in_grad.py", "attributions/transformed.py", "attributions/cached.py"}

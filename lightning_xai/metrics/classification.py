@@ -121,7 +121,7 @@ class ClassificationMetrics(Metric):
             return micro_f1_threshold(*self.table())
 
     def compute(self, threshold: float = 0.5) -> dict[str, Tensor]:
-        """Returns values in [0, 1] and `log_loss` in nats; all NaN without examples.
+        """Returns values in [0, 1], `log_loss` in nats (all NaN without examples) and `num_examples`.
 
         Args:
             threshold: probability above which a multi-label class counts as predicted; single-label ignores it.
@@ -145,4 +145,5 @@ class ClassificationMetrics(Metric):
             ranked = slice(1, None) if self.num_classes == 2 else slice(None)
             values["auroc"] = mean_over_classes(auroc, probs[:, ranked], gold[:, ranked])
             values["log_loss"] = -wide.log()[gold].mean()
+        values["num_examples"] = torch.tensor(len(probs))
         return {name: value.float().cpu() for name, value in values.items()}

@@ -53,7 +53,8 @@ class Objective(LightningModule, ABC):
         self.decay = decay
         self.register_buffer("decision_threshold", torch.tensor(0.5))
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
-        self.test_metrics = torch.nn.ModuleDict()
+        self.test_metrics = torch.nn.ModuleDict()  # by split
+        self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}  # by split: values, number of examples
         if self.needs_double_backward:
             network.set_attention("eager")
 
@@ -101,17 +102,30 @@ class Objective(LightningModule, ABC):
         if self.network.multilabel:
             self.decision_threshold.fill_(self.val_metrics.best_threshold())
         values = self.val_metrics.compute(threshold=float(self.decision_threshold))
+        values.pop("num_examples")
         self.log_dict({f"val/{name}": value for name, value in values.items()}, prog_bar=False)
         self.val_metrics.reset()
 
+    def on_test_epoch_start(self) -> None:
+        splits = self.trainer.datamodule.test_splits if self.trainer.datamodule else ["test"]
+        num_classes, multilabel = self.network.num_classes, self.network.multilabel
+        self.test_metrics = torch.nn.ModuleDict({s: ClassificationMetrics(num_classes, multilabel) for s in splits})
+        self.test_metrics.to(self.device)
+
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        split = self.trainer.datamodule.test_splits[dataloader_idx] if self.trainer.datamodule else "test"
         outputs = self.evaluate(batch)
-        if split not in self.test_metrics:
-            self.test_metrics[split] = ClassificationMetrics(self.network.num_classes, self.network.multilabel)
-            self.test_metrics[split].to(self.device)
+        split = list(self.test_metrics)[dataloader_idx]
         self.test_metrics[split].update(outputs["probs"], batch.labels, batch.index)
         return outputs
+
+    def on_test_epoch_end(self) -> None:
+        threshold = float(self.decision_threshold)
+        for split, metric in self.test_metrics.items():
+            values = metric.compute(threshold=threshold)
+            num_examples = int(values.pop("num_examples"))
+            self.test_results[split] = (values, num_examples)
+            self.log_dict({f"{split}/{name}": value for name, value in values.items()})
+            metric.reset()
 
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         return self.evaluate(batch)

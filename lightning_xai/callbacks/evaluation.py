@@ -1,0 +1,137 @@
+"""Measures attributions with a preset: a named bundle of metric definitions."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from lightning import LightningModule, Trainer
+
+from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.base import ExplainingCallback, ResultRow
+from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.types import Batch
+
+TUNING_SPLIT = "validation"
+
+
+class AttributionEvaluation(ExplainingCallback):
+    """Logs `<split>/<preset>/<method>/<metric>` for every method that ComputeAttributions, listed before it, runs.
+
+    In `test`, the validation split comes first and serves only to tune thresholds of metrics that need it. Numbers are
+    exact under DDP (see AttributionMetric).
+
+    Args:
+        preset: name of this bundle of definitions; part of every number's name.
+        metrics: prototypes; each method and split gets copies of its own.
+        max_examples: measure only the first rows of each split, at most those that ComputeAttributions explains.
+        during_fit: see ExplainingCallback.
+    """
+
+    def __init__(
+        self,
+        preset: str,
+        metrics: list[AttributionMetric],
+        *,
+        max_examples: int | None = None,
+        during_fit: bool = False,
+    ) -> None:
+        super().__init__(during_fit=during_fit)
+        if not metrics:
+            raise ValueError(f"preset {preset!r} has no metrics: list at least one")
+        names = [metric.name for metric in metrics]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"preset {preset!r} names {repeated} twice: give one of them another `name`")
+        self.preset = preset
+        self.metrics = metrics
+        self.max_examples = max_examples
+        self._running: dict[tuple[str, str], list[AttributionMetric]] = {}  # (split, method) -> copies
+        self._rows: list[ResultRow] = []
+
+    @property
+    def state_key(self) -> str:
+        return self._generate_state_key(preset=self.preset)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        callbacks = trainer.callbacks
+        sources = [i for i, callback in enumerate(callbacks) if isinstance(callback, ComputeAttributions)]
+        if not sources or sources[0] > callbacks.index(self):
+            raise ValueError(
+                f"AttributionEvaluation({self.preset!r}) has no ComputeAttributions before it in trainer.callbacks: list one"
+            )
+        self._compute = callbacks[sources[0]]
+        self._running = {}
+
+    def on_explained_batch(
+        self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
+    ) -> None:
+        explained = outputs["explained"]
+        if self.max_examples is not None and len(explained):
+            rows = explained.index < self.max_examples
+        else:
+            rows = slice(None)
+        explained = explained[rows]
+        tuning = trainer.testing and split == TUNING_SPLIT
+        for name in self._compute.methods:
+            metrics = self._copies(module, split, name)
+            if not len(explained):
+                continue
+            attribution = outputs["attributions"][name][rows]
+            for metric in metrics:
+                if metric.needs_tuning or not tuning:
+                    metric.update(attribution, explained, module.network.predict)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.active(trainer) and not trainer.sanity_checking:
+            self._finish(trainer, pl_module, prefix="val" if trainer.state.fn == "fit" else None)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._finish(trainer, pl_module)
+
+    def result_rows(self) -> list[ResultRow]:
+        return self._rows
+
+    def _copies(self, module: LightningModule, split: str, method: str) -> list[AttributionMetric]:
+        key = (split, method)
+        if key not in self._running:
+            self._running[key] = [copy.deepcopy(metric).to(module.device) for metric in self.metrics]
+            for metric in self._running[key]:
+                metric.decision_threshold = float(module.decision_threshold)
+        return self._running[key]
+
+    def _finish(self, trainer: Trainer, module: LightningModule, prefix: str | None = None) -> None:
+        self._rows = []
+        # every rank walks through the same pairs in the same order, for computing gathers rows from all of them
+        splits = [s for s in _splits(trainer) if not (trainer.testing and s == TUNING_SPLIT)]
+        for split in splits:
+            for method in self._compute.methods:
+                cost = self._compute.costs[method].per_example()
+                tuned_on = self._copies(module, TUNING_SPLIT, method) if TUNING_SPLIT in _splits(trainer) else None
+                for position, metric in enumerate(self._copies(module, split, method)):
+                    if metric.needs_tuning:
+                        if tuned_on is None:
+                            raise ValueError(
+                                f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this "
+                                "run does not evaluate: set data.init_args.tune_on_validation to true"
+                            )
+                        metric.tune_from(tuned_on[position])
+                    values = metric.compute()
+                    num_examples, num_skipped = int(values.pop("num_examples")), int(values.pop("num_skipped"))
+                    for name, value in values.items():
+                        self._rows.append(
+                            ResultRow(
+                                split=split, preset=self.preset, method=method, metric=name, value=float(value),
+                                num_examples=num_examples, num_skipped=num_skipped, **cost,
+                            )
+                        )  # fmt: skip
+        for row in self._rows:
+            tag = f"{prefix or row['split']}/{self.preset}/{row['method']}/{row['metric']}"
+            module.log(tag, row["value"], rank_zero_only=True, batch_size=1)
+        self._running = {}
+
+
+def _splits(trainer: Trainer) -> list[str]:
+    if trainer.testing:
+        return getattr(trainer.datamodule, "test_splits", None) or ["test"]
+    return [TUNING_SPLIT]
