@@ -84,3 +84,38 @@ def text_inputs(lengths: list[int], *, seed: int = 0, pad_to: int | None = None)
         word_ids=word_ids,
         index=torch.arange(len(lengths)),
     )
+
+
+def tiny_classifier(kind: str, *, seed: int = 0, **arguments):
+    """Returns a random network in eval mode: HFClassifier on TINY_CONFIGS[kind] with 3 classes, or kind "plm_ca".
+
+    Args:
+        arguments: replace constructor arguments.
+    """
+    from lightning_xai.models.hf_classifier import HFClassifier
+    from lightning_xai.models.plm_ca import PLMCA
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if kind == "plm_ca":
+            defaults = {"config": TINY_CONFIGS["bert"], "num_classes": 5, "segment_length": 8}
+            model = PLMCA(**(defaults | arguments))
+        else:
+            model = HFClassifier(**({"config": TINY_CONFIGS[kind], "num_classes": 3} | arguments))
+        with torch.no_grad():
+            for parameter in model.parameters():  # as spread as trained weights, or every score is near 0
+                if parameter.dim() > 1:
+                    parameter.normal_(std=0.3)
+                else:
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@pytest.fixture
+def tiny_hf():
+    return tiny_classifier("bert")
+
+
+@pytest.fixture
+def tiny_plm_ca():
+    return tiny_classifier("plm_ca")

@@ -1,0 +1,146 @@
+"""Any Hugging Face encoder with its own classification head."""
+
+from __future__ import annotations
+
+import inspect
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AutoModelForSequenceClassification
+
+from lightning_xai.functional.contracts import contract_violations, random_text
+from lightning_xai.functional.modules import (
+    evaluation_mode,
+    replaced_output,
+    right_padding_order,
+    take_columns,
+)
+from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+
+def pooling_readout(attention_mask: Tensor, *, pooling: Literal["cls", "mean"], dtype: torch.dtype) -> Tensor:
+    """Returns the weights [B, 1, T] with which a head reads token states: the first real token, or all of them alike.
+
+    Args:
+        attention_mask: [B, T] bool.
+    """
+    if pooling == "mean":
+        weights = attention_mask.to(dtype) / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
+    else:
+        weights = F.one_hot(attention_mask.byte().argmax(dim=1), attention_mask.shape[1]).to(dtype)
+    return weights.unsqueeze(1)
+
+
+class HFClassifier(HuggingFaceClassifier):
+    """A pretrained encoder with the classification head that transformers has for it.
+
+    Args:
+        path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept, otherwise a fresh one is drawn.
+        num_classes: number of classes C.
+        multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
+        pretrained: False draws random weights for the architecture at `path`.
+        dropout: replaces every dropout probability of the network; None keeps them.
+        embedding: which module's output is embedded, explained and attacked: the "word" table or the whole "module".
+        config: instead of `path`, a Hugging Face config with "model_type", for a random network.
+
+    Raises:
+        ValueError: there is nothing at `path`, its head has another number of classes, or the architecture breaks a
+            contract on which attributions rest (it is named with the number by which it fails).
+    """
+
+    readout_is_attention: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        path: str | None = None,
+        num_classes: int = 2,
+        multilabel: bool = False,
+        *,
+        pretrained: bool = True,
+        dropout: float | None = None,
+        embedding: Literal["word", "module"] = "word",
+        config: dict | None = None,
+    ) -> None:
+        if num_classes < (1 if multilabel else 2):
+            raise ValueError(f"num_classes is {num_classes}: a single-label classifier needs at least 2")
+        settings = read_config(path, config, dropout=dropout)
+        settings.num_labels = num_classes
+        if type(settings) not in AutoModelForSequenceClassification._model_mapping:
+            raise ValueError(f"{settings.model_type} has no sequence classification head in transformers")
+        weights = path if pretrained else None
+        super().__init__(load_transformer(AutoModelForSequenceClassification, weights, settings), embedding)
+        self.num_classes = num_classes
+        self.multilabel = multilabel
+        self.pooling: Literal["cls", "mean"] = getattr(settings, "classifier_pooling", "cls")
+        self._accepted = frozenset(inspect.signature(self.transformer.forward).parameters)
+        self._check_contracts()
+
+    def forward(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> ClassifierOutput:
+        """Returns logits and readout; padding may lie anywhere, attentions need it on the right.
+
+        Raises:
+            ValueError: the sequence is longer than the network's positions, or attentions cannot be had.
+        """
+        self.check_embeds(inputs, inputs_embeds)
+        if self.max_length is not None and inputs.input_ids.shape[1] > self.max_length:
+            raise ValueError(
+                f"the inputs have {inputs.input_ids.shape[1]} tokens, {self.transformer.config.model_type} has positions "
+                f"for {self.max_length}: set the data's max_length to at most {self.max_length}"
+            )
+        readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
+        order = right_padding_order(inputs.attention_mask)
+        if order is not None:
+            if output_attentions:
+                raise ValueError("attentions need padding on the right: move each row's tokens to the front")
+            inputs = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
+            inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
+        arguments = self.network_inputs(inputs) | {"attention_mask": inputs.attention_mask.long()}
+        with replaced_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
+            output = self.transformer(
+                **{k: v for k, v in arguments.items() if v is not None and k in self._accepted},
+                output_attentions=output_attentions,
+                output_hidden_states=output_hidden_states,
+                return_dict=True,
+            )
+        if output_attentions and not output.attentions:
+            raise ValueError(
+                f"{self.attention_implementation} attention keeps no attention weights: call set_attention('eager') first"
+            )
+        states = output.hidden_states if output_hidden_states else None
+        if states is not None and order is not None:
+            states = tuple(take_columns(state, order.argsort(dim=1)) for state in states)
+        return ClassifierOutput(
+            logits=output.logits,
+            readout=readout,
+            attentions=tuple(output.attentions) if output_attentions else None,
+            hidden_states=None if states is None else tuple(states),
+        )
+
+    def _check_contracts(self) -> None:
+        model_type = self.transformer.config.model_type
+        try:
+            violations = contract_violations(self) + self._departures()
+        # the probe calls foreign code with unknown demands; whatever it raises means that the network cannot be used
+        except Exception as error:
+            raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
+        if violations:
+            raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
+
+    @torch.no_grad()
+    def _departures(self) -> list[str]:
+        """Returns a message if logits differ from those of the bare network, say because positions are counted apart."""
+        inputs = random_text(self, [7])
+        with evaluation_mode(self):
+            bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
+            gap = float((self(inputs).logits - bare).abs().max())
+        return [] if gap <= 1e-4 * (1 + float(bare.abs().max())) else [f"logits differ from transformers' by {gap:.2g}"]
