@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -42,9 +41,9 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
 
 
 class AttributionMethod(ABC):
-    """Scores every token for every class asked for. The constructor takes hyperparameters, never the explained model."""
+    """Scores every token for every class asked for. The constructor takes hyperparameters, never the model."""
 
-    needs_attentions: ClassVar[bool] = False  # the callback then chooses eager attention at setup
+    needs_attentions: bool = False  # the callback then chooses eager attention at setup
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -59,22 +58,30 @@ class AttributionMethod(ABC):
     ) -> Attribution:
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], leaving the model as it was.
 
-        Scores are 0 at padding and in rows where `target_mask` [B, K] is False; special tokens keep theirs.
+        Scores are 0 at padding and in rows where `target_mask` [B, K] is False; special tokens keep theirs. Examples
+        and columns without a class to explain cost nothing, and targets outside `target_mask` may be anything.
 
         Raises:
             ValueError: a target is outside the model's classes, or a score is not finite (the example is named).
         """
         if target_mask is None:
             target_mask = torch.ones_like(targets, dtype=torch.bool)
-        if targets.numel() and not 0 <= int(targets.min()) <= int(targets.max()) < model.num_classes:
+        asked = targets[target_mask]
+        if asked.numel() and not 0 <= int(asked.min()) <= int(asked.max()) < model.num_classes:
             raise ValueError(
-                f"targets range from {int(targets.min())} to {int(targets.max())}, but the model has "
+                f"targets range from {int(asked.min())} to {int(asked.max())}, but the model has "
                 f"{model.num_classes} classes: pass class ids from 0 to {model.num_classes - 1}"
             )
         with explaining(model, inputs.device.type):
             inputs = inputs.map(torch.clone)  # tensors born in inference mode cannot enter a graph
             targets, target_mask = targets.clone(), target_mask.clone()
-            scores = self.scores(model, inputs, targets).detach().float()
+            scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
+            rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
+            if len(rows):
+                # padding repeats the example's first class, so that only classes asked for are computed
+                first = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
+                filled = targets.where(target_mask, first)[rows][:, columns]
+                scores[rows.unsqueeze(1), columns] = self.scores(model, inputs[rows], filled).detach().float()
             scores = scores.masked_fill(~inputs.attention_mask.unsqueeze(1), 0.0)
             scores = scores.masked_fill(~target_mask.unsqueeze(-1), 0.0)
         finite = scores.isfinite().flatten(1).all(dim=1)
@@ -82,8 +89,8 @@ class AttributionMethod(ABC):
             rows = (~finite).nonzero().flatten()
             named = rows if inputs.index is None else inputs.index[rows]
             raise ValueError(
-                f"{type(self).__name__} gave non-finite scores for examples {named.tolist()}: check the model's weights "
-                "for overflow, or explain in float32"
+                f"{type(self).__name__} gave non-finite scores for examples {named.tolist()}: check the model's "
+                "weights for overflow, or explain in float32"
             )
         return Attribution(scores, targets, target_mask, inputs.token_mask)
 

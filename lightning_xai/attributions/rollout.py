@@ -1,0 +1,40 @@
+"""Attention followed through all layers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.functional.attention import encoder_attentions, rollout, target_rows
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import Passes, TextInputs
+
+
+class AttentionRollout(DifferentiableAttribution):
+    """Scores input tokens by the product of all layers' head-averaged attentions, read as the head reads its states.
+
+    Args:
+        residual: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
+
+    Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928, Eq. 1.
+    Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by attention that was softmaxed over
+    classes instead of tokens.
+    """
+
+    needs_attentions = True
+
+    def __init__(self, residual: float = 0.5) -> None:
+        if not 0 <= residual < 1:
+            raise ValueError(f"residual is {residual}: give a fraction from 0, below 1")
+        self.residual = residual
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
+        output = model(inputs, output_attentions=True)
+        # a readout that all classes share is followed once
+        shared = output.readout.shape[1] == 1
+        readout = output.readout if shared else target_rows(output.readout, targets)
+        scores = rollout(readout, encoder_attentions(output), residual=self.residual)
+        return target_rows(scores, targets) if shared else scores
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        return Passes(forward=1, backward=0)

@@ -1,0 +1,156 @@
+"""Gradients of class logits, one class at a time from one forward pass, and their integral along a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
+
+
+class EmbeddingModel(Protocol):
+    """The part of a classifier that gradients need."""
+
+    def embed(self, inputs: TextInputs) -> Tensor: ...
+
+    def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput: ...
+
+
+def differentiable_embeds(model: EmbeddingModel, inputs: TextInputs, *, create_graph: bool) -> Tensor:
+    """Returns embeddings [B, T, D] that require a gradient; with `create_graph` tied to the embedding table."""
+    embeds = model.embed(inputs)
+    if create_graph and embeds.requires_grad:
+        return embeds
+    return embeds.detach().requires_grad_()
+
+
+def target_gradients(
+    logits: Tensor,
+    targets: Tensor,
+    wrt: Tensor | tuple[Tensor, ...],
+    *,
+    row_weights: Tensor | None = None,
+    create_graph: bool = False,
+) -> Iterator[Any]:
+    """Yields, for each of the K columns of `targets` [B, K], the gradient of every row's target logit.
+
+    One backward pass a column; nothing but the current gradient is held, so pool it before taking the next.
+    The graph of `logits` is freed after the last one unless `create_graph`.
+
+    Args:
+        logits: [B, C].
+        wrt: the tensor to differentiate by, or a tuple of them; a gradient is of the same form.
+        row_weights: [B] factors of the rows' logits, 1 by default.
+    """
+    chosen = logits.gather(1, targets)
+    if row_weights is not None:
+        chosen = chosen * row_weights.unsqueeze(1)
+    num_targets = targets.shape[1]
+    for column in range(num_targets):
+        gradients = torch.autograd.grad(
+            chosen[:, column].sum(),
+            wrt,
+            retain_graph=create_graph or column < num_targets - 1,
+            create_graph=create_graph,
+        )
+        yield gradients if isinstance(wrt, tuple) else gradients[0]
+
+
+def input_gradients(
+    model: EmbeddingModel,
+    inputs: TextInputs,
+    targets: Tensor,
+    embeds: Tensor | None = None,
+    *,
+    create_graph: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Returns gradients of the logits of `targets` [B, K] by the embeddings, [B, K, T, D], and these embeddings.
+
+    Args:
+        embeds: [B, T, D] that require a gradient; the inputs' own by default.
+    """
+    if embeds is None:
+        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
+    logits = model(inputs, embeds).logits
+    gradients = list(target_gradients(logits, targets, embeds, create_graph=create_graph))
+    return torch.stack(gradients, dim=1), embeds
+
+
+def quadrature(n_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
+    """Returns `n_steps` points in [0, 1] and their weights, which sum to 1.
+
+    Raises:
+        ValueError: too few steps for the rule.
+    """
+    fewest = 2 if method == "riemann_trapezoid" else 1
+    if n_steps < fewest:
+        raise ValueError(f"n_steps is {n_steps}: {method} needs at least {fewest}")
+    steps = np.arange(n_steps)
+    weights = np.full(n_steps, 1 / n_steps)
+    if method == "gausslegendre":
+        points, weights = np.polynomial.legendre.leggauss(n_steps)  # on [-1, 1]
+        points, weights = (1 + points) / 2, weights / 2
+    elif method == "riemann_left":
+        points = steps / n_steps
+    elif method == "riemann_middle":
+        points = (steps + 0.5) / n_steps
+    elif method == "riemann_right":
+        points = (steps + 1) / n_steps
+    elif method == "riemann_trapezoid":
+        points = steps / (n_steps - 1)
+        weights = np.full(n_steps, 1 / (n_steps - 1))
+        weights[[0, -1]] /= 2
+    else:
+        raise ValueError(f"method is {method!r}: choose one of {Quadrature.__args__}")
+    return points.tolist(), weights.tolist()
+
+
+def path_gradients(
+    model: EmbeddingModel,
+    inputs: TextInputs,
+    targets: Tensor,
+    start: Tensor,
+    end: Tensor,
+    *,
+    points: list[float],
+    weights: list[float],
+    chunk_size: int,
+    create_graph: bool = False,
+) -> list[Tensor]:
+    """Returns K averages [B, T, D] of the gradient along the straight line from `start` to `end`.
+
+    Args:
+        start: [B, T, D] embeddings at point 0; `end` has those at point 1.
+        points: places on the line, `weights` their weights in the average.
+        chunk_size: most rows (examples times points) in one forward pass; at least the number of examples is used.
+    """
+    batch = len(inputs)
+    totals: list[Tensor] = []
+    line = (end - start).unsqueeze(1)  # [B, 1, T, D]
+    for steps in torch.arange(len(points)).split(max(chunk_size // batch, 1)):
+        at = line.new_tensor([points[step] for step in steps])
+        row_weights = line.new_tensor([weights[step] for step in steps]).repeat(batch)
+        # the gradient by a shift that all points share is the sum of the gradients at the points; the gradient by
+        # `end` would carry a factor of the point itself
+        shift = torch.zeros_like(line, requires_grad=True)
+        embeds = start.unsqueeze(1) + at.view(1, -1, 1, 1) * line + shift  # [B, steps, T, D]
+        logits = model(inputs.repeat_interleave(len(steps)), embeds.flatten(0, 1)).logits
+        gradients = target_gradients(
+            logits,
+            targets.repeat_interleave(len(steps), dim=0),
+            shift,
+            row_weights=row_weights,
+            create_graph=create_graph,
+        )
+        for column, gradient in enumerate(gradients):
+            if column == len(totals):
+                totals.append(gradient.squeeze(1))
+            else:
+                totals[column] = totals[column] + gradient.squeeze(1)
+    return totals
