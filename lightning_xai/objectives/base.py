@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -9,19 +10,13 @@ import torch
 from lightning import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
-from torch.nn import functional as F
+from torch._dynamo import OptimizedModule
 
+from lightning_xai.functional.losses import classification_loss as classification_loss
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.types import Batch
-
-
-def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns cross-entropy [] for labels [B], or binary cross-entropy [] (mean over B * C) for labels [B, C]; in nats."""
-    if labels.dim() == 1:
-        return F.cross_entropy(logits.float(), labels)
-    return F.binary_cross_entropy_with_logits(logits.float(), labels)
 
 
 class Objective(LightningModule, ABC):
@@ -55,7 +50,13 @@ class Objective(LightningModule, ABC):
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
         self.test_metrics = torch.nn.ModuleDict()  # by split
         self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}  # by split: values, number of examples
+        self._run_seed: int | None = None
         if self.needs_double_backward:
+            if isinstance(network, OptimizedModule):
+                raise ValueError(
+                    f"{type(self).__name__} differentiates twice, where torch.compile gives wrong gradients without an "
+                    "error (pytorch #91469): pass the network uncompiled"
+                )
             network.set_attention("eager")
 
     @abstractmethod
@@ -75,11 +76,35 @@ class Objective(LightningModule, ABC):
         self.log("loss", loss.detach(), batch_size=len(batch), prog_bar=True, logger=False)
         return loss
 
+    @property
+    def run_seed(self) -> int:
+        """The seed given to `seed_everything`, or else torch's when training began."""
+        if self._run_seed is None:
+            self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
+        return self._run_seed
+
+    @property
+    def step_seed(self) -> int:
+        """A seed of this training step, the same on every process and after a resume."""
+        num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
+        return (self.run_seed + 1_000_003 * num_batches) % 2**63
+
+    def setup(self, stage: str) -> None:
+        if not self.needs_double_backward or stage != "fit":
+            return
+        if getattr(self, "_compiler_ctx", None) is not None:
+            raise ValueError(f"{type(self).__name__} differentiates twice: train it without torch.compile")
+        for name, module in self.network.named_modules():
+            options = getattr(getattr(module, "_gradient_checkpointing_func", None), "keywords", {})
+            if getattr(module, "gradient_checkpointing", False) and options.get("use_reentrant", True):
+                raise ValueError(
+                    f"network.{name} checkpoints with use_reentrant=True, which {type(self).__name__} cannot "
+                    "differentiate: enable it with use_reentrant=False"
+                )
+
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         # dropout then depends on the step alone, so a resumed run repeats the numbers of an uninterrupted one
-        seed = torch.initial_seed() if not hasattr(self, "_step_seed") else self._step_seed
-        self._step_seed = seed
-        torch.manual_seed((seed + 1_000_003 * self.trainer.fit_loop.total_batch_idx + self.global_rank) % 2**63)
+        torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         """Returns logits and probabilities [B, C]; callbacks add to this dictionary.
@@ -132,9 +157,12 @@ class Objective(LightningModule, ABC):
 
     def configure_optimizers(self) -> dict[str, Any]:
         optimizer = self.optimizer([p for p in self.network.parameters() if p.requires_grad])
+        num_steps = self.trainer.estimated_stepping_batches
+        if num_steps == float("inf"):
+            raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
         scheduler = warmup_decay(
             optimizer,
-            num_steps=int(self.trainer.estimated_stepping_batches),
+            num_steps=int(num_steps),
             warmup_fraction=self.warmup_fraction,
             decay=self.decay,
         )

@@ -1,0 +1,63 @@
+"""Losses that several objectives minimize."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Reduction = Literal["per_code", "paper"]
+
+
+def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Returns cross-entropy [] for labels [B], or binary cross-entropy [] (mean over B * C) for [B, C]; in nats."""
+    return example_losses(logits, labels).mean()
+
+
+def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Returns the classification loss of every example [B] in nats; binary cross-entropy is a mean over C."""
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    if labels.dim() == 1:
+        return F.cross_entropy(logits, labels, reduction="none")
+    return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none").mean(dim=1)
+
+
+def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
+    """Returns the L1 distance between probabilities of every example [B], a sum over C."""
+    return (probs - reference).abs().sum(dim=1)
+
+
+def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
+    """Returns KL(uniform over evidence tokens || attention) [B, K] in nats; 0 where a row has no evidence.
+
+    Args:
+        attention: [B, K, T] probabilities over T.
+        evidence: [B, K, T] bool.
+    """
+    attention = attention if attention.dtype == torch.float64 else attention.float()
+    # the softmax passes no gradient to a weight that underflowed, so a floor loses none
+    logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
+    num_tokens = evidence.sum(dim=-1)
+    divergences = -logs.sum(dim=-1) / num_tokens.clamp_min(1) - num_tokens.clamp_min(1).log()
+    return divergences.masked_fill(num_tokens == 0, 0.0)
+
+
+def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
+    """Returns the divergence [] of `attention` from evidence over the pairs (example, class) that have any.
+
+    Args:
+        attention: [B, K, T] probabilities over T.
+        evidence: [B, K, T] bool.
+        pair_mask: [B, K] bool, pairs that count if they have evidence.
+        reduction: "per_code" is the mean of KL over pairs; "paper" divides an example's sum of KL by its pairs times T
+            (the padded length) and takes the mean over examples with evidence.
+    """
+    pair_mask = pair_mask & evidence.any(dim=-1)
+    divergences = evidence_divergences(attention, evidence).masked_fill(~pair_mask, 0.0)
+    num_pairs = pair_mask.sum(dim=-1)  # [B]
+    if reduction == "per_code":
+        return divergences.sum() / num_pairs.sum().clamp_min(1)
+    per_example = divergences.sum(dim=-1) / (num_pairs.clamp_min(1) * attention.shape[-1])
+    return per_example.sum() / (num_pairs > 0).sum().clamp_min(1)
