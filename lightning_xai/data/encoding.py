@@ -1,0 +1,240 @@
+"""Text to tokens: ids, words, character offsets and token rationales."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.spans import evidence_kept_fraction, strip_offsets, token_mask_from_spans, word_offsets
+
+Fill = Literal["mask", "pad", "unk"]
+_PROBE = "The cat and 2 other animals walked, unbelievably."
+SPECIAL_WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One tokenized example; arrays are over its tokens, special ones included, without padding."""
+
+    input_ids: np.ndarray  # [T] int32
+    special_tokens_mask: np.ndarray  # [T] bool
+    token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
+    baseline_ids: np.ndarray  # [T] int32, input_ids with token_mask tokens replaced by the fill token
+    word_ids: np.ndarray  # [T] int32, -1 at special tokens; words of the pair are numbered after those of the text
+    sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, characters of text or of text_pair, white space stripped; 0, 0 at specials
+    token_type_ids: np.ndarray | None = None  # [T] int8
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, classes with kept evidence
+    evidence_kept: float | None = None  # fraction of the evidence characters that truncation left; None: no evidence
+    truncated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+class Encoder(ABC):
+    """Turns an example, a dict with the columns of TextSource, into tokens."""
+
+    pad_token_id: int
+    mask_token_id: int | None
+
+    def encode(self, example: dict[str, Any]) -> Encoded:
+        """Returns the tokens of one example."""
+        return self.encode_batch([example])[0]
+
+    @abstractmethod
+    def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
+        """Returns the tokens of every example."""
+
+    @abstractmethod
+    def tokens(self, encoded: Encoded) -> list[str]:
+        """Returns the vocabulary entry of each token, as the tokenizer spells it."""
+
+
+class FastTokenizerEncoder(Encoder):
+    """Encodes with a Hugging Face fast tokenizer that is at hand; configurations name one of the subclasses.
+
+    Texts are cut on the right, final special tokens kept. A text and its pair are cut longest first. Words are those
+    of the pre-tokenizer; where it makes none, those between white space. A text without any token, not even special
+    ones, becomes one unknown or end-of-text token that counts as special.
+
+    Args:
+        max_length: most tokens of an example, special ones included.
+        fill: which of the tokenizer's special tokens stands for an erased one in `baseline_ids`.
+        explain_pair: whether tokens of `text_pair` may be explained and erased.
+
+    Raises:
+        ValueError: the tokenizer is slow, has no fill token, or reports wrong offsets.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True
+    ) -> None:
+        name = tokenizer.name_or_path or type(tokenizer).__name__
+        if not tokenizer.is_fast:
+            raise ValueError(
+                f"{name}: {type(tokenizer).__name__} is a slow tokenizer without character offsets; "
+                "save its fast version as tokenizer.json"
+            )
+        fill_token_id = getattr(tokenizer, f"{fill}_token_id")
+        if fill_token_id is None:
+            others = [f for f in ("mask", "pad", "unk") if getattr(tokenizer, f"{f}_token_id") is not None]
+            raise ValueError(
+                f"{name} has no {fill} token; set fill: {' or fill: '.join(others) or 'another tokenizer'}"
+            )
+        num_special = tokenizer.num_special_tokens_to_add(pair=True)
+        if max_length <= num_special:
+            raise ValueError(f"max_length={max_length} leaves no room beside {num_special} special tokens; raise it")
+        tokenizer.truncation_side = "right"
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.explain_pair = explain_pair
+        self.fill_token_id = fill_token_id
+        self.mask_token_id = tokenizer.mask_token_id
+        candidates = [tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, 0]
+        self.pad_token_id = next(c for c in candidates if c is not None)
+        candidates = [tokenizer.unk_token_id, tokenizer.eos_token_id, self.pad_token_id]
+        self._empty_id = next(c for c in candidates if c is not None)
+        structural = ("cls", "sep", "bos", "eos", "pad")
+        self._structural_ids = [i for i in (getattr(tokenizer, f"{s}_token_id") for s in structural) if i is not None]
+        encoding = tokenizer([_PROBE], return_special_tokens_mask=True).encodings[0]
+        self._check_offsets(encoding, name)
+        self._words_by_space = len({word for word in encoding.word_ids if word is not None}) < 2
+
+    def _check_offsets(self, encoding: Any, name: str) -> None:
+        """Raises ValueError if a token of the probe does not stand where its offsets say."""
+        for token, (begin, end), special in zip(
+            encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
+        ):
+            if special or token == self.tokenizer.unk_token:
+                continue
+            spelled = self.tokenizer.convert_tokens_to_string([token]).removeprefix("##").strip()
+            if spelled.casefold() != _PROBE[begin:end].strip().casefold():
+                raise ValueError(
+                    f"{name}: offsets of token {token!r} point at {_PROBE[begin:end]!r} in {_PROBE!r}; "
+                    "upgrade tokenizers or rebuild tokenizer.json"
+                )
+
+    def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
+        if not examples:
+            return []
+        texts = [example["text"] for example in examples]
+        pairs = [example.get("text_pair") for example in examples]
+        paired = [i for i, pair in enumerate(pairs) if pair is not None]
+        single = [i for i, pair in enumerate(pairs) if pair is None]
+        encodings: list[Any] = [None] * len(examples)
+        for rows, second in ((single, None), (paired, [pairs[i] for i in paired])):
+            if rows:
+                batch = self.tokenizer(
+                    [texts[i] for i in rows], second, truncation="longest_first", max_length=self.max_length,
+                    padding=False,
+                )  # fmt: skip
+                for i, encoding in zip(rows, batch.encodings, strict=True):
+                    encodings[i] = encoding
+        return [self._encoded(encoding, example) for encoding, example in zip(encodings, examples, strict=True)]
+
+    def _encoded(self, encoding: Any, example: dict[str, Any]) -> Encoded:
+        texts = [example["text"], example.get("text_pair") or ""]
+        input_ids = np.array(encoding.ids or [self._empty_id], dtype=np.int32)  # [T]
+        if encoding.ids:
+            special = np.array(encoding.special_tokens_mask, dtype=bool) | np.isin(input_ids, self._structural_ids)
+            sequence_ids = np.array([-1 if s is None else s for s in encoding.sequence_ids], dtype=np.int8)
+            word_ids = np.array([-1 if w is None else w for w in encoding.word_ids], dtype=np.int32)
+            offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
+        else:
+            special, sequence_ids = np.ones(1, dtype=bool), np.full(1, -1, dtype=np.int8)
+            word_ids, offsets = np.full(1, -1, dtype=np.int32), np.zeros((1, 2), dtype=np.int32)
+        sequence_ids[special] = -1
+        for sequence, text in enumerate(texts):
+            rows = sequence_ids == sequence
+            offsets[rows] = strip_offsets(offsets[rows], text)
+            if self._words_by_space and text and rows.any():
+                begins = word_offsets(text)[:, 0]
+                word_ids[rows] = np.maximum(np.searchsorted(begins, offsets[rows, 0], side="right") - 1, 0)
+        offsets[special], word_ids[special] = 0, -1
+        first, second = sequence_ids == 0, sequence_ids == 1
+        if second.any():  # the tokenizer numbers the words of each text from 0
+            word_ids[second] += word_ids[first].max(initial=-1) + 1
+        token_mask = ~special if self.explain_pair else first
+        rationales, spans = {}, []
+        for rationale in example.get("rationales") or []:
+            mask = token_mask_from_spans(rationale["spans"], offsets, texts[0], first)
+            spans += rationale["spans"]
+            if mask.any():
+                label = int(rationale["label"])
+                rationales[label] = rationales.get(label, False) | mask
+        has_types = "token_type_ids" in self.tokenizer.model_input_names
+        types = np.array(encoding.type_ids or [0], dtype=np.int8) if has_types else None
+        return Encoded(
+            input_ids=input_ids,
+            special_tokens_mask=special,
+            token_mask=token_mask,
+            baseline_ids=np.where(token_mask, self.fill_token_id, input_ids).astype(np.int32),
+            word_ids=word_ids,
+            sequence_ids=sequence_ids,
+            offsets=offsets,
+            token_type_ids=types,
+            rationales=rationales,
+            evidence_kept=evidence_kept_fraction(spans, offsets[first], texts[0]),
+            truncated=bool(encoding.overflowing),
+        )
+
+    def tokens(self, encoded: Encoded) -> list[str]:
+        return self.tokenizer.convert_ids_to_tokens(encoded.input_ids.tolist())
+
+
+class TokenizerEncoder(FastTokenizerEncoder):
+    """Encodes with the tokenizer of a pretrained model.
+
+    Args:
+        path: a folder, a hub id, or "package:NAME/FOLDER" for a folder of an installed package.
+        max_length, fill, explain_pair: see FastTokenizerEncoder.
+    """
+
+    def __init__(self, path: str, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True) -> None:
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path))
+        super().__init__(tokenizer, max_length, fill, explain_pair)
+
+
+class VocabularyEncoder(FastTokenizerEncoder):
+    """Encodes whitespace words, one token a word, without any pretrained file: [CLS] words [SEP].
+
+    Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
+
+    Args:
+        words: the vocabulary; a number n stands for the words "w0" to "w{n-1}" of the planted source.
+        max_length, fill, explain_pair: see FastTokenizerEncoder.
+    """
+
+    def __init__(
+        self, words: list[str] | int = 95, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True
+    ) -> None:
+        words = numbered_words(words) if isinstance(words, int) else words
+        vocabulary = {word: i for i, word in enumerate([*SPECIAL_WORDS, *words])}
+        if len(vocabulary) != len(SPECIAL_WORDS) + len(words):
+            raise ValueError(f"the {len(words)} words of the vocabulary repeat one another; remove the duplicates")
+        tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = WhitespaceSplit()
+        tokenizer.post_processor = TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+        )
+        fast = PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+            unk_token="[UNK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        )  # fmt: skip
+        super().__init__(fast, max_length, fill, explain_pair)
+
+
+def numbered_words(num_words: int) -> list[str]:
+    """Returns "w0" to "w{num_words - 1}"."""
+    return [f"w{i}" for i in range(num_words)]
