@@ -40,14 +40,15 @@ def contract_violations(model: nn.Module) -> list[str]:
     The model's modes, attention kernel and the RNG are as before afterwards.
 
     Args:
-        model: a classifier with `embed`, `embedding_matrix`, `pad_id` and `set_attention`.
+        model: a classifier with `embed`, `embedding_matrix`, `pad_id`, `special_ids` and `set_attention`.
     """
     long, short = 7, 4
     both = random_text(model, [long, short])
     alone = both[1:].trim()
     at_padding = torch.where(both.attention_mask, both.input_ids, both.input_ids[:1])
+    special_ids = torch.tensor([model.pad_id, *model.special_ids], device=both.device)
     erased = both.input_ids.clone()
-    erased[:, 2] = model.pad_id
+    erased[:, 1 : long - 1] = special_ids.repeat(long)[: long - 2]
     erased = replace(both, input_ids=erased)
     kernel = model.attention_implementation
 
@@ -62,7 +63,7 @@ def contract_violations(model: nn.Module) -> list[str]:
                 "padding on the left changes logits": (model(_roll(both[1:], long - short)).logits, row),
                 "a neighbor in the batch changes logits": (model(both[1:]).logits, row),
                 "ids at padding change logits": (model(replace(both, input_ids=at_padding)).logits, logits),
-                "a pad id inside the text does more than its embedding": (
+                "pad or special ids inside the text do more than their embeddings": (
                     model(erased).logits,
                     model(both, model.embed(erased)).logits,
                 ),

@@ -68,7 +68,7 @@ def replaced_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> I
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Within the context every part of `module` is in eval mode; each part's own mode and the RNG are restored after."""
+    """Within the context all of `module` is in eval mode; each part's own mode and the RNG are restored after."""
     modes = [(part, part.training) for part in module.modules()]
     with torch.random.fork_rng(devices=[]):
         module.eval()

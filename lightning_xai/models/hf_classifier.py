@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import ClassVar, Literal
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
-from lightning_xai.functional.contracts import contract_violations, random_text
+from lightning_xai.functional.contracts import random_text
 from lightning_xai.functional.modules import (
     evaluation_mode,
     replaced_output,
@@ -75,8 +74,7 @@ class HFClassifier(HuggingFaceClassifier):
         self.num_classes = num_classes
         self.multilabel = multilabel
         self.pooling: Literal["cls", "mean"] = getattr(settings, "classifier_pooling", "cls")
-        self._accepted = frozenset(inspect.signature(self.transformer.forward).parameters)
-        self._check_contracts()
+        self.check_contracts()
 
     def forward(
         self,
@@ -94,8 +92,8 @@ class HFClassifier(HuggingFaceClassifier):
         self.check_embeds(inputs, inputs_embeds)
         if self.max_length is not None and inputs.input_ids.shape[1] > self.max_length:
             raise ValueError(
-                f"the inputs have {inputs.input_ids.shape[1]} tokens, {self.transformer.config.model_type} has positions "
-                f"for {self.max_length}: set the data's max_length to at most {self.max_length}"
+                f"the inputs have {inputs.input_ids.shape[1]} tokens, {self.transformer.config.model_type} has "
+                f"{self.max_length} positions: set the data's max_length to at most {self.max_length}"
             )
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         order = right_padding_order(inputs.attention_mask)
@@ -107,15 +105,13 @@ class HFClassifier(HuggingFaceClassifier):
         arguments = self.network_inputs(inputs) | {"attention_mask": inputs.attention_mask.long()}
         with replaced_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
             output = self.transformer(
-                **{k: v for k, v in arguments.items() if v is not None and k in self._accepted},
+                **{k: v for k, v in arguments.items() if v is not None and k in self.accepted},
                 output_attentions=output_attentions,
                 output_hidden_states=output_hidden_states,
                 return_dict=True,
             )
-        if output_attentions and not output.attentions:
-            raise ValueError(
-                f"{self.attention_implementation} attention keeps no attention weights: call set_attention('eager') first"
-            )
+        if output_attentions:
+            self.check_attentions(output.attentions)
         states = output.hidden_states if output_hidden_states else None
         if states is not None and order is not None:
             states = tuple(take_columns(state, order.argsort(dim=1)) for state in states)
@@ -126,19 +122,9 @@ class HFClassifier(HuggingFaceClassifier):
             hidden_states=None if states is None else tuple(states),
         )
 
-    def _check_contracts(self) -> None:
-        model_type = self.transformer.config.model_type
-        try:
-            violations = contract_violations(self) + self._departures()
-        # the probe calls foreign code with unknown demands; whatever it raises means that the network cannot be used
-        except Exception as error:
-            raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
-        if violations:
-            raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
-
     @torch.no_grad()
-    def _departures(self) -> list[str]:
-        """Returns a message if logits differ from those of the bare network, say because positions are counted apart."""
+    def departures(self) -> list[str]:
+        """Returns a message if logits differ from those of the bare network, as when positions are miscounted."""
         inputs = random_text(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import transformers
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
+from lightning_xai.functional.contracts import contract_violations
 from lightning_xai.functional.modules import call_with_accepted, position_ids
 from lightning_xai.functional.paths import resolve_model_path
 from lightning_xai.models.base import Classifier
@@ -139,6 +141,11 @@ class HuggingFaceClassifier(Classifier):
         size = getattr(config, "max_position_embeddings", None) if table is None else table.num_embeddings
         self.max_length: int | None = size - self.position_offset if size and size > 0 else None
         self.pad_id: int = config.pad_token_id if config.pad_token_id is not None else 0
+        names = [name for name in config.to_dict() if name.endswith("_token_id")]
+        ids = {getattr(config, name) for name in names} | {self.pad_id}
+        vocabulary = range(self.embedding_matrix.shape[0])
+        self.special_ids: list[int] = sorted(i for i in ids if isinstance(i, int) and i in vocabulary)
+        self.accepted = frozenset(inspect.signature(transformer.forward).parameters)
 
     @property
     def embedding_module(self) -> nn.Module:
@@ -186,6 +193,27 @@ class HuggingFaceClassifier(Classifier):
                 f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
                 "repeat the inputs as often as their embeddings"
             )
+
+    def check_attentions(self, attentions: tuple[Tensor, ...] | None) -> None:
+        """Raises a ValueError if the attention kernel in use kept no weights."""
+        if not attentions:
+            kernel = self.attention_implementation
+            raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
+
+    def check_contracts(self) -> None:
+        """Raises a ValueError that names the architecture if it breaks a contract of the Classifier interface."""
+        model_type = self.transformer.config.model_type
+        try:
+            violations = contract_violations(self) + self.departures()
+        # the probe calls foreign code with unknown demands; whatever it raises means that the network cannot be used
+        except Exception as error:
+            raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
+        if violations:
+            raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
+
+    def departures(self) -> list[str]:
+        """Returns in what this classifier departs from the bare network that it wraps, [] if in nothing."""
+        return []
 
     def architecture(self) -> dict[str, Any]:
         return self.init_args | {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}

@@ -57,13 +57,15 @@ class PLMCA(HuggingFaceClassifier):
         config: instead of `path`, a Hugging Face config with "model_type", for a random encoder.
 
     Raises:
-        ValueError: there is nothing at `path`, or a segment is longer than the encoder's positions.
+        ValueError: there is nothing at `path`, a segment is longer than the encoder's positions, or the encoder
+            breaks a contract on which attributions rest.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, section 3 and appendix A.
 
-    Differs: the paper's formula leaves out the biases of values and output that its code has; they are here. The code's
-    mask of the cross-attention had no effect until 2026, so its published results attend to padding: mask_mode="legacy".
+    Differs: the paper's formula leaves out the biases of values and output that its code has; they are here. The mask
+    of the code's cross-attention had no effect until 2026, so published results attend to padding, as
+    mask_mode="legacy" does.
     """
 
     readout_is_attention: ClassVar[bool] = True
@@ -97,7 +99,6 @@ class PLMCA(HuggingFaceClassifier):
             )
         self.num_classes = num_classes
         self.multilabel = multilabel
-        self.segment_length = segment_length
         self.mask_mode = mask_mode
         size = settings.hidden_size
         self.class_queries = nn.Parameter(torch.empty(num_classes, size).normal_(std=0.03))
@@ -105,7 +106,9 @@ class PLMCA(HuggingFaceClassifier):
         self.value = nn.Linear(size, size)
         self.norm = nn.LayerNorm(size)
         self.output = nn.Linear(size, 1)
-        self._accepted = frozenset(inspect.signature(self.transformer.forward).parameters)
+        self.segment_length = min(segment_length, 3)  # the check's short texts then have several segments
+        self.check_contracts()
+        self.segment_length = segment_length
 
     def forward(
         self,
@@ -177,7 +180,7 @@ class PLMCA(HuggingFaceClassifier):
         arguments = {
             name: value.reshape(rows * segments, self.segment_length)
             for name, value in arguments.items()
-            if value is not None and name in self._accepted
+            if value is not None and name in self.accepted
         }
         keep = arguments["attention_mask"]
         # a segment of padding only attends to itself: its tokens are all alike, and no kernel sees an empty row
@@ -189,10 +192,8 @@ class PLMCA(HuggingFaceClassifier):
                 output_hidden_states=output_hidden_states,
                 return_dict=True,
             )
-        if output_attentions and not output.attentions:
-            raise ValueError(
-                f"{self.attention_implementation} attention keeps no attention weights: call set_attention('eager') first"
-            )
+        if output_attentions:
+            self.check_attentions(output.attentions)
         states = output.hidden_states if output_hidden_states else (output.last_hidden_state,)
         states = tuple(state.reshape(rows, segments * self.segment_length, -1) for state in states)
         return states, tuple(output.attentions) if output_attentions else None
