@@ -9,7 +9,7 @@ import torch
 from lightning import LightningModule, Trainer
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.callbacks.base import ExplainingCallback
+from lightning_xai.callbacks.base import ExplainingCallback, among_first
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.types import Batch
 
@@ -92,9 +92,7 @@ class ComputeAttributions(ExplainingCallback):
     def on_explained_batch(
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
     ) -> None:
-        rows = torch.arange(len(batch), device=batch.index.device)
-        if self.max_examples is not None:
-            rows = rows[batch.index < self.max_examples]
+        rows = among_first(trainer, batch, split, self.max_examples).nonzero().flatten()
         explained = batch[rows]
         outputs["explained"] = explained
         outputs["attributions"] = {}

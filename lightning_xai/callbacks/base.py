@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
+import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
+
+from torch import Tensor
 
 from lightning_xai.types import Batch
 
@@ -80,3 +83,14 @@ def test_split(trainer: Trainer, dataloader_idx: int) -> str:
     """Returns the name of the split behind a test loader."""
     names = getattr(trainer.datamodule, "test_splits", None)
     return names[dataloader_idx] if names else ("test" if dataloader_idx == 0 else f"test{dataloader_idx}")
+
+
+def among_first(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
+    """Returns [B] bool: whether an example is one of the first `num_examples` (None: all) that its split loads."""
+    if num_examples is None:
+        return torch.ones_like(batch.index, dtype=torch.bool)
+    last = num_examples - 1
+    if trainer.datamodule is not None and hasattr(trainer.datamodule, "split"):
+        loaded = trainer.datamodule.split(split).index  # ascending, with gaps where the data was subsampled
+        last = int(loaded[min(num_examples, len(loaded)) - 1])
+    return batch.index <= last

@@ -8,7 +8,7 @@ from typing import Any
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.attributions import ComputeAttributions
-from lightning_xai.callbacks.base import ExplainingCallback, ResultRow
+from lightning_xai.callbacks.base import ExplainingCallback, ResultRow, among_first
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Batch
 
@@ -67,10 +67,7 @@ class AttributionEvaluation(ExplainingCallback):
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
     ) -> None:
         explained = outputs["explained"]
-        if self.max_examples is not None and len(explained):
-            rows = explained.index < self.max_examples
-        else:
-            rows = slice(None)
+        rows = among_first(trainer, explained, split, self.max_examples)
         explained = explained[rows]
         tuning = trainer.testing and split == TUNING_SPLIT
         for name in self._compute.methods:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lightning_xai.callbacks.base import ExplainingCallback
+from lightning_xai.callbacks.base import ExplainingCallback, among_first
 from lightning_xai.functional.heatmap import ExplainedClass, ExplainedDocument, html_page, image
 from lightning_xai.types import Batch
 
@@ -48,8 +49,9 @@ class Heatmaps(ExplainingCallback):
         if split == "validation" and trainer.testing or (self.splits is not None and split not in self.splits):
             return
         explained = outputs["explained"]
+        shown = among_first(trainer, explained, split, self.num_documents)
         for row, index in enumerate(explained.index.tolist()):
-            if index < self.num_documents and outputs["attributions"]:
+            if shown[row] and outputs["attributions"]:
                 probs = outputs["probs"][(batch.index == index).nonzero()[0, 0]]
                 document = self._document(trainer, module, outputs["attributions"], explained, row, probs, split)
                 self._documents.setdefault(split, {})[index] = document
@@ -68,7 +70,8 @@ class Heatmaps(ExplainingCallback):
         index = int(explained.index[row])
         data = trainer.datamodule
         example = data.example(split, index)
-        offsets = data.encoded(split, index).offsets
+        encoded = data.encoded(split, index)
+        offsets = np.where(encoded.sequence_ids[:, None] == 0, encoded.offsets, 0)  # tokens of a text pair are not drawn
         labels = explained.labels[row]
         evidence = {rationale["label"]: rationale["spans"] for rationale in example.get("rationales") or []}
         first = next(iter(attributions.values()))

@@ -1,0 +1,107 @@
+"""Run folders: `<runs_dir>/<experiment>/seed<N>/`, their manifest, and the rule that no run overwrites another."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+# settings that do not change a run's numbers
+INCIDENTAL = {"config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit"}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What is known about the run; {"status": "new"} if nothing is."""
+        file = self.path / "manifest.json"
+        return json.loads(file.read_text()) if file.exists() else {"status": "new"}
+
+    @property
+    def finished(self) -> bool:
+        return self.manifest["status"] == "finished"
+
+    def write_manifest(self, **facts: Any) -> None:
+        """Adds facts to the manifest, in one step, so that a kill leaves the old one or the new one."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        partial = self.path / "manifest.json.partial"
+        partial.write_text(json.dumps({**self.manifest, **facts}, indent=1))
+        partial.replace(self.path / "manifest.json")
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Returns the checkpoint "best" or "last", or None if there is none."""
+        file = self.path / "checkpoints" / f"{name}.ckpt"
+        return file if file.exists() else None
+
+    def claim(self, config: dict[str, Any]) -> None:
+        """Makes the folder this configuration's own.
+
+        Raises:
+            ValueError: it holds a run of another configuration; the first settings that differ are named.
+        """
+        settings = comparable(config)
+        found = self.manifest.get("settings")
+        if self.checkpoint("last") is None and not self.finished:
+            found = None  # a run that ended before its first checkpoint has nothing to lose
+        if found is not None and found != settings:
+            changed = [key for key in sorted({*found, *settings}) if found.get(key) != settings.get(key)]
+            shown = "; ".join(f"{key} was {found.get(key)!r}, now {settings.get(key)!r}" for key in changed[:3])
+            raise ValueError(
+                f"{self.path} holds a run with other settings ({shown}): name another --experiment, or remove the folder"
+            )
+        if found is None:
+            self.write_manifest(status="running", settings=settings)
+
+
+def comparable(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a run's numbers depend on, flat: {"data.init_args.batch_size": 16, ...}."""
+    kept = {key: value for key, value in config.items() if key not in INCIDENTAL}
+    trainer = dict(kept.get("trainer") or {})
+    for key in ("default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"):
+        trainer.pop(key, None)
+    kept["trainer"] = trainer
+    return _flat(json.loads(json.dumps(kept, default=str)))
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        items = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list) and value:
+        items = [(f"{prefix}.{position}", inner) for position, inner in enumerate(value)]
+    else:
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in items:
+        flat.update(_flat(inner, key))
+    return flat
+
+
+def find_config(name: str) -> str:
+    """Returns the path of a configuration: as given, else in configs/ here, else in configs/ beside the package.
+
+    Raises:
+        ValueError: there is no such file.
+    """
+    candidates = [Path(name), Path("configs") / name, Path(__file__).parents[1] / "configs" / name]
+    for candidate in candidates:
+        if candidate.is_file():
+            return str(candidate)
+    known = sorted(path.name for path in Path(__file__).parents[1].joinpath("configs").glob("*.yaml"))
+    raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
+
+
+def experiment_name(config_files: list[str]) -> str:
+    """Returns the experiment that configuration files stand for: what they set, else the first file's stem."""
+    for file in reversed(config_files):
+        loaded = OmegaConf.load(file)
+        if "experiment" in loaded and loaded["experiment"]:
+            return str(loaded["experiment"])
+    return Path(config_files[0]).stem if config_files else "default"
