@@ -1,0 +1,243 @@
+"""What every attribution method keeps to; classes are found by walking the package, so a new one is tested unasked."""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+
+import pytest
+import torch
+
+import lightning_xai.attributions
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, explaining
+from lightning_xai.attributions.gradient import Gradient
+from tests.conftest import text_inputs, tiny_classifier
+
+SMALL = {"n_steps": 6, "n_samples": 12}  # values of costly arguments, where a constructor has them
+
+
+def find_classes() -> list[type]:
+    found = []
+    for module in pkgutil.walk_packages(lightning_xai.attributions.__path__, "lightning_xai.attributions."):
+        for value in vars(importlib.import_module(module.name)).values():
+            is_method = inspect.isclass(value) and issubclass(value, AttributionMethod)
+            if is_method and not inspect.isabstract(value) and value.__module__ == module.name:
+                found.append(value)
+    return sorted(found, key=lambda cls: cls.__name__)
+
+
+def argument(hint):
+    """Returns some value of the type `hint`, or None where there is none without knowing more."""
+    if hint is AttributionMethod:
+        return Gradient()
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.get_args(hint)[0]
+    if typing.get_origin(hint) is list:
+        value = argument(typing.get_args(hint)[0])
+        return None if value is None else [value]
+    return None
+
+
+def build(cls: type, **arguments) -> AttributionMethod:
+    hints = typing.get_type_hints(cls.__init__)
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if name in SMALL:
+            arguments.setdefault(name, SMALL[name])
+        elif parameter.default is parameter.empty and name not in arguments:
+            arguments[name] = argument(hints[name])
+            if arguments[name] is None:
+                pytest.skip(f"{cls.__name__} needs {name}, which only its own test has")
+    return cls(**arguments)
+
+
+CLASSES = find_classes()
+DIFFERENTIABLE = [cls for cls in CLASSES if issubclass(cls, DifferentiableAttribution)]
+each_method = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+each_model = pytest.mark.parametrize("kind", ["bert", "plm_ca"])
+
+TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
+
+
+@pytest.fixture
+def model(kind):
+    network = tiny_classifier(kind)
+    network.set_attention("eager")
+    network(inputs(), output_attentions=True)  # transformers installs the hooks of its own for good at the first call
+    return network
+
+
+def inputs():
+    return text_inputs([6, 13, 9])
+
+
+def assert_same(found, wanted, tolerance=1e-4):
+    torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
+
+
+def state(model):
+    hooks = sum(
+        len(getattr(module, name))
+        for module in model.modules()
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    )
+    return {
+        "parameters": [parameter.detach().clone() for parameter in model.parameters()],
+        "gradients": [parameter.grad for parameter in model.parameters()],
+        "trainable": [parameter.requires_grad for parameter in model.parameters()],
+        "modes": [module.training for module in model.modules()],
+        "hooks": hooks,
+        "random": torch.get_rng_state(),
+        "attention": model.attention_implementation,
+    }
+
+
+def assert_same_state(found, wanted):
+    assert all(torch.equal(a, b) for a, b in zip(found.pop("parameters"), wanted.pop("parameters"), strict=True))
+    assert torch.equal(found.pop("random"), wanted.pop("random"))
+    assert found == wanted
+
+
+@each_model
+@each_method
+def test_an_example_alone_has_the_scores_that_it_has_in_a_batch(cls, model):
+    method = build(cls)
+    together = method.attribute(model, inputs(), TARGETS).scores
+    for row in range(3):
+        alone = method.attribute(model, inputs()[row : row + 1].trim(), TARGETS[row : row + 1]).scores
+        assert_same(together[row : row + 1, :, : alone.shape[-1]], alone)
+
+
+@each_model
+@each_method
+def test_padding_changes_no_score_and_has_none(cls, model):
+    method = build(cls)
+    padded = method.attribute(model, text_inputs([6, 13, 9], pad_to=21), TARGETS).scores
+    assert_same(padded[..., :13], method.attribute(model, inputs(), TARGETS).scores)
+    assert not padded[..., 13:].any() and not padded[0, :, 6:].any()
+
+
+@each_model
+@each_method
+def test_classes_explained_together_have_the_scores_of_each_alone(cls, model):
+    method = build(cls)
+    together = method.attribute(model, inputs(), TARGETS).scores
+    alone = [method.attribute(model, inputs(), TARGETS[:, k : k + 1]).scores for k in range(2)]
+    assert_same(together, torch.cat(alone, dim=1))
+
+
+@each_model
+@each_method
+def test_rows_outside_the_target_mask_are_zero_and_change_no_other(cls, model):
+    method = build(cls)
+    mask = torch.tensor([[True, False], [False, True], [False, False]])
+    scores = method.attribute(model, inputs(), TARGETS.masked_fill(~mask, -1), mask).scores
+    assert_same(scores, method.attribute(model, inputs(), TARGETS).scores * mask.unsqueeze(-1))
+
+
+@each_model
+@each_method
+def test_chunk_size_changes_no_score(cls, model):
+    if "chunk_size" not in inspect.signature(cls).parameters:
+        pytest.skip(f"{cls.__name__} has no chunk_size")
+    wanted = build(cls).attribute(model, inputs(), TARGETS).scores
+    for chunk_size in (1, 5, 14):
+        assert_same(build(cls, chunk_size=chunk_size).attribute(model, inputs(), TARGETS).scores, wanted)
+
+
+@each_model
+@each_method
+def test_the_model_is_left_as_it_was(cls, model):
+    model.train()
+    next(model.modules()).training = False  # modes are restored one by one, not all to one value
+    next(model.parameters()).requires_grad_(False)
+    before = state(model)
+    build(cls).attribute(model, inputs(), TARGETS)
+    assert_same_state(state(model), before)
+
+
+@each_model
+@each_method
+def test_the_model_is_left_as_it_was_after_an_exception(cls, model):
+    def fail(*_):
+        raise RuntimeError("stop")
+
+    model.train()
+    before = state(model)
+    method = build(cls)
+    last = list(model.modules())[-1]
+    handle = last.register_forward_hook(fail)
+    if method.passes(13, 2).forward:
+        with pytest.raises(RuntimeError, match="stop"):
+            method.attribute(model, inputs(), TARGETS)
+    handle.remove()
+    assert_same_state(state(model), before)
+
+
+@each_model
+@each_method
+def test_inference_mode_and_autocast_change_no_score(cls, model):
+    method = build(cls)
+    wanted = method.attribute(model, inputs(), TARGETS).scores
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        found = method.attribute(model, inputs(), TARGETS.clone()).scores
+    assert_same(found.clone(), wanted)
+    assert found.dtype == torch.float32 and not found.requires_grad
+
+
+@each_model
+@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
+def test_a_loss_on_the_scores_reaches_the_encoder(cls, model):
+    scores = build(cls).scores(model, inputs(), TARGETS, create_graph=True)
+    scores.square().sum().backward()
+    weights = {name: p.grad for name, p in model.named_parameters() if "layer.0." in name and "weight" in name}
+    queries = next(gradient for name, gradient in weights.items() if "query" in name)
+    assert queries.isfinite().all() and queries.abs().max() > 0
+
+
+@each_model
+@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
+def test_the_graph_changes_no_score(cls, model):
+    method = build(cls)
+    with explaining(model, "cpu"):
+        plain = method.scores(model, inputs(), TARGETS)
+    assert_same(method.scores(model, inputs(), TARGETS, create_graph=True).detach(), plain.detach())
+
+
+@each_model
+@each_method
+def test_passes_are_those_that_are_made(cls, model):
+    made = {"forward": 0, "backward": 0}
+
+    def count(module, arguments, output):
+        made["forward"] += len(output.logits)
+        if output.logits.requires_grad:
+            output.logits.register_hook(count_backward)
+
+    def count_backward(gradient):
+        made["backward"] += len(gradient)
+
+    model.register_forward_hook(count)
+    method = build(cls)
+    method.attribute(model, text_inputs([9, 9, 9]), TARGETS)
+    stated = method.passes(9, 2)
+    assert made["forward"] == pytest.approx(3 * stated.forward)
+    # one backward pass through a cross-attention can serve all classes; `passes` does not know the model
+    assert made["backward"] == pytest.approx(3 * stated.backward) or (
+        model.readout_is_attention and made["backward"] < 3 * stated.backward
+    )
+
+
+def test_a_class_that_the_model_does_not_have_is_refused(tiny_hf):
+    with pytest.raises(ValueError, match="the model has 3 classes"):
+        Gradient().attribute(tiny_hf, inputs(), TARGETS + 1)
+
+
+def test_scores_that_are_not_finite_name_their_examples(tiny_hf):
+    class Broken(Gradient):
+        def scores(self, model, inputs, targets, *, create_graph=False):
+            scores = super().scores(model, inputs, targets)
+            scores[1] = float("nan")
+            return scores
+
+    with pytest.raises(ValueError, match=r"Broken gave non-finite scores for examples \[1\]"):
+        Broken().attribute(tiny_hf, inputs(), TARGETS)
