@@ -12,7 +12,7 @@ ALLOWED = {
     "types": (set(), set()),
     "store": ({"types"}, {"numpy"}),
     "functional": ({"types", "functional"}, {"numpy", "PIL"}),
-    "models": ({"types", "functional"}, {"transformers", "safetensors"}),
+    "models": ({"types", "functional"}, {"transformers", "safetensors", "omegaconf"}),
     "data": ({"types", "functional", "store"}, {"datasets", "tokenizers", "transformers", "lightning", "numpy"}),
     "attributions": ({"types", "functional", "store", "models"}, {"captum", "numpy"}),
     "metrics": ({"types", "functional", "store"}, {"torchmetrics", "numpy"}),

@@ -75,12 +75,15 @@ def read_config(path: str | None, config: dict | None, *, dropout: float | None)
 @contextmanager
 def quiet_loading():
     """Within the context transformers reports errors only: a fresh head is no news."""
-    level = transformers.logging.get_verbosity()
+    level, progress = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         yield
     finally:
         transformers.logging.set_verbosity(level)
+        if progress:
+            transformers.logging.enable_progress_bar()
 
 
 def load_transformer(auto_class: type, path: str | None, config: PretrainedConfig, **options) -> PreTrainedModel:
