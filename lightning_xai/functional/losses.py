@@ -39,9 +39,9 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
     attention = attention if attention.dtype == torch.float64 else attention.float()
     # the softmax passes no gradient to a weight that underflowed, so a floor loses none
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
-    num_tokens = evidence.sum(dim=-1)
-    divergences = -logs.sum(dim=-1) / num_tokens.clamp_min(1) - num_tokens.clamp_min(1).log()
-    return divergences.masked_fill(num_tokens == 0, 0.0)
+    num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
+    divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()
+    return divergences.masked_fill(~evidence.any(dim=-1), 0.0)
 
 
 def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:

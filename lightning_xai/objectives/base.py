@@ -90,8 +90,14 @@ class Objective(LightningModule, ABC):
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
     def setup(self, stage: str) -> None:
-        if not self.needs_double_backward or stage != "fit":
+        if stage != "fit":
             return
+        self.network.train()  # pretrained networks come in eval mode, which Lightning keeps: there would be no dropout
+        if self.needs_double_backward:
+            self.check_double_backward()
+
+    def check_double_backward(self) -> None:
+        """Raises a ValueError where second derivatives would be wrong or fail."""
         if getattr(self, "_compiler_ctx", None) is not None:
             raise ValueError(f"{type(self).__name__} differentiates twice: train it without torch.compile")
         for name, module in self.network.named_modules():
