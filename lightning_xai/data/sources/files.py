@@ -1,0 +1,192 @@
+"""Local CSV, TSV, JSON Lines, Parquet and Arrow files, by a mapping of their columns."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from datasets import ClassLabel, DatasetDict, load_dataset
+
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.functional.spans import spans_from_mask, word_offsets
+
+RationaleFormat = Literal["char_spans", "word_mask"]
+_BUILDERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet", ".arrow": "arrow"}
+
+
+def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
+    """Returns character spans of the words whose mask is 1.
+
+    Args:
+        mask: one 0 or 1 for each whitespace word, or a list of such masks, one an annotator, of which at least half
+            must agree.
+        name: the row, for errors.
+    """
+    masks = mask if mask and isinstance(mask[0], list) else [mask]
+    words = word_offsets(text)
+    for one in masks:
+        if len(one) != len(words):
+            raise ValueError(f"{name}: rationale has {len(one)} values for {len(words)} whitespace words")
+    return spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, text) if len(words) else []
+
+
+class ColumnSource(TextSource):
+    """Rows of a table whose columns have names of their own; what Files and Hub share.
+
+    A list of words as text is joined by spaces. Labels are class names or class numbers. In formats without lists, a
+    rationale is JSON text, and the labels of a multi-label row are one text with a separator.
+
+    Args:
+        text_column, text_pair_column, label_column, rationale_column, id_column: where each is; None where there is
+            none. Without ids, rows are numbered.
+        rationale_format: "char_spans" for [begin, end] pairs, or a list of {"label", "spans"} if multi-label;
+            "word_mask" for 0 or 1 a whitespace word. Unless it names its labels, a rationale speaks for the row's.
+        class_names: names of the classes in their order; None for those of the data, sorted.
+        multilabel: whether a row has any number of labels.
+        label_separator: between the labels in one text.
+        validation_fraction: fraction of the training rows that validates, where there is no validation split.
+        seed: of that division.
+
+    Raises:
+        ValueError: on loading, if a column or a class is missing, or a word mask does not fit its text.
+    """
+
+    def __init__(
+        self,
+        text_column: str = "text",
+        label_column: str = "label",
+        text_pair_column: str | None = None,
+        rationale_column: str | None = None,
+        rationale_format: RationaleFormat = "char_spans",
+        id_column: str | None = None,
+        class_names: list[str] | None = None,
+        multilabel: bool = False,
+        label_separator: str = ";",
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        self.columns = {
+            "text": text_column, "labels": label_column, "text_pair": text_pair_column, "rationales": rationale_column,
+            "id": id_column,
+        }  # fmt: skip
+        self.rationale_format = rationale_format
+        if class_names is not None:
+            self.class_names = class_names
+        self.multilabel = multilabel
+        self.label_separator = label_separator
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    @abstractmethod
+    def load_table(self) -> DatasetDict:
+        """Returns the splits under our names, with the columns as they are."""
+
+    @cached_property
+    def _table(self) -> DatasetDict:
+        table = self.load_table()
+        for split, rows in table.items():
+            for column in filter(None, self.columns.values()):
+                if column not in rows.column_names:
+                    raise ValueError(f"split {split!r} has no column {column!r}; it has {', '.join(rows.column_names)}")
+        if "validation" not in table and "train" in table and self.validation_fraction:
+            parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
+            table["train"], table["validation"] = parts["train"], parts["test"]
+        return table
+
+    @cached_property
+    def _values(self) -> list[Any]:
+        """The label values that stand for classes 0, 1, ..."""
+        column = self.columns["labels"]
+        feature = next(iter(self._table.values())).features[column]
+        if isinstance(getattr(feature, "feature", feature), ClassLabel):
+            return list(range(getattr(feature, "feature", feature).num_classes))
+        return sorted({value for rows in self._table.values() for cell in rows[column] for value in self._cells(cell)})
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        feature = next(iter(self._table.values())).features[self.columns["labels"]]
+        feature = getattr(feature, "feature", feature)  # a list of class labels
+        return list(feature.names) if isinstance(feature, ClassLabel) else [str(value) for value in self._values]
+
+    def _cells(self, cell: Any) -> list[Any]:
+        if not self.multilabel:
+            return [cell]
+        return (
+            [part for part in cell.split(self.label_separator) if part] if isinstance(cell, str) else list(cell or [])
+        )
+
+    def _label(self, value: Any, name: str) -> int:
+        if value in self.class_names:
+            return self.class_names.index(value)
+        if isinstance(value, int) and str(value) in self.class_names:  # classes that are numbers from 1 on, say
+            return self.class_names.index(str(value))
+        if isinstance(value, int) and 0 <= value < len(self.class_names):
+            return value
+        raise ValueError(f"{name}: label {value!r} is not in class_names {self.class_names}")
+
+    def prepare(self) -> None:
+        self.load_table()  # fills the cache of `datasets`, which other processes then only read
+
+    def load(self) -> DatasetDict:
+        return DatasetDict(
+            {
+                split: rows_to_dataset(
+                    [self._row(row, f"{split} row {i}") for i, row in enumerate(rows)], self.multilabel
+                )
+                for split, rows in self._table.items()
+            }
+        )
+
+    def _row(self, raw: dict[str, Any], name: str) -> dict[str, Any]:
+        cells = {ours: raw[column] for ours, column in self.columns.items() if column is not None}
+        row = {key: " ".join(cell) if isinstance(cell, list) else cell for key, cell in cells.items() if "text" in key}
+        labels = [self._label(value, name) for value in self._cells(cells["labels"])]
+        row["labels"] = labels if self.multilabel else labels[0]
+        row["id"] = str(cells.get("id", name.rsplit(" ", 1)[-1]))
+        if "rationales" in cells:
+            cell = json.loads(cells["rationales"]) if isinstance(cells["rationales"], str) else cells["rationales"]
+            row["rationales"] = self._rationales(cell or [], labels, row["text"], name)
+        return row
+
+    def _rationales(self, cell: list[Any], labels: list[int], text: str, name: str) -> list[dict[str, Any]]:
+        if not cell:
+            return []
+        if self.rationale_format == "word_mask":
+            cell = word_mask_spans(cell, text, name)
+        elif isinstance(cell[0], dict):
+            return [{"label": self._label(part["label"], name), "spans": part["spans"]} for part in cell]
+        return [{"label": label, "spans": cell} for label in labels if cell]
+
+
+class Files(ColumnSource):
+    """Rows of local files.
+
+    Args:
+        data_files: split -> a file or several; all of one kind: csv, tsv, jsonl, json, parquet or arrow. Splits
+            beside "train", "validation" and "test" are further test splits.
+
+    Raises:
+        ValueError: on loading, if a file is missing; at once if the files are not all of one known kind.
+    """
+
+    name = "files"
+
+    def __init__(self, data_files: dict[str, str | list[str]], **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.data_files = {split: [f] if isinstance(f, str) else list(f) for split, f in data_files.items()}
+        self.kinds = sorted({Path(path).suffix for paths in self.data_files.values() for path in paths})
+        if len(self.kinds) != 1 or self.kinds[0] not in _BUILDERS:
+            raise ValueError(f"data_files end in {self.kinds}; give files of one kind among {', '.join(_BUILDERS)}")
+
+    def load_table(self) -> DatasetDict:
+        for path in (path for paths in self.data_files.values() for path in paths):
+            if not Path(path).is_file():
+                folder = Path(path).parent
+                beside = sorted(p.name for p in folder.iterdir())[:10] if folder.is_dir() else []
+                raise ValueError(f"file {path} is missing; {folder} has {', '.join(beside) or 'no files'}")
+        options = {"delimiter": "\t"} if self.kinds == [".tsv"] else {}
+        return load_dataset(_BUILDERS[self.kinds[0]], data_files=self.data_files, **options)

@@ -1,0 +1,117 @@
+"""Stanford Sentiment Treebank: sentences with a sentiment on every phrase, from which word rationales follow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from datasets import DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.functional.spans import spans_from_mask, word_offsets
+
+
+class Tree(NamedTuple):
+    """A phrase with its sentiment from 0 (very negative) to 4; a leaf has a word and no children."""
+
+    label: int
+    children: tuple[Tree, ...] = ()
+    word: str = ""
+
+
+def parse_tree(line: str) -> Tree:
+    """Returns the tree of one line of Penn Treebank brackets, e.g. "(3 (2 very) (4 good))"."""
+    stack: list[tuple[int, list[Tree]]] = []
+    # ASCII space alone separates, since some words contain a no-break space
+    for opening, word, closing in re.findall(r"\((\d) ?|([^ ()\n]+)|(\))", line):
+        if opening:
+            stack.append((int(opening), []))
+        elif word:
+            label, _ = stack.pop()
+            stack.append((label, [Tree(-1, word=word)]))
+        elif closing:
+            label, children = stack.pop()
+            is_leaf = len(children) == 1 and children[0].label == -1
+            tree = Tree(label, word=children[0].word) if is_leaf else Tree(label, tuple(children))
+            if not stack:
+                return tree
+            stack[-1][1].append(tree)
+    raise ValueError(f"brackets do not close in tree {line[:60]!r}")
+
+
+def leaves(tree: Tree) -> list[str]:
+    """Returns the words of the phrase."""
+    return [word for child in tree.children for word in leaves(child)] if tree.children else [tree.word]
+
+
+def label_range(tree: Tree) -> tuple[int, int]:
+    """Returns the lowest and the highest sentiment in the tree, itself included."""
+    ranges = [(tree.label, tree.label), *(label_range(child) for child in tree.children)]
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def phrase_scores(tree: Tree) -> list[float]:
+    """Returns a score in {0, .5, 1} for each word: the strength of the largest phrase that outdoes all its parts.
+
+    A phrase counts if its sentiment is further from neutral than the highest and than the lowest inside it; a word
+    that is in no such phrase counts for itself.
+
+    Reference: Carton, Rathore, Tan (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736, Sec. 3.
+    """
+    strength = abs(tree.label - 2) / 2
+    if tree.children:
+        ranges = [label_range(child) for child in tree.children]
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if not (strength > abs(low - 2) / 2 and strength > abs(high - 2) / 2):
+            return [score for child in tree.children for score in phrase_scores(child)]
+    return [strength] * len(leaves(tree))
+
+
+class SST(TextSource):
+    """Sentences of movie reviews; rationales are derived from the phrase labels, hence weak.
+
+    Args:
+        data_dir: folder with train.txt, dev.txt and test.txt, one bracketed tree a line.
+        binary: negative or positive, neutral sentences dropped; else five classes.
+        rationale_threshold: a word is evidence if its phrase score, 0, .5 or 1, is at least this.
+    """
+
+    name = "sst"
+    rationales_are_weak = True
+
+    def __init__(self, data_dir: str, binary: bool = True, rationale_threshold: float = 0.5) -> None:
+        if not 0 < rationale_threshold <= 1:
+            raise ValueError(f"rationale_threshold={rationale_threshold} is not over 0 and at most 1")
+        five = ["very negative", "negative", "neutral", "positive", "very positive"]
+        self.class_names = ["negative", "positive"] if binary else five
+        self.data_dir = Path(data_dir)
+        self.binary = binary
+        self.rationale_threshold = rationale_threshold
+
+    def load(self) -> DatasetDict:
+        splits = {}
+        for split, stem in (("train", "train"), ("validation", "dev"), ("test", "test")):
+            path = self.data_dir / f"{stem}.txt"
+            if not path.is_file():
+                raise ValueError(
+                    f"{path} is missing; data_dir must hold the treebank's train.txt, dev.txt and test.txt"
+                )
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                trees = {i: parse_tree(line) for i, line in enumerate(lines) if line.strip()}
+            rows = [self._row(tree, f"{stem}-{i}") for i, tree in trees.items() if not self.binary or tree.label != 2]
+            splits[split] = rows_to_dataset(rows)
+        return DatasetDict(splits)
+
+    def _row(self, tree: Tree, name: str) -> dict[str, Any]:
+        text = " ".join(leaves(tree))
+        label = int(tree.label > 2) if self.binary else tree.label
+        mask = np.array(phrase_scores(tree)) >= self.rationale_threshold
+        spans = spans_from_mask(mask, word_offsets(text, ascii_space_only=True), text)
+        return {
+            "text": text,
+            "labels": label,
+            "rationales": [{"label": label, "spans": spans}] * bool(spans),
+            "id": name,
+        }
