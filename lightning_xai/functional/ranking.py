@@ -9,13 +9,21 @@ import torch
 from torch import Tensor
 
 Rounding = Literal["floor", "ceil", "round"]
+Ties = Literal["first", "last"]
 
 
-def ranks(scores: Tensor, mask: Tensor) -> Tensor:
+def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
     """Returns [..., N] long: 0 for the largest score within `mask`, then 1 and so on; N outside of it.
 
-    The earlier of two equal scores comes first, so a ranking does not depend on the machine or on padding.
+    A ranking does not depend on the machine or on padding, because ties are settled by place.
+
+    Args:
+        scores: [..., N].
+        mask: [..., N] bool.
+        ties: which of two equal scores precedes.
     """
+    if ties == "last":
+        return ranks(scores.flip(-1), mask.flip(-1)).flip(-1)
     order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
     # a score of -inf inside the mask must still precede everything outside
     order = order.gather(-1, (~mask).gather(-1, order).to(torch.uint8).argsort(dim=-1, stable=True))
@@ -23,9 +31,9 @@ def ranks(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(-1, order, positions).masked_fill(~mask, scores.shape[-1])
 
 
-def top_mask(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., N] bool: the `counts` [...] largest scores within `mask`."""
-    return ranks(scores, mask) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
+def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
+    """Returns [..., N] bool: the `counts` [...] largest scores within `mask`, at most all of it."""
+    return ranks(scores, mask, ties=ties) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
 
 
 def num_erased(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
@@ -105,3 +113,53 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()
     return (((total - 0.5 * (until + before)) / total) * positives).sum(-1) / positives.sum(-1)
+
+
+def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns [...] float64: the trapezoidal area under the precision-recall curve from recall 0, precision 1.
+
+    Larger than `average_precision`, since it interpolates between thresholds. Arguments as in `average_precision`.
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, _, last = _tie_groups(scores, positives, mask)
+    hits = positives.cumsum(-1).double()
+    precision = (hits / valid.cumsum(-1).clamp(min=1)).gather(-1, last)
+    recall = hits.gather(-1, last) / positives.sum(-1, keepdim=True)
+    precision = torch.cat([torch.ones_like(precision[..., :1]), precision], dim=-1)
+    recall = torch.cat([torch.zeros_like(recall[..., :1]), recall], dim=-1)
+    return torch.trapezoid(precision, recall, dim=-1)
+
+
+def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
+    """Returns [B, T] long: the place, from 0, of each token's unit among those of its row; -1 outside `mask`.
+
+    Args:
+        mask: [B, T] bool, tokens that are ranked.
+        word_ids: [B, T] long, -1 outside words. A unit is then a run of tokens of one word, else a single token.
+    """
+    starts = mask.clone()
+    if word_ids is not None:
+        same = (word_ids[:, 1:] == word_ids[:, :-1]) & (word_ids[:, 1:] >= 0) & mask[:, :-1]
+        starts[:, 1:] &= ~same
+    return (starts.cumsum(dim=1) - 1).masked_fill(~mask, -1)
+
+
+def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Returns the rank [B, K, T] of each token's unit, T outside `mask`, and the number of units [B].
+
+    A word counts with the sum of its tokens' scores.
+
+    Args:
+        scores: [B, K, T].
+        mask: [B, T] bool, tokens that are ranked.
+        word_ids: as in `unit_ids`.
+    """
+    units = unit_ids(mask, word_ids)
+    places = units.clamp(min=0).unsqueeze(1).expand_as(scores)  # [B, K, T]
+    inside = mask.unsqueeze(1)
+    totals = torch.zeros_like(scores).scatter_add(-1, places, scores.masked_fill(~inside, 0))
+    num_units = units.amax(dim=1) + 1
+    exists = torch.arange(scores.shape[-1], device=scores.device) < num_units[:, None, None]
+    unit_ranks = ranks(totals, exists.expand_as(totals))
+    return unit_ranks.gather(-1, places).masked_fill(~inside, scores.shape[-1]), num_units

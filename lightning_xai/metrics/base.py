@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_xai.types import Attribution, Batch, Predict
+from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Explained = Literal["all", "gold", "predicted"]
+Sign = Literal["signed", "absolute", "nonnegative"]
+
+
+def with_sign(scores: Tensor, sign: Sign) -> Tensor:
+    """Returns scores in float64: as they are, their absolute values, or with negative ones set to 0."""
+    scores = scores.double()
+    if sign == "absolute":
+        return scores.abs()
+    return scores.clamp(min=0) if sign == "nonnegative" else scores
+
+
+class PredictOnce:
+    """A Predict that remembers the probabilities of one batch's own inputs, which every definition compares with."""
+
+    def __init__(self, predict: Predict, inputs: TextInputs) -> None:
+        self.predict = predict
+        self.inputs = inputs
+        self.probs: Tensor | None = None
+
+    def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
+        if inputs is not self.inputs or embed_mask is not None:
+            return self.predict(inputs, embed_mask)
+        if self.probs is None:
+            self.probs = self.predict(inputs)
+        return self.probs
 
 
 class AttributionMetric(Metric, ABC):
@@ -23,15 +51,21 @@ class AttributionMetric(Metric, ABC):
 
     Args:
         explained: which of the attribution's rows count: all of them, those of gold classes, or of predicted classes.
-        decision_threshold: probability from which a multi-label class counts as predicted; the callback sets it from
+        decision_threshold: probability above which a multi-label class counts as predicted; the callback sets it from
             the checkpoint.
+        name: of the metric in logs and tables; None takes the class's name in snake_case.
     """
 
     full_state_update = False
-    columns: ClassVar[tuple[str, ...]]  # names of a record's values
+    needs_tuning: bool = False  # True where `compute` needs `tune_from` a metric of the validation split first
+    columns: tuple[str, ...]  # names of a record's values
 
-    def __init__(self, *, explained: Explained = "all", decision_threshold: float = 0.5) -> None:
-        super().__init__()
+    def __init__(
+        self, *, explained: Explained = "all", decision_threshold: float = 0.5, name: str | None = None
+    ) -> None:
+        super().__init__(compute_with_cache=False)  # values change when tuned, which the cache ignores
+        self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
+        self.tuned: dict[str, float] = {}
         self.explained = explained
         self.decision_threshold = decision_threshold
         self.add_state("keys", default=[], dist_reduce_fx="cat")  # [n, 2] long: index, class
@@ -42,10 +76,30 @@ class AttributionMetric(Metric, ABC):
         """Returns the records [B, K, len(columns)] of a batch; rows outside `attribution.target_mask` are ignored."""
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the metric's values from all records [n, len(columns)]; by default the mean of every column."""
+        """Returns the metric's values from all records [n, len(columns)]; by default the mean of every column.
+
+        The key "" stands for the metric itself; any other is appended to its name.
+        """
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
+    def tune(self) -> dict[str, float]:
+        """Returns what the records of this, the validation split's, metric settle for other splits."""
+        return {}
+
+    def tune_from(self, validation: AttributionMetric) -> None:
+        """Takes over what `validation`, the same definition measured on the validation split, settles.
+
+        Raises:
+            ValueError: `validation` is another kind of metric.
+        """
+        if type(validation) is not type(self) or validation.columns != self.columns:
+            raise ValueError(f"{self.name} cannot be tuned on {validation.name}: give the same metric of another split")
+        with validation.sync_context(dist_sync_fn=validation.dist_sync_fn, process_group=validation.process_group):
+            self.tuned = validation.tune()
+
     def update(self, attribution: Attribution, batch: Batch, predict: Predict) -> None:
+        """Measures the rows of one batch; `attribution` is [B, K, T] for the examples of `batch`."""
+        predict = PredictOnce(predict, batch.inputs)
         kept = attribution.target_mask & self.explained_rows(attribution, batch, predict)  # [B, K]
         attribution = Attribution(attribution.scores, attribution.targets, kept, attribution.token_mask)
         records = self.measure(attribution, batch, predict)
@@ -58,14 +112,12 @@ class AttributionMetric(Metric, ABC):
         targets = attribution.targets
         if self.explained == "all":
             return torch.ones_like(targets, dtype=torch.bool)
+        multilabel = batch.labels.dim() == 2
         if self.explained == "gold":
-            if batch.labels.dim() == 1:
-                return targets == batch.labels.unsqueeze(1)
-            return batch.labels.gather(1, targets) > 0.5
+            return batch.labels.gather(1, targets) > 0.5 if multilabel else targets == batch.labels.unsqueeze(1)
         probs = predict(batch.inputs)
-        if batch.labels.dim() == 1:
-            return targets == probs.argmax(dim=1, keepdim=True)
-        return probs.gather(1, targets) > self.decision_threshold
+        chosen = predicted_classes(probs, multilabel=multilabel, decision_threshold=self.decision_threshold)
+        return chosen.gather(1, targets)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
         """Synchronizes the states; a rank that saw no example takes part with empty ones.
@@ -90,10 +142,13 @@ class AttributionMetric(Metric, ABC):
         return distinct, records[first]
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns named values, with `num_examples` (rows counted) and `num_skipped` (rows with an undefined value)."""
+        """Returns values by their names in logs, with `num_examples` (rows counted) and `num_skipped`.
+
+        A row is counted as skipped if one of its values is undefined.
+        """
         _, records = self.table()
-        undefined = records.isnan().any(dim=1)
-        values = self.aggregate(records)
-        values["num_examples"] = torch.tensor(float(len(records) - int(undefined.sum())))
-        values["num_skipped"] = torch.tensor(float(undefined.sum()))
+        undefined = int(records.isnan().any(dim=1).sum())
+        values = {f"{self.name}/{key}" if key else self.name: value for key, value in self.aggregate(records).items()}
+        values["num_examples"] = torch.tensor(float(len(records) - undefined))
+        values["num_skipped"] = torch.tensor(float(undefined))
         return values

@@ -1,0 +1,101 @@
+"""How concentrated attributions are, and on what."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.types import Attribution, Batch, Predict
+
+_EPSILON = 1e-11  # keeps the logarithm of 0 finite
+
+
+def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
+    """Returns [...] in [0, 1]: the entropy of |scores| [..., T] within `mask` over its maximum.
+
+    NaN for texts of one token and for scores that are all 0.
+    """
+    shares = _shares(scores, mask)
+    entropy = -(shares * (shares + _EPSILON).log()).sum(dim=-1)
+    return entropy / mask.sum(dim=-1).double().log()  # 0 / 0 for one token
+
+
+def gini(scores: Tensor, mask: Tensor) -> Tensor:
+    """Returns [...] in [0, 1): the Gini index of |scores| [..., T] within `mask`; 0 where all are equal.
+
+    NaN for scores that are all 0.
+    """
+    shares = _shares(scores, mask)
+    count = mask.sum(dim=-1, keepdim=True)
+    ordered = shares.masked_fill(~mask, torch.inf).sort(dim=-1).values
+    places = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
+    weights = (2 * places - count - 1).double()
+    inside = places <= count
+    return (ordered.masked_fill(~inside, 0) * weights).sum(dim=-1) / count.squeeze(-1)
+
+
+def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that holds `mass` of |scores| [..., T] within `mask`."""
+    shares = _shares(scores, mask)
+    held = shares.sort(dim=-1, descending=True).values.cumsum(dim=-1)
+    # the slack lets nine of ten equal shares hold 0.9
+    needed = (held < mass - 1e-9).sum(dim=-1) + 1
+    return (needed / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
+
+
+def _shares(scores: Tensor, mask: Tensor) -> Tensor:
+    """Returns |scores| within `mask` over their sum, in float64; NaN where all are 0."""
+    sizes = scores.double().abs().masked_fill(~mask, 0)
+    total = sizes.sum(dim=-1, keepdim=True)
+    return sizes / total.masked_fill(total == 0, torch.nan)
+
+
+class Entropy(AttributionMetric):
+    """Entropy of a text's attributions over that of uniform ones, in [0, 1]; lower is more concentrated.
+
+    Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
+        Records", arXiv 2406.08958.
+    """
+
+    higher_is_better = False
+    columns = ("",)
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+        return normalized_entropy(attribution.scores, attribution.token_mask.unsqueeze(1)).unsqueeze(-1)
+
+
+class Sparsity(AttributionMetric):
+    """Gini index, and the fraction of tokens that hold `mass` of the total.
+
+    Args:
+        mass: fraction of the total score in (0, 1].
+        **kwargs: see AttributionMetric.
+
+    Reference: Hurley and Rickard (2009), "Comparing Measures of Sparsity", arXiv 0811.4706, section II.
+    """
+
+    columns = ("gini", "mass_fraction")
+
+    def __init__(self, *, mass: float = 0.9, **kwargs) -> None:
+        super().__init__(**kwargs)
+        if not 0 < mass <= 1:
+            raise ValueError(f"mass is {mass}: give a fraction of the total score from 0 to 1")
+        self.mass = mass
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+        mask = attribution.token_mask.unsqueeze(1)
+        values = gini(attribution.scores, mask), mass_fraction(attribution.scores, mask, self.mass)
+        return torch.stack(values, dim=-1)
+
+
+class SpecialTokenShare(AttributionMetric):
+    """Fraction of |scores| that falls on special tokens, in [0, 1]."""
+
+    columns = ("",)
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+        inputs = batch.inputs
+        shares = _shares(attribution.scores, inputs.attention_mask.unsqueeze(1))
+        special = inputs.special_tokens_mask & inputs.attention_mask
+        return (shares * special.unsqueeze(1)).sum(dim=-1, keepdim=True)
