@@ -1,0 +1,69 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lightning_xai.attributions.cached import Cached
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.store import RaggedWriter
+from tests.conftest import text_inputs
+
+TARGETS = torch.tensor([[0, 2], [1, 0]])
+
+
+@pytest.fixture
+def inputs():
+    return text_inputs([6, 9])
+
+
+@pytest.fixture
+def cached(tmp_path, tiny_hf, inputs):
+    scores = Gradient().attribute(tiny_hf, inputs, TARGETS).scores.numpy()
+    with RaggedWriter(tmp_path) as writer:
+        for row, length in enumerate([6, 9]):
+            for column in range(2):
+                writer.add(row, int(TARGETS[row, column]), scores[row, column, :length])
+    return Cached(str(tmp_path))
+
+
+def test_stored_scores_are_given_again(cached, tiny_hf, inputs):
+    found, wanted = (method.attribute(tiny_hf, inputs, TARGETS).scores for method in (cached, Gradient()))
+    assert torch.equal(found, wanted)
+
+
+def test_scores_do_not_depend_on_padding_or_order(cached, tiny_hf):
+    inputs = text_inputs([6, 9], pad_to=14)[[1, 0]]
+    found = cached.attribute(tiny_hf, inputs, TARGETS[[1, 0]]).scores
+    wanted = Gradient().attribute(tiny_hf, text_inputs([6, 9]), TARGETS).scores
+    assert torch.equal(found[..., :9], wanted[[1, 0]]) and not found[..., 9:].any()
+
+
+def test_no_pass_is_made(cached, inputs):
+    assert torch.equal(cached.scores(None, inputs, TARGETS), cached.scores(None, inputs, TARGETS))
+    assert cached.passes(9, 2) == (0, 0)
+
+
+def test_rows_outside_the_target_mask_need_no_entry(cached, tiny_hf, inputs):
+    mask = torch.tensor([[True, False], [True, True]])
+    targets = torch.tensor([[2, 1], [0, 1]])  # example 0 has no scores for class 1
+    assert not cached.attribute(tiny_hf, inputs, targets, mask).scores[0, 1].any()
+
+
+def test_a_missing_entry_names_example_and_class(cached, tiny_hf, inputs):
+    with pytest.raises(ValueError, match="example 1 and class 2"):
+        cached.attribute(tiny_hf, inputs, torch.tensor([[0], [2]]))
+
+
+def test_scores_of_another_length_are_refused(cached, tiny_hf):
+    with pytest.raises(ValueError, match="example 0 has 7 tokens, but 6 scores"):
+        cached.attribute(tiny_hf, text_inputs([7]), torch.tensor([[0]]))
+
+
+def test_examples_without_an_index_are_refused(cached, tiny_hf, inputs):
+    with pytest.raises(ValueError, match="inputs.index is None"):
+        cached.attribute(tiny_hf, replace(inputs, index=None), TARGETS)
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is not a store"):
+        Cached(str(tmp_path / "nothing"))
