@@ -1,0 +1,104 @@
+"""Noise that raises the loss within its bound."""
+
+import pytest
+import torch
+
+from lightning_xai.functional.losses import example_losses
+from lightning_xai.objectives.pgd import PGD, bounded_noise, initial_variable, worst_variable
+from tests.conftest import tiny_classifier
+from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
+
+SEARCH = {"epsilon": 0.05, "num_steps": 10, "lr": 0.1, "tolerance": None}
+
+
+def losses_under(network, batch, noise):
+    return example_losses(network(batch.inputs, network.embed(batch.inputs) + noise).logits, batch.labels)
+
+
+@pytest.mark.parametrize("kind", ["bert", "plm_ca"])
+@pytest.mark.parametrize("options", [{}, {"step_rule": "sign"}, {"initialization": "uniform"}])
+def test_search_raises_every_examples_loss_within_the_bound(kind, options):
+    network = tiny_classifier(kind)
+    batch = planted_batch(num_classes=network.num_classes, multilabel=network.multilabel)
+    found = worst_variable(network, batch, **SEARCH, **options)
+    noise = bounded_noise(found.variable, 0.05, batch.inputs.attention_mask)
+    assert noise.abs().max() <= 0.05
+    assert (losses_under(network, batch, noise) > losses_under(network, batch, 0)).all()
+
+
+def test_search_beats_random_noise_of_the_same_bound(tiny_hf):
+    batch = planted_batch()
+    worst = bounded_noise(worst_variable(tiny_hf, batch, **SEARCH).variable, 0.05, batch.inputs.attention_mask)
+    generator = torch.Generator().manual_seed(0)
+    signs = torch.randn(worst.shape, generator=generator).sign() * worst.abs().max()
+    assert losses_under(tiny_hf, batch, worst).mean() > losses_under(tiny_hf, batch, signs).mean()
+
+
+def test_padding_gets_no_noise(tiny_hf):
+    batch = planted_batch()
+    noise = bounded_noise(torch.ones(len(batch), 10, 16), 0.05, batch.inputs.attention_mask)
+    assert not noise[~batch.inputs.attention_mask].any()
+
+
+def test_noise_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
+    tiny_hf.double()
+    batch = planted_batch()
+    search = SEARCH | {"tolerance": 0.05, "initialization": "uniform"}
+    together = worst_variable(tiny_hf, batch, **search)
+    for row in range(len(batch)):
+        alone = worst_variable(tiny_hf, batch[row : row + 1], **search)
+        assert torch.allclose(alone.variable[0], together.variable[row], atol=1e-6)
+        assert alone.num_steps[0] == together.num_steps[row]
+
+
+def test_tiny_epsilon_does_not_stall_the_search(tiny_hf):
+    variable = worst_variable(tiny_hf, planted_batch(), **(SEARCH | {"epsilon": 1e-5})).variable
+    assert variable.abs().max() == pytest.approx(1.0, rel=0.1)  # 10 steps of 0.1
+
+
+def test_unchanging_loss_stops_the_search_at_the_third_step(tiny_hf):
+    found = worst_variable(tiny_hf, planted_batch(), **(SEARCH | {"epsilon": 1e-5, "tolerance": 0.005}))
+    assert found.num_steps.unique().tolist() == [3]
+
+
+def test_uniform_start_lies_within_epsilon_and_follows_the_seed():
+    embeds, index = torch.zeros(2, 3, 4), torch.tensor([7, 8])
+    first, again, other = (
+        initial_variable(embeds, index, epsilon=0.1, initialization="uniform", seed=seed) for seed in (0, 0, 1)
+    )
+    assert 0.05 < first.abs().max() <= 0.1
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_loss_weighs_clean_and_adversarial_parts(tiny_hf):
+    objective = PGD(tiny_hf, clean_weight=0.25, adversarial_weight=2.0, epsilon=0.05, num_steps=3)
+    losses = objective.losses(planted_batch())
+    expected = 0.25 * losses["classification"] + 2 * losses["adversarial"]
+    assert losses["loss"].item() == pytest.approx(expected.item())
+    assert losses["adversarial"] > losses["classification"]
+
+
+def test_training_lowers_the_loss_under_noise(tmp_path):
+    network, batch = tiny_classifier("bert"), planted_batch()
+
+    def worst_loss():
+        noise = bounded_noise(worst_variable(network, batch, **SEARCH).variable, 0.05, batch.inputs.attention_mask)
+        return losses_under(network.eval(), batch, noise).mean().item()
+
+    before = worst_loss()
+    objective = PGD(network, fast_optimizer, warmup_fraction=0.0, epsilon=0.05, num_steps=5, tolerance=None)
+    quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4))
+    assert worst_loss() < 0.7 * before
+
+
+def test_search_with_weights_that_overflow_names_the_examples(tiny_hf):
+    with torch.no_grad():
+        tiny_hf.transformer.classifier.weight.fill_(float("inf"))
+    with pytest.raises(ValueError, match=r"adversarial noise of examples \[0, 1, 2, 3, 4, 5\] is not finite"):
+        PGD(tiny_hf).losses(planted_batch())
+
+
+@pytest.mark.parametrize("arguments", [{"epsilon": 0.0}, {"num_steps": 0}, {"adversarial_weight": -1.0}])
+def test_numbers_out_of_range_are_refused(arguments, tiny_hf):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        PGD(tiny_hf, **arguments)

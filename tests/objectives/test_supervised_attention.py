@@ -1,0 +1,97 @@
+"""Attention supervised by evidence."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lightning_xai.functional.losses import evidence_divergences
+from lightning_xai.objectives.supervised_attention import SupervisedAttention, gold_pairs, readout_rows
+from lightning_xai.types import Attribution
+from tests.conftest import tiny_classifier
+from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
+
+DATA = {"num_classes": 5, "multilabel": True}
+
+
+def two_code_batch():
+    """One document with the gold classes 3 and 1, given in that order, each with evidence of its own."""
+    batch = planted_batch(num_examples=1, **DATA)
+    labels = torch.tensor([[0.0, 1, 0, 1, 0]])
+    scores = torch.zeros(1, 3, 10)
+    scores[0, 0, 1], scores[0, 1, 2], scores[0, 2, 3] = 1, 1, 1
+    targets = torch.tensor([[3, 1, 0]])  # class 0 has evidence but is not gold
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    return replace(batch, labels=labels, rationale=Attribution(scores, targets, mask, batch.inputs.token_mask))
+
+
+def test_evidence_meets_attention_by_class_and_counts_gold_classes_only(tiny_plm_ca):
+    batch = two_code_batch()
+    losses = SupervisedAttention(tiny_plm_ca, reduction="per_code").losses(batch)
+    readout = tiny_plm_ca(batch.inputs).readout
+    expected = -(readout[0, 3, 1].log() + readout[0, 1, 2].log()) / 2  # KL from one evidence token is -log attention
+    assert losses["attention"].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_order_of_the_evidence_rows_does_not_matter(tiny_plm_ca):
+    batch = two_code_batch()
+    rationale = batch.rationale
+    flipped = Attribution(
+        rationale.scores.flip(1), rationale.targets.flip(1), rationale.target_mask, rationale.token_mask
+    )
+    objective = SupervisedAttention(tiny_plm_ca)
+    first, second = objective.losses(batch), objective.losses(replace(batch, rationale=flipped))
+    assert torch.allclose(first["attention"], second["attention"])
+
+
+def test_paper_reduction_divides_by_codes_and_padded_length(tiny_plm_ca):
+    batch = two_code_batch()
+    per_code = SupervisedAttention(tiny_plm_ca, reduction="per_code").losses(batch)["attention"]
+    paper = SupervisedAttention(tiny_plm_ca, reduction="paper").losses(batch)["attention"]
+    assert paper.item() == pytest.approx(per_code.item() / tiny_plm_ca(batch.inputs).readout.shape[-1], rel=1e-5)
+
+
+def test_loss_is_classification_plus_weighted_attention(tiny_plm_ca):
+    losses = SupervisedAttention(tiny_plm_ca, weight=0.25).losses(two_code_batch())
+    assert losses["loss"].item() == pytest.approx((losses["classification"] + 0.25 * losses["attention"]).item())
+
+
+def test_training_moves_attention_onto_evidence(tmp_path):
+    network = tiny_classifier("plm_ca")
+    batch = planted_batch(**DATA)
+
+    def divergence():
+        readout = readout_rows(network.eval()(batch.inputs).readout, batch.rationale.targets)
+        return evidence_divergences(readout, batch.rationale.scores > 0).mean().item()
+
+    before = divergence()
+    objective = SupervisedAttention(network, fast_optimizer, warmup_fraction=0.0, weight=1.0, reduction="per_code")
+    quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4, **DATA))
+    assert divergence() < 0.5 * before
+
+
+def test_one_readout_row_serves_every_class():
+    readout = torch.rand(2, 1, 4)
+    assert torch.equal(readout_rows(readout, torch.tensor([[0, 2], [1, 1]])), readout.expand(2, 2, 4))
+
+
+def test_gold_pairs_of_single_labels():
+    assert gold_pairs(torch.tensor([2, 0]), torch.tensor([[2, 1], [1, 0]])).tolist() == [[True, False], [False, True]]
+
+
+def test_network_without_attention_as_readout_is_refused(tiny_hf):
+    with pytest.raises(ValueError, match="HFClassifier does not read tokens by attention"):
+        SupervisedAttention(tiny_hf)
+
+
+def test_data_without_rationales_is_an_error(tiny_plm_ca):
+    with pytest.raises(ValueError, match="the training data has no rationales"):
+        SupervisedAttention(tiny_plm_ca).losses(replace(planted_batch(**DATA), rationale=None))
+
+
+def test_epoch_without_any_evidence_is_an_error(tiny_plm_ca, tmp_path):
+    data = loader(2, **DATA)
+    for batch in data.dataset:
+        batch.rationale.scores.zero_()
+    with pytest.raises(ValueError, match="no training example of this epoch had evidence"):
+        quiet_trainer(tmp_path, max_epochs=1).fit(SupervisedAttention(tiny_plm_ca), data)

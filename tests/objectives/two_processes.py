@@ -1,0 +1,59 @@
+"""Writes the gradients of an InputGradient step on one process and on two: python two_processes.py FOLDER RANK."""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.objectives.input_gradient import InputGradient
+from lightning_xai.types import Batch, TextInputs
+
+CONFIG = {
+    "model_type": "bert", "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 24, "max_position_embeddings": 16, "pad_token_id": 0,
+}  # fmt: skip
+
+
+class Step(nn.Module):
+    """Makes the loss a forward pass, as Lightning's strategies do with the training step."""
+
+    def __init__(self, objective: InputGradient) -> None:
+        super().__init__()
+        self.objective = objective
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        return self.objective.losses(batch)["loss"]
+
+
+def build() -> tuple[Step, Batch]:
+    torch.manual_seed(0)
+    objective = InputGradient(HFClassifier(config=CONFIG, dropout=0.0).double(), weight=10.0)
+    ids = torch.randint(5, 50, (4, 8))
+    everywhere = torch.ones_like(ids, dtype=torch.bool)
+    inputs = TextInputs(ids, everywhere, everywhere, ~everywhere, torch.full_like(ids, 3), index=torch.arange(4))
+    return Step(objective), Batch(inputs, torch.tensor([0, 1, 1, 0]))
+
+
+def gradients(step: Step) -> dict[str, torch.Tensor]:
+    return {name: p.grad for name, p in step.named_parameters() if p.grad is not None}
+
+
+def main(folder: Path, rank: int) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder / 'rendezvous'}", rank=rank, world_size=2)
+    step, batch = build()
+    replica = DistributedDataParallel(step)  # kept until the backward pass, which its hooks reduce
+    replica(batch[2 * rank : 2 * rank + 2]).backward()
+    if rank == 0:
+        torch.save(gradients(step), folder / "two.pt")
+        step, batch = build()
+        step(batch).backward()
+        torch.save(gradients(step), folder / "one.pt")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
