@@ -1,4 +1,4 @@
-"""Networks from checkpoints of any objective, Hugging Face folders and released PLM-CA weights; no pickled code runs."""
+"""Networks from checkpoints of any objective, Hugging Face folders and released PLM-CA weights, never from pickles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import importlib.util
 import json
-import pickle
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -186,7 +185,8 @@ def _read_tensors(path: Path) -> dict[str, Any]:
         # defaultdict holds optimizer state in files of older torch versions
         with torch.serialization.safe_globals([defaultdict]):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
+    # torch raises whatever its unpickler stumbles over, even a KeyError for a text file
+    except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(
             f"{path}: not a file of tensors and primitives alone, so it is not loaded ({reason})"

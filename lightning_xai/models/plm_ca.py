@@ -22,7 +22,8 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
         keep: [B, T] bool; scores are the dtype's lowest number where it is False, so that softmax gives exactly 0 there
             and a row without any token stays finite.
     """
-    scores = queries @ keys.transpose(1, 2)  # [B, C, T]
+    # bmm, since matmul would broadcast by copying its result
+    scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
     # in place: with thousands of classes and tokens this tensor is the largest of all
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 

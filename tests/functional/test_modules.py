@@ -1,0 +1,76 @@
+"""Positions, padding order, replaced outputs and restored modes, on numbers worked out by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from lightning_xai.functional.modules import (
+    call_with_accepted,
+    evaluation_mode,
+    position_ids,
+    replaced_output,
+    right_padding_order,
+    take_columns,
+)
+
+MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
+
+
+def test_positions_count_real_tokens_only():
+    assert position_ids(MASK).tolist() == [[0, 0, 1, 0, 2], [0, 1, 2, 3, 4]]
+
+
+def test_positions_with_an_offset_put_padding_just_below_it():
+    assert position_ids(MASK, offset=2).tolist() == [[1, 2, 3, 1, 4], [2, 3, 4, 5, 6]]
+
+
+def test_positions_restart_in_every_segment_of_real_tokens():
+    assert position_ids(MASK, segment_length=2).tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 1, 0]]
+
+
+def test_right_padding_needs_no_order():
+    assert right_padding_order(torch.tensor([[True, True, False], [True, False, False], [False, False, False]])) is None
+
+
+def test_order_moves_real_tokens_to_the_front_and_back():
+    order = right_padding_order(MASK)
+    assert order.tolist() == [[1, 2, 4, 0, 3], [0, 1, 2, 3, 4]]
+    states = torch.arange(20.0).reshape(2, 5, 2)
+    assert torch.equal(take_columns(take_columns(states, order), order.argsort(dim=1)), states)
+
+
+def test_replaced_output_leaves_padding_its_own_output():
+    module, inputs = nn.Linear(1, 1), torch.ones(2, 5, 1)
+    own = module(inputs)
+    with replaced_output(module, torch.full((2, 5, 1), 7.0), MASK):
+        changed = module(inputs)
+    assert torch.equal(changed, torch.where(MASK.unsqueeze(-1), 7.0, own))
+    assert torch.equal(module(inputs), own)
+
+
+def test_replaced_output_ends_with_an_error_in_the_context():
+    module = nn.Linear(1, 1)
+    with pytest.raises(KeyError), replaced_output(module, torch.ones(2, 5, 1), MASK):
+        raise KeyError
+    assert not module._forward_hooks
+
+
+def test_replaced_output_of_none_changes_nothing():
+    module = nn.Linear(1, 1)
+    with replaced_output(module, None, MASK):
+        assert not module._forward_hooks
+
+
+def test_only_named_and_given_arguments_are_passed():
+    assert call_with_accepted(nn.Identity(), input=torch.tensor(3), other=1, missing=None) == 3
+
+
+def test_evaluation_mode_restores_each_part_and_the_random_state():
+    module = nn.Sequential(nn.Dropout(), nn.Dropout()).train()
+    module[1].eval()
+    before = torch.get_rng_state()
+    with evaluation_mode(module):
+        assert not any(part.training for part in module.modules())
+        torch.rand(1)
+    assert [part.training for part in module.modules()] == [True, True, False]
+    assert torch.equal(torch.get_rng_state(), before)

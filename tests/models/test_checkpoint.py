@@ -1,0 +1,271 @@
+"""Networks come back from every kind of file with the same logits, and bad files are refused in one line."""
+
+import json
+import os
+
+import pytest
+import torch
+
+from lightning_xai.models.checkpoint import (
+    build_network,
+    checkpoint_hash,
+    class_names,
+    decision_threshold,
+    load_network,
+    read_checkpoint,
+)
+from lightning_xai.models.plm_ca import PLMCA
+from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
+
+
+def save_checkpoint(model, path, **changes):
+    """Writes what objectives/base.py writes."""
+    checkpoint = {
+        "network": {
+            "class_path": f"{type(model).__module__}.{type(model).__qualname__}",
+            "init_args": model.architecture(),
+        },
+        "state_dict": {f"network.{key}": value for key, value in model.state_dict().items()}
+        | {"decision_threshold": torch.tensor(0.25)},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(checkpoint | changes, path)
+    return str(path)
+
+
+def save_released(network: PLMCA, root, **changes):
+    """Writes a folder in the layout of the released weights, their leftovers included (papers.md B1)."""
+    folder = root / "models" / "unsupervised" / "abc123"
+    folder.mkdir(parents=True)
+    names = {"transformer": "roberta_encoder", "class_queries": "label_wise_attention.label_representations"}
+    names |= {"key": "label_wise_attention.weights_k", "value": "label_wise_attention.weights_v"}
+    names |= {"norm": "label_wise_attention.layernorm", "output": "label_wise_attention.output_linear"}
+    weights = {}
+    for key, value in network.state_dict().items():
+        part, dot, rest = key.partition(".")
+        weights[f"_orig_mod.{names[part]}{dot}{rest}"] = value
+    size = network.class_queries.shape[1]
+    weights |= {f"_orig_mod.label_wise_attention.layernorm_1.{name}": torch.ones(size) for name in ("weight", "bias")}
+    weights["_orig_mod.roberta_encoder.pooler.dense.weight"] = torch.ones(size, size)
+    weights["_orig_mod.roberta_encoder.embeddings.position_ids"] = torch.arange(160)[None]
+    optimizer = torch.optim.AdamW(network.parameters()).state_dict()
+    saved = {"model": weights, "optimizer": optimizer, "scaler": {"scale": 1.0}, "epoch": 3, "db": torch.tensor(0.4)}
+    torch.save(saved | {"num_classes": network.num_classes} | changes, folder / "best_model.pt")
+    config = "model:\n  configs:\n    model_path: models/encoder\n    chunk_size: 8\ndata:\n  max_length: 6000\n"
+    (folder / "config.yaml").write_text(config)
+    (folder / "target_tokenizer.json").write_text(json.dumps([f"{i}.0" for i in range(network.num_classes)]))
+    encoder = root / "models" / "encoder"
+    encoder.mkdir()
+    (encoder / "config.json").write_text(json.dumps(TINY_CONFIGS["roberta"] | {"pad_token_id": 1}))
+    return str(folder)
+
+
+@pytest.fixture
+def released():
+    config = TINY_CONFIGS["roberta"] | {"pad_token_id": 1}
+    return tiny_classifier("plm_ca", config=config, segment_length=8, mask_mode="legacy")
+
+
+@pytest.mark.parametrize("kind", [*TINY_CONFIGS, "plm_ca"])
+def test_checkpoint_gives_back_the_network(kind, tmp_path):
+    model, inputs = tiny_classifier(kind, embedding="module"), text_inputs([5, 9])
+    loaded = load_network(save_checkpoint(model, tmp_path / "last.ckpt"))
+    assert type(loaded) is type(model) and loaded.embedding == "module" and not loaded.training
+    assert torch.equal(loaded(inputs).logits, model(inputs).logits)
+
+
+def test_checkpoint_of_a_loaded_network_can_be_written_and_read_again(tmp_path):
+    model, inputs = tiny_classifier("plm_ca"), text_inputs([5, 19])
+    once = load_network(save_checkpoint(model, tmp_path / "once.ckpt"))
+    twice = load_network(save_checkpoint(once, tmp_path / "twice.ckpt"))
+    assert torch.equal(twice(inputs).logits, model(inputs).logits)
+
+
+def test_checkpoint_of_a_finetuned_folder_needs_the_folder_no_more(tmp_path):
+    source = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"hidden_dropout_prob": 0.3})
+    source.transformer.save_pretrained(tmp_path / "folder")
+    model = load_network(str(tmp_path / "folder"))
+    path = save_checkpoint(model, tmp_path / "last.ckpt")
+    (tmp_path / "folder").rename(tmp_path / "gone")
+    loaded = load_network(path)
+    assert loaded.transformer.config.hidden_dropout_prob == 0.3
+    assert torch.equal(loaded(text_inputs([5])).logits, source(text_inputs([5])).logits)
+
+
+def test_run_folder_gives_the_best_checkpoint_before_the_last(tmp_path):
+    best, last = tiny_classifier("bert", seed=1), tiny_classifier("bert", seed=2)
+    save_checkpoint(last, tmp_path / "checkpoints" / "last.ckpt")
+    assert torch.equal(load_network(str(tmp_path)).embedding_matrix, last.embedding_matrix)
+    save_checkpoint(best, tmp_path / "checkpoints" / "best.ckpt")
+    assert torch.equal(load_network(str(tmp_path)).embedding_matrix, best.embedding_matrix)
+
+
+def test_hugging_face_folder_keeps_its_head_and_classes(tmp_path):
+    model, inputs = tiny_classifier("roberta"), text_inputs([5, 9])
+    model.transformer.config.id2label = {0: "bad", 1: "fair", 2: "good"}
+    model.transformer.save_pretrained(tmp_path)
+    loaded = load_network(str(tmp_path))
+    assert loaded.num_classes == 3 and not loaded.multilabel
+    assert torch.equal(loaded(inputs).logits, model(inputs).logits)
+    assert class_names(str(tmp_path)) == ["bad", "fair", "good"]
+
+
+def test_hugging_face_folder_says_whether_it_is_multilabel(tmp_path):
+    model = tiny_classifier("roberta")
+    model.transformer.config.problem_type = "multi_label_classification"
+    model.transformer.save_pretrained(tmp_path)
+    assert load_network(str(tmp_path)).multilabel
+
+
+def test_released_folder_gives_plm_ca_in_legacy_mode(tmp_path, released):
+    inputs = text_inputs([8, 21])
+    loaded = load_network(save_released(released, tmp_path))
+    assert isinstance(loaded, PLMCA) and loaded.mask_mode == "legacy" and loaded.segment_length == 8
+    assert torch.equal(loaded(inputs).logits, released(inputs).logits)
+
+
+def test_released_folder_has_a_threshold_and_class_names(tmp_path, released):
+    folder = save_released(released, tmp_path)
+    assert decision_threshold(folder) == pytest.approx(0.4)
+    assert class_names(folder) == ["0.0", "1.0", "2.0", "3.0", "4.0"]
+
+
+def test_released_folder_without_its_encoders_config_is_refused(tmp_path, released):
+    folder = save_released(released, tmp_path)
+    (tmp_path / "models" / "encoder" / "config.json").unlink()
+    with pytest.raises(ValueError, match="models/encoder/config.json"):
+        load_network(folder)
+
+
+def test_released_folder_with_other_classes_than_names_is_refused(tmp_path, released):
+    folder = save_released(released, tmp_path)
+    (tmp_path / "models/unsupervised/abc123/target_tokenizer.json").write_text('["a"]')
+    with pytest.raises(ValueError, match="names 1 classes, best_model.pt has 5"):
+        load_network(folder)
+
+
+def test_released_weights_without_cross_attention_are_refused(tmp_path, released):
+    folder = save_released(released, tmp_path, model={"label_wise_attention.first_linear.weight": torch.ones(2)})
+    with pytest.raises(ValueError, match="PLM-ICD"):
+        load_network(folder)
+
+
+class Attack:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (self.marker,)
+
+
+@pytest.mark.parametrize("layout", ["checkpoint", "released"])
+def test_pickled_code_is_refused_and_never_runs(tmp_path, released, layout):
+    marker = tmp_path / "ran"
+    attack = {"epoch": Attack(str(marker))}
+    save = save_released(released, tmp_path, **attack) if layout == "released" else None
+    path = save or save_checkpoint(released, tmp_path / "x.ckpt", **attack)
+    with pytest.raises(ValueError, match="not a file of tensors and primitives"):
+        load_network(path)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("class_path", "message"),
+    [
+        ("os.system", "not a subclass of Classifier"),
+        ("lightning_xai.models.base.Nothing", "not a subclass of Classifier"),
+        ("no_such_package.Model", "no package of that name"),
+        ("Model", "no package of that name"),
+    ],
+)
+def test_class_path_must_name_a_classifier(class_path, message):
+    with pytest.raises(ValueError, match=message):
+        build_network({"class_path": class_path, "init_args": {}})
+
+
+def test_weights_of_another_shape_are_named_with_both_shapes(tmp_path):
+    model = tiny_classifier("bert")
+    path = save_checkpoint(model, tmp_path / "x.ckpt")
+    checkpoint = read_checkpoint(path)
+    checkpoint["state_dict"]["network.transformer.classifier.weight"] = torch.zeros(7, 16)
+    torch.save(checkpoint, path)
+    with pytest.raises(
+        ValueError, match=r"transformer\.classifier\.weight has shape \[7, 16\].*needs \[3, 16\]"
+    ) as error:
+        load_network(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.pop("network.transformer.classifier.bias"), "no weights transformer.classifier.bias"),
+        (lambda state: state.update({"network.extra": torch.zeros(1)}), "unknown weights extra"),
+    ],
+)
+def test_missing_and_unknown_weights_are_named(tmp_path, change, message):
+    path = save_checkpoint(tiny_classifier("bert"), tmp_path / "x.ckpt")
+    checkpoint = read_checkpoint(path)
+    change(checkpoint["state_dict"])
+    torch.save(checkpoint, path)
+    with pytest.raises(ValueError, match=message):
+        load_network(path)
+
+
+def test_weights_of_a_compiled_network_are_understood(tmp_path):
+    model = tiny_classifier("bert")
+    state = {f"network._orig_mod.{key}": value for key, value in model.state_dict().items()}
+    path = save_checkpoint(model, tmp_path / "x.ckpt", state_dict=state)
+    assert torch.equal(load_network(path).embedding_matrix, model.embedding_matrix)
+
+
+def test_loading_leaves_the_random_state(tmp_path):
+    path = save_checkpoint(tiny_classifier("plm_ca"), tmp_path / "x.ckpt")
+    before = torch.get_rng_state()
+    load_network(path)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.ckpt", "no/such-model"])
+def test_path_to_nothing_is_refused_in_one_line(name, tmp_path):
+    with pytest.raises(ValueError, match="nothing|no/such-model") as error:
+        load_network(name if name.startswith("no/") else str(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+def test_hugging_face_folder_without_a_head_is_refused(tmp_path):
+    tiny_classifier("bert").transformer.base_model.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="no classification head"):
+        load_network(str(tmp_path))
+
+
+def test_checkpoint_of_another_program_is_refused(tmp_path):
+    torch.save({"state_dict": {}}, tmp_path / "x.ckpt")
+    with pytest.raises(ValueError, match="does not say which network"):
+        load_network(str(tmp_path / "x.ckpt"))
+
+
+def test_file_that_is_no_checkpoint_is_refused(tmp_path):
+    (tmp_path / "x.ckpt").write_text("hello")
+    with pytest.raises(ValueError, match="not a file of tensors"):
+        load_network(str(tmp_path / "x.ckpt"))
+
+
+def test_decision_threshold_is_the_stored_one_or_one_half(tmp_path):
+    model = tiny_classifier("bert")
+    assert decision_threshold(save_checkpoint(model, tmp_path / "x.ckpt")) == 0.25
+    model.transformer.save_pretrained(tmp_path / "folder")
+    assert decision_threshold(str(tmp_path / "folder")) == 0.5
+
+
+def test_hash_follows_the_weights(tmp_path):
+    model = tiny_classifier("bert")
+    path = save_checkpoint(model, tmp_path / "checkpoints" / "best.ckpt")
+    model.transformer.save_pretrained(tmp_path / "folder")
+    before = checkpoint_hash(path), checkpoint_hash(str(tmp_path / "folder"))
+    assert len(before[0]) == 12 and int(before[0], 16) >= 0
+    assert checkpoint_hash(str(tmp_path)) == before[0]
+    other = tiny_classifier("bert", seed=9)
+    save_checkpoint(other, tmp_path / "checkpoints" / "best.ckpt")
+    other.transformer.save_pretrained(tmp_path / "folder")
+    assert checkpoint_hash(path) != before[0] and checkpoint_hash(str(tmp_path / "folder")) != before[1]

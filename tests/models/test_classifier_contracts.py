@@ -1,0 +1,220 @@
+"""Laws of every Classifier under lightning_xai.models, found by walking the package."""
+
+import copy
+import importlib
+import inspect
+import pkgutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+import lightning_xai.models
+from lightning_xai.models.base import Classifier
+from tests.conftest import PAD, TINY_CONFIGS, VOCAB_SIZE, text_inputs
+
+ARGUMENTS = {"config": TINY_CONFIGS["roberta"], "num_classes": 3, "segment_length": 4, "vocab_size": VOCAB_SIZE}
+
+
+def classifier_classes() -> list[type[Classifier]]:
+    found = set()
+    for module in pkgutil.walk_packages(lightning_xai.models.__path__, "lightning_xai.models."):
+        for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(value, Classifier) and not inspect.isabstract(value) and value.__module__ == module.name:
+                if hasattr(value, "readout_is_attention"):
+                    found.add(value)
+    return sorted(found, key=lambda c: c.__name__)
+
+
+def build(network_class: type[Classifier]) -> Classifier:
+    names = inspect.signature(network_class.__init__).parameters
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = network_class(**{k: v for k, v in ARGUMENTS.items() if k in names})
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.double().eval()
+
+
+@pytest.fixture(params=classifier_classes(), ids=lambda c: c.__name__)
+def model(request):
+    return build(request.param)
+
+
+@pytest.fixture
+def inputs():
+    return text_inputs([9, 5])
+
+
+def close(one, other):
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_the_walk_finds_the_models():
+    assert {"HFClassifier", "PLMCA"} <= {c.__name__ for c in classifier_classes()}
+
+
+def test_embeddings_of_the_inputs_give_the_same_logits(model, inputs):
+    close(model(inputs, model.embed(inputs)).logits, model(inputs).logits)
+
+
+def test_logits_do_not_depend_on_neighbors_or_padding(model, inputs):
+    close(model(inputs[1:].trim()).logits, model(inputs).logits[1:])
+
+
+def test_logits_do_not_depend_on_the_side_of_padding(model, inputs):
+    left = inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t)
+    close(model(left).logits, model(inputs[1:]).logits)
+    close(model(left, model.embed(left)).logits, model(inputs[1:]).logits)
+
+
+def test_logits_do_not_depend_on_what_stands_at_padding(model, inputs):
+    ids = torch.where(inputs.attention_mask, inputs.input_ids, 7)
+    close(model(replace(inputs, input_ids=ids)).logits, model(inputs).logits)
+    embeds = torch.where(inputs.attention_mask.unsqueeze(-1), model.embed(inputs), 100.0)
+    close(model(inputs, embeds).logits, model(inputs).logits)
+
+
+def test_masked_tokens_inside_the_text_count_as_deleted(model):
+    whole = text_inputs([9])
+    holes = replace(whole, attention_mask=whole.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
+    kept = [0, 1, 2, 5, 6, 7, 8]
+    deleted = whole.map(lambda t: t[:, kept] if t.dim() > 1 else t)
+    close(model(holes).logits, model(deleted).logits)
+
+
+def test_erasing_with_pad_ids_moves_no_position(model, inputs):
+    ids = inputs.input_ids.clone()
+    ids[:, 2] = PAD
+    erased = replace(inputs, input_ids=ids)
+    close(model(inputs, model.embed(erased)).logits, model(erased).logits)
+
+
+def test_rows_of_the_readout_sum_to_one_over_tokens(model, inputs):
+    readout = model(inputs).readout
+    assert readout.shape[0] == 2 and readout.shape[1] in (1, model.num_classes) and readout.shape[2] == 9
+    close((readout * inputs.attention_mask.unsqueeze(1)).sum(dim=-1), torch.ones(readout.shape[:2], dtype=torch.double))
+
+
+def test_readout_keeps_its_columns_when_padding_is_on_the_left(model, inputs):
+    left = inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t)
+    close(model(left).readout, model(inputs[1:]).readout.roll(4, dims=-1))
+
+
+def test_hidden_states_keep_their_columns_when_padding_is_on_the_left(model, inputs):
+    left = inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t)
+    states = model(left, output_hidden_states=True).hidden_states[-1]
+    close(states[:, 4:], model(inputs[1:], output_hidden_states=True).hidden_states[-1][:, :5])
+
+
+def test_there_is_one_hidden_state_more_than_attentions(model, inputs):
+    model.set_attention("eager")
+    output = model(inputs, output_attentions=True, output_hidden_states=True)
+    assert len(output.hidden_states) == len(output.attentions) + 1
+    assert {tuple(s.shape) for s in output.hidden_states} == {(2, 9, output.hidden_states[0].shape[-1])}
+
+
+def test_attentions_are_in_the_graph_of_the_logits(model, inputs):
+    model.set_attention("eager")
+    output = model(inputs, output_attentions=True)
+    for gradient in torch.autograd.grad(output.logits.sum(), output.attentions):
+        assert gradient.isfinite().all()
+
+
+def test_attentions_without_eager_attention_are_refused(model, inputs):
+    with pytest.raises(ValueError, match="set_attention"):
+        model(inputs, output_attentions=True)
+
+
+def test_attentions_with_padding_on_the_left_are_refused(model, inputs):
+    model.set_attention("eager")
+    with pytest.raises(ValueError, match="on the right"):
+        model(inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t), output_attentions=True)
+
+
+def test_both_attention_kernels_give_the_same_logits(model, inputs):
+    fast = model(inputs).logits
+    model.set_attention("eager")
+    assert model.attention_implementation == "eager"
+    close(model(inputs).logits, fast)
+    model.set_attention("sdpa")
+    assert model.attention_implementation == "sdpa"
+
+
+def test_double_backward_through_eager_attention_reaches_encoder_weights(model, inputs):
+    model.set_attention("eager")
+    embeds = model.embed(inputs).detach().requires_grad_()
+    gradient = torch.autograd.grad(model(inputs, embeds).logits.sum(), embeds, create_graph=True)[0]
+    gradient.norm().backward()
+    weights = [p for n, p in model.named_parameters() if "layer.0" in n and "query.weight" in n]
+    assert weights and all(p.grad.abs().sum() > 0 for p in weights)
+
+
+def test_a_row_without_any_token_gives_finite_logits_and_gradients(model, inputs):
+    empty = replace(inputs, attention_mask=inputs.attention_mask & torch.tensor([[True], [False]]))
+    for kernel in ("sdpa", "eager"):
+        model.set_attention(kernel)
+        model.zero_grad()
+        output = model(empty)
+        output.logits.sum().backward()
+        assert output.logits.isfinite().all() and all(
+            p.grad is None or p.grad.isfinite().all() for p in model.parameters()
+        )
+
+
+def test_embeddings_of_another_batch_size_are_refused(model, inputs):
+    with pytest.raises(ValueError, match="inputs_embeds"):
+        model(inputs, model.embed(inputs)[:1])
+
+
+def test_a_forward_leaves_no_hook(model, inputs):
+    before = [len(module._forward_hooks) for module in model.modules()]
+    model(inputs, model.embed(inputs))
+    assert [len(module._forward_hooks) for module in model.modules()] == before
+
+
+def test_a_failing_forward_leaves_no_hook(model, inputs):
+    before = [len(module._forward_hooks) for module in model.modules()]
+    with pytest.raises(RuntimeError):
+        model(inputs, model.embed(inputs)[..., :3])
+    assert [len(module._forward_hooks) for module in model.modules()] == before
+
+
+def test_a_copy_works_apart_from_the_original(model, inputs):
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        twin.embedding_matrix.zero_()
+    twin.set_attention("eager")
+    twin(inputs, output_attentions=True)
+    close(model(inputs).logits, build(type(model))(inputs).logits)
+    assert model.attention_implementation == "sdpa"
+
+
+def test_predict_matches_forward_whatever_the_chunk_size(model):
+    inputs = text_inputs([5, 9, 7, 4, 8])
+    expected = model.probabilities(model(inputs).logits)
+    torch.testing.assert_close(model.predict(inputs, chunk_size=2), expected, rtol=0, atol=1e-6)
+
+
+def test_predict_zeroes_embeddings_where_told(model, inputs):
+    keep = torch.ones(2, 9, dtype=torch.bool)
+    keep[:, 2] = False
+    expected = model.probabilities(model(inputs, model.embed(inputs) * keep.unsqueeze(-1)).logits)
+    torch.testing.assert_close(model.predict(inputs, keep), expected, rtol=0, atol=1e-6)
+
+
+def test_architecture_rebuilds_the_network_from_primitives(model, inputs):
+    twin = type(model)(**model.architecture()).double().eval()
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(twin(inputs).logits, model(inputs).logits)
+
+
+def test_embedding_matrix_is_the_word_table(model):
+    assert model.embedding_matrix.shape[0] == VOCAB_SIZE and model.embedding_matrix.requires_grad
+
+
+def test_construction_leaves_every_part_in_training_mode_and_no_gradient(model):
+    fresh = type(model)(**model.architecture())
+    assert all(module.training for module in fresh.modules())
+    assert all(p.grad is None for p in fresh.parameters())
