@@ -17,6 +17,8 @@ class InputXGradient(DifferentiableAttribution):
 
     Args:
         pool: what a token makes of its D products: "l2" as in Edin et al. (2024), the signed "sum" as in ER.
+            The sum is 0 but for rounding where a LayerNorm takes the embeddings as they are (word embeddings of
+            DeBERTa-v2 and ModernBERT), since scaling a token then changes nothing.
 
     Reference: Shrikumar et al. (2017), "Not Just a Black Box: Learning Important Features Through Propagating
     Activation Differences", arXiv 1605.01713, Section 3.
