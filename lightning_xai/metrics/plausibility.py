@@ -120,10 +120,10 @@ class EvidenceOverlap(AttributionMetric):
     def __init__(
         self,
         *,
-        num_points: int = 601,
+        num_points: int = 301,
         maximum: float = 1.0,
         spacing: Spacing = "log",
-        curve_points: int = 601,
+        curve_points: int = 301,
         curve: Curve = "step",
         threshold: float | None = None,
         ks: list[int] = [5],  # noqa: B006  (never changed; jsonargparse shows it)

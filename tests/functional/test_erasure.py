@@ -1,0 +1,77 @@
+import pytest
+import torch
+
+from lightning_xai.functional.erasure import distinct_rows, erase, predict_erased
+from tests.conftest import CLS, MASK, PAD, SEP, text_inputs
+
+
+def test_deleted_tokens_leave_a_text_that_was_encoded_without_them():
+    inputs = text_inputs([6, 4])
+    keep = torch.tensor([[1, 0, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1]]).bool()
+    erased, embed_mask = erase(inputs, keep, "delete", pad_id=PAD)
+    ids = inputs.input_ids
+    assert erased.input_ids.tolist() == [[CLS, ids[0, 2], ids[0, 4], SEP, PAD, PAD], ids[1].tolist()]
+    assert erased.attention_mask.sum(dim=1).tolist() == [4, 4]
+    assert erased.word_ids[0].tolist() == [-1, *inputs.word_ids[0, [2, 4]].tolist(), -1, -1, -1]
+    assert erased.token_mask.sum(dim=1).tolist() == [2, 2]
+    assert torch.equal(erased.index, inputs.index)
+    assert embed_mask is None
+
+
+@pytest.mark.parametrize("how, filled", [("mask", MASK), ("pad", 77)])
+def test_replaced_tokens_keep_the_length(how, filled):
+    inputs = text_inputs([5])
+    erased, _ = erase(inputs, torch.tensor([[1, 0, 1, 0, 1]]).bool(), how, pad_id=77)
+    ids = inputs.input_ids[0]
+    assert erased.input_ids.tolist() == [[CLS, filled, ids[2], filled, SEP]]
+    assert torch.equal(erased.attention_mask, inputs.attention_mask)
+
+
+def test_zeroed_embeddings_are_asked_for_where_tokens_are_erased():
+    inputs = text_inputs([5])
+    erased, embed_mask = erase(inputs, torch.tensor([[0, 0, 1, 0, 0]]).bool(), "embed_zero")
+    assert torch.equal(erased.input_ids, inputs.input_ids)
+    assert embed_mask.tolist() == [[True, False, True, False, True]]
+
+
+@pytest.mark.parametrize("how", ["delete", "mask", "pad"])
+def test_special_tokens_are_never_erased(how):
+    inputs = text_inputs([5])
+    erased, _ = erase(inputs, torch.zeros(1, 5, dtype=torch.bool), how, pad_id=77)
+    assert erased.input_ids[0, 0] == CLS and SEP in erased.input_ids[0]
+
+
+def test_inputs_stay_as_they_were():
+    inputs = text_inputs([6, 4])
+    before = inputs.map(torch.clone)
+    erase(inputs, torch.zeros(2, 6, dtype=torch.bool), "delete")
+    assert all(torch.equal(getattr(inputs, name), getattr(before, name)) for name in ("input_ids", "token_mask"))
+
+
+def test_unknown_erasure_is_refused():
+    with pytest.raises(ValueError, match="erasure is 'blur'"):
+        erase(text_inputs([4]), torch.ones(1, 4, dtype=torch.bool), "blur")
+
+
+def test_distinct_rows_rebuild_the_rows():
+    masks = torch.rand(50, 3, generator=torch.Generator().manual_seed(0)) < 0.5
+    places, inverse = distinct_rows(masks)
+    assert len(places) == len(masks.unique(dim=0))
+    assert torch.equal(masks[places][inverse], masks)
+
+
+def test_every_distinct_version_is_predicted_once():
+    inputs = text_inputs([6, 6])
+    predicted = []
+
+    def predict(inputs, embed_mask=None):
+        predicted.append(len(inputs))
+        return torch.full((len(inputs), 2), 0.5)
+
+    erased = torch.zeros(3, 4, 6, dtype=torch.bool)  # two rows of example 0, one of example 1, four versions each
+    erased[:, 1, 1] = erased[:, 2:, 1:5] = True
+    example, targets = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
+    whole = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    probs = predict_erased(predict, inputs, example, erased, targets, whole, how="delete")
+    assert sum(predicted) == 4  # one token and all tokens, for two examples
+    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: the whole inputs' answer
