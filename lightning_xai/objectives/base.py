@@ -180,5 +180,6 @@ class Objective(LightningModule, ABC):
             "class_path": f"{network.__module__}.{network.__qualname__}",
             "init_args": self.network.architecture(),
         }
-        if getattr(self.trainer, "datamodule", None) is not None:
-            checkpoint["class_names"] = list(self.trainer.datamodule.class_names)
+        datamodule = getattr(self._trainer, "datamodule", None)
+        if datamodule is not None:
+            checkpoint["class_names"] = list(datamodule.class_names)

@@ -160,9 +160,10 @@ class TokenMasking(Objective):
     def follow_up(self, trainer: Trainer) -> list[str]:
         """Returns overrides for the run that trains the teacher, or [] where the teacher is there.
 
-        The teacher of runs/NAME/seedN is run runs/NAME_teacher/seedN.
+        The teacher of runs/NAME/seedN is run runs/NAME_teacher/seedN. It is asked for before a fit, never after a fit
+        or a test.
         """
-        if not self._teacher_is_trained_here() or is_finished(self.teacher_path(trainer)):
+        if trainer.state.fn is not None or not self._teacher_is_trained_here() or is_finished(self.teacher_path(trainer)):
             return []
         return ["--config", self.teacher, "--experiment", self.teacher_path(trainer).parent.name]
 

@@ -1,0 +1,143 @@
+"""What holds for every objective; classes are found by walking the package."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+import torch
+from lightning import seed_everything
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+import lightning_xai.objectives
+from lightning_xai.objectives.base import Objective
+from tests.conftest import tiny_classifier
+from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher
+
+DATA = {"num_classes": 5, "multilabel": True}
+
+
+def discovered() -> list[type[Objective]]:
+    found = []
+    for module in pkgutil.iter_modules(lightning_xai.objectives.__path__, "lightning_xai.objectives."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(value) and issubclass(value, Objective) and value.__module__ == module.name:
+                found += [] if inspect.isabstract(value) else [value]
+    return sorted(found, key=lambda objective: objective.__name__)
+
+
+OBJECTIVES = discovered()
+every_objective = pytest.mark.parametrize("objective_class", OBJECTIVES, ids=lambda objective: objective.__name__)
+
+
+@pytest.fixture
+def build(teacher_path):
+    """Returns a function that builds an objective on a tiny PLM-CA, which has all that any objective asks of it."""
+    parts = {"teacher": teacher_path, "optimizer": fast_optimizer}
+
+    def build(objective_class, network=None, **arguments):
+        parameters = inspect.signature(objective_class).parameters
+        missing = [
+            name for name, parameter in parameters.items()
+            if parameter.default is parameter.empty and name not in parts and name != "network"
+        ]  # fmt: skip
+        if missing:
+            pytest.skip(f"this test does not know what to give for {missing}")
+        given = {name: value for name, value in parts.items() if name in parameters}
+        network = network or tiny_classifier("plm_ca", dropout=0.1)
+        return objective_class(network, **(given | arguments))
+
+    return build
+
+
+@pytest.fixture
+def ready(build):
+    def ready(objective_class):
+        objective = build(objective_class)
+        objective.setup("fit")
+        return objective
+
+    return ready
+
+
+@every_objective
+def test_every_constructor_argument_is_typed(objective_class):
+    parameters = list(inspect.signature(objective_class.__init__).parameters.values())[1:]
+    assert [p.name for p in parameters if p.annotation is p.empty] == []
+
+
+@every_objective
+def test_loss_is_finite_and_reaches_the_encoder(objective_class, ready):
+    objective = ready(objective_class)
+    losses = objective.losses(planted_batch(**DATA))
+    weight = next(p for name, p in objective.named_parameters() if "layer.0.attention.self.value.weight" in name)
+    (gradient,) = torch.autograd.grad(losses["loss"], weight)
+    assert all(value.dim() == 0 and value.isfinite() for value in losses.values()) and gradient.abs().max() > 0
+
+
+@every_objective
+def test_losses_leave_modes_flags_and_gradients_as_they_were(objective_class, ready):
+    objective = ready(objective_class)
+    next(objective.network.children()).eval()
+    next(objective.parameters()).requires_grad_(False)
+    modes = [module.training for module in objective.modules()]
+    flags = [parameter.requires_grad for parameter in objective.parameters()]
+    weights = [parameter.clone() for parameter in objective.parameters()]
+    objective.losses(planted_batch(**DATA))
+    assert [module.training for module in objective.modules()] == modes
+    assert [parameter.requires_grad for parameter in objective.parameters()] == flags
+    assert all(parameter.grad is None for parameter in objective.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(weights, objective.parameters(), strict=True))
+
+
+@every_objective
+def test_losses_draw_no_random_numbers_in_eval_mode(objective_class, ready):
+    objective = ready(objective_class).eval()
+    before = torch.get_rng_state()
+    objective.losses(planted_batch(**DATA))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@every_objective
+def test_single_label_networks_are_trained_too(objective_class, build, tmp_path):
+    network = tiny_classifier("plm_ca", num_classes=3, multilabel=False)
+    if "teacher" in inspect.signature(objective_class).parameters:
+        teacher = save_teacher(tiny_classifier("plm_ca", num_classes=3, multilabel=False), tmp_path / "single.ckpt")
+        objective = build(objective_class, network, teacher=teacher)
+    else:
+        objective = build(objective_class, network)
+    quiet_trainer(tmp_path, max_epochs=1).fit(objective, loader(1))
+
+
+@every_objective
+def test_fit_with_bfloat16_clipping_accumulation_and_validation_changes_the_weights(objective_class, build, tmp_path):
+    objective = build(objective_class)
+    trainer = quiet_trainer(
+        tmp_path, max_epochs=1, precision="bf16-mixed", gradient_clip_val=1.0, accumulate_grad_batches=2
+    )
+    if not objective.automatic_optimization:
+        trainer = quiet_trainer(tmp_path, max_epochs=1, precision="bf16-mixed")
+    objective.setup("fit")  # so that weights taken from a teacher do not count as a change
+    before = {name: value.clone() for name, value in objective.network.named_parameters()}
+    trainer.fit(objective, loader(4, **DATA), loader(1, **DATA))
+    assert trainer.callback_metrics["loss"].isfinite() and "val/micro_f1" in trainer.callback_metrics
+    assert any(not torch.equal(before[name], value) for name, value in objective.network.named_parameters())
+
+
+@every_objective
+def test_run_resumed_after_an_epoch_ends_with_the_weights_of_an_uninterrupted_one(
+    objective_class, build, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PL_GLOBAL_SEED", "0")
+
+    def fit(folder, **arguments):
+        seed_everything(5, verbose=False)
+        objective = build(objective_class)
+        saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
+        trainer = quiet_trainer(folder, max_epochs=2, enable_checkpointing=True, callbacks=[saving])
+        trainer.fit(objective, loader(2, **DATA), loader(1, **DATA), weights_only=True, **arguments)
+        return objective.state_dict()
+
+    whole = fit(tmp_path / "whole")
+    resumed = fit(tmp_path / "resumed", ckpt_path=tmp_path / "whole" / "epoch=0.ckpt")
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
