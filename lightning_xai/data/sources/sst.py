@@ -46,12 +46,6 @@ def leaves(tree: Tree) -> list[str]:
     return [word for child in tree.children for word in leaves(child)] if tree.children else [tree.word]
 
 
-def label_range(tree: Tree) -> tuple[int, int]:
-    """Returns the lowest and the highest sentiment in the tree, itself included."""
-    ranges = [(tree.label, tree.label), *(label_range(child) for child in tree.children)]
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
 def phrase_scores(tree: Tree) -> list[float]:
     """Returns a score in {0, .5, 1} for each word: the strength of the largest phrase that outdoes all its parts.
 
@@ -60,13 +54,20 @@ def phrase_scores(tree: Tree) -> list[float]:
 
     Reference: Carton, Rathore, Tan (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736, Sec. 3.
     """
+    return _scored(tree)[0]
+
+
+def _scored(tree: Tree) -> tuple[list[float], int, int]:
+    """Returns the phrase scores, and the lowest and the highest sentiment in the tree, itself included."""
     strength = abs(tree.label - 2) / 2
-    if tree.children:
-        ranges = [label_range(child) for child in tree.children]
-        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-        if not (strength > abs(low - 2) / 2 and strength > abs(high - 2) / 2):
-            return [score for child in tree.children for score in phrase_scores(child)]
-    return [strength] * len(leaves(tree))
+    if not tree.children:
+        return [strength], tree.label, tree.label
+    parts = [_scored(child) for child in tree.children]
+    scores = [score for part, _, _ in parts for score in part]
+    low, high = min(low for _, low, _ in parts), max(high for _, _, high in parts)
+    if strength > abs(low - 2) / 2 and strength > abs(high - 2) / 2:
+        scores = [strength] * len(scores)
+    return scores, min(low, tree.label), max(high, tree.label)
 
 
 class SST(TextSource):

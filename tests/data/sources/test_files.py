@@ -1,0 +1,143 @@
+"""Files and saved data sets: every kind of file, every form of label and rationale, errors that name the culprit."""
+
+import json
+
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+
+from lightning_xai.data.sources.files import Files, word_mask_spans
+from lightning_xai.data.sources.hub import Hub
+
+ROWS = [
+    {"text": "a good film", "label": "pos", "evidence": [0, 1, 0]},
+    {"text": "a bad film", "label": "neg", "evidence": [0, 1, 1]},
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def write(folder, kind, rows=ROWS):
+    """Writes train, validation and test files with the rows and returns `data_files`."""
+    files = {split: str(folder / f"{split}.{kind}") for split in ("train", "validation", "test")}
+    for path in files.values():
+        if kind in ("csv", "tsv"):
+            text = [{k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows]
+            Dataset.from_list(text).to_csv(path, sep="\t" if kind == "tsv" else ",")
+        elif kind == "jsonl":
+            Dataset.from_list(rows).to_json(path)
+        else:
+            Dataset.from_list(rows).to_parquet(path)
+    return files
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_kind_of_file_gives_the_same_rows(tmp_path, kind):
+    source = Files(write(tmp_path, kind), rationale_column="evidence", rationale_format="word_mask")
+    assert source.class_names == ["neg", "pos"]
+    assert source.load()["test"].to_list() == [
+        {"text": "a good film", "labels": 1, "rationales": [{"label": 1, "spans": [[2, 6]]}], "id": "0"},
+        {"text": "a bad film", "labels": 0, "rationales": [{"label": 0, "spans": [[2, 10]]}], "id": "1"},
+    ]
+
+
+def test_named_classes_set_the_order(tmp_path):
+    source = Files(write(tmp_path, "csv"), class_names=["pos", "neg"])
+    assert source.load()["train"]["labels"][:] == [0, 1]
+
+
+def test_numbers_from_one_on_become_classes_from_zero_on(tmp_path):
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": 5}]
+    source = Files(write(tmp_path, "jsonl", rows))
+    assert (source.class_names, source.load()["train"]["labels"][:]) == (["1", "5"], [0, 1])
+
+
+def test_numbers_count_the_named_classes(tmp_path):
+    rows = [{"text": "a", "label": 0}, {"text": "b", "label": 1}]
+    assert Files(write(tmp_path, "csv", rows), class_names=["no", "yes"]).load()["train"]["labels"][:] == [0, 1]
+
+
+@pytest.mark.parametrize("kind, labels", [("csv", ["x;y", "y"]), ("jsonl", [["x", "y"], ["y"]])])
+def test_several_labels_are_a_list_or_a_separated_text(tmp_path, kind, labels):
+    rows = [{"text": "a", "label": label} for label in labels]
+    source = Files(write(tmp_path, kind, rows), multilabel=True)
+    assert source.class_names == ["x", "y"]
+    assert source.load()["train"]["labels"][:] == [[0, 1], [1]]
+
+
+def test_character_spans_may_name_their_labels(tmp_path):
+    evidence = [{"label": "y", "spans": [[0, 1]]}]
+    rows = [{"text": "a b", "label": ["x", "y"], "evidence": evidence}]
+    source = Files(write(tmp_path, "jsonl", rows), multilabel=True, rationale_column="evidence")
+    assert source.load()["train"]["rationales"][0] == [{"label": 1, "spans": [[0, 1]]}]
+
+
+def test_words_are_joined_into_text(tmp_path):
+    rows = [{"tokens": ["a", "b"], "label": 0}]
+    source = Files(write(tmp_path, "jsonl", rows), text_column="tokens")
+    assert source.load()["train"]["text"][:] == ["a b"]
+
+
+def test_masks_of_several_annotators_are_put_to_the_vote():
+    assert word_mask_spans([[1, 0, 0], [1, 1, 0], [0, 1, 0]], "a b c", "x") == [[0, 3]]
+
+
+def test_mask_that_does_not_fit_its_text_is_refused_by_name():
+    with pytest.raises(ValueError, match="row 3: rationale has 2 values for 3 whitespace words"):
+        word_mask_spans([1, 0], "a b c", "row 3")
+
+
+def test_missing_column_is_named_with_those_there_are(tmp_path):
+    with pytest.raises(ValueError, match="no column 'body'; it has text, label, evidence"):
+        Files(write(tmp_path, "csv"), text_column="body").load()
+
+
+def test_missing_file_is_named_with_those_there_are(tmp_path):
+    files = write(tmp_path, "csv") | {"test": str(tmp_path / "tset.csv")}
+    with pytest.raises(ValueError, match="tset.csv is missing; .* has test.csv, train.csv, validation.csv"):
+        Files(files).prepare()
+
+
+def test_files_of_an_unknown_kind_are_refused():
+    with pytest.raises(ValueError, match="end in .'.xlsx'."):
+        Files({"train": "a.xlsx"})
+
+
+def test_unknown_label_is_refused_by_row(tmp_path):
+    with pytest.raises(ValueError, match="train row 1: label 'neg' is not in class_names"):
+        Files(write(tmp_path, "csv"), class_names=["pos"]).load()
+
+
+def test_validation_is_taken_from_train_where_there_is_none(tmp_path):
+    rows = [{"text": f"t{i}", "label": i % 2} for i in range(20)]
+    files = write(tmp_path, "jsonl", rows)
+    del files["validation"]
+    splits = Files(files, validation_fraction=0.2, seed=1).load()
+    assert (len(splits["train"]), len(splits["validation"])) == (16, 4)
+    assert set(splits["train"]["text"]).isdisjoint(splits["validation"]["text"])
+
+
+def test_saved_data_set_with_class_labels_is_read_by_split_and_column(tmp_path):
+    features = Features({"body": Value("string"), "target": ClassLabel(names=["no", "yes"])})
+    part = Dataset.from_dict({"body": ["a", "b"], "target": [1, 0]}, features=features)
+    DatasetDict({"train": part, "dev": part, "other": part}).save_to_disk(tmp_path / "saved")
+    source = Hub(
+        str(tmp_path / "saved"), splits={"train": "train", "validation": "dev", "test": "other"}, text_column="body",
+        label_column="target",
+    )  # fmt: skip
+    assert source.class_names == ["no", "yes"]
+    assert source.load()["validation"]["labels"][:] == [1, 0]
+
+
+def test_folder_of_files_is_read_like_a_hub_data_set(tmp_path):
+    (tmp_path / "folder").mkdir()
+    write(tmp_path / "folder", "csv")
+    assert len(Hub(str(tmp_path / "folder"), class_names=["neg", "pos"]).load()["test"]) == 2
+
+
+def test_missing_split_is_named_with_those_there_are(tmp_path):
+    DatasetDict({"train": Dataset.from_list(ROWS)}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match="no split 'dev'; it has train"):
+        Hub(str(tmp_path / "saved"), splits={"validation": "dev"}).load()

@@ -1,0 +1,203 @@
+"""The data module: checks, loaders, subsets, and what Lightning makes of its samplers."""
+
+import pytest
+import torch
+from datasets import DatasetDict
+from lightning.pytorch import LightningModule, Trainer
+
+from lightning_xai.data.encoding import VocabularyEncoder
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.planted import Planted
+
+GOOD = {"text": "w1 w2 w3", "labels": 1, "rationales": [{"label": 1, "spans": [[0, 2]]}], "id": "a"}
+
+
+class Rows(TextSource):
+    """The given rows as every split."""
+
+    class_names = ["no", "yes"]
+
+    def __init__(self, *rows, multilabel=False, **splits):
+        self.multilabel = multilabel  # what the source claims; the rows are single-label
+        self.splits = {"train": rows, "validation": rows, "test": rows} | splits
+
+    def load(self):
+        return DatasetDict({split: rows_to_dataset(list(rows)) for split, rows in self.splits.items()})
+
+
+def module(source=None, **options):
+    return TextDataModule(
+        source or Planted(num_train=50, num_validation=11, num_test=7), VocabularyEncoder(), **options
+    )
+
+
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        ({"labels": 2}, "train row 'a': label 2 is not one of the 2 classes"),
+        ({"labels": -1}, "train row 'a': label -1"),
+        ({"labels": None}, "train row 'a': label None"),
+        ({"text": None}, "train row 'a': text is None"),
+        ({"rationales": [{"label": 1, "spans": [[0, 9]]}]}, "train row 'a': rationale span .0, 9. is outside"),
+        ({"rationales": [{"label": 5, "spans": [[0, 2]]}]}, "train row 'a': label 5"),
+    ],
+)
+def test_bad_row_is_named_before_training(bad, message):
+    with pytest.raises(ValueError, match=message):
+        module(Rows(GOOD, GOOD | bad)).setup("fit")
+
+
+def test_labels_of_the_wrong_kind_are_refused():
+    with pytest.raises(ValueError, match="labels is 1, not a list of classes"):
+        module(Rows(GOOD, multilabel=True)).split("train")
+
+
+def test_empty_split_is_refused():
+    with pytest.raises(ValueError, match="'train' of Rows"):
+        module(Rows(GOOD, train=[])).setup("fit")
+
+
+def test_missing_column_is_refused():
+    with pytest.raises(ValueError, match="lacks column 'id'"):
+        module(Rows({key: value for key, value in GOOD.items() if key != "id"})).setup("fit")
+
+
+def test_unknown_split_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match="no split 'dev': Planted has train, validation, test"):
+        module(predict_split="dev").setup("predict")
+
+
+def test_unknown_split_in_max_examples_is_refused():
+    with pytest.raises(ValueError, match="max_examples names split 'dev'"):
+        module(max_examples={"dev": 3}).setup("fit")
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_tokens_per_batch": 0}, {"max_examples": {"test": 0}}])
+def test_size_of_nothing_is_refused_at_construction(options):
+    with pytest.raises(ValueError, match="=0 leaves nothing"):
+        module(**options)
+
+
+def test_row_over_the_token_budget_is_refused():
+    with pytest.raises(ValueError, match="over max_tokens_per_batch=5; raise that or lower"):
+        module(max_tokens_per_batch=5).setup("fit")
+
+
+def test_classes_are_known_before_the_data_are_loaded():
+    data = module(Planted(num_classes=4, multilabel=True))
+    assert (data.num_classes, data.multilabel, data.class_names[3]) == (4, True, "class3")
+
+
+def test_loader_yields_every_example_once_with_its_index():
+    data = module()
+    data.setup("fit")
+    batches = list(data.train_dataloader())
+    assert sorted(torch.cat([batch.index for batch in batches]).tolist()) == list(range(50))
+    for batch in batches:
+        for row, index in enumerate(batch.index.tolist()):
+            assert batch.labels[row] == data.example("train", index)["labels"]
+            encoded = data.encoded("train", index)
+            assert batch.inputs.input_ids[row, : len(encoded)].tolist() == encoded.input_ids.tolist()
+
+
+def test_loader_processes_do_not_change_the_batches():
+    none, one = module(), module(num_workers=1)
+    for data in (none, one):
+        data.setup("fit")
+    for batch, same in zip(none.train_dataloader(), one.train_dataloader(), strict=True):
+        assert torch.equal(batch.inputs.input_ids, same.inputs.input_ids)
+        assert torch.equal(batch.rationale.scores, same.rationale.scores)
+
+
+def test_subset_is_seeded_and_keeps_the_rows_names():
+    limited = [module(max_examples={"train": 9}, seed=seed) for seed in (0, 0, 1)]
+    chosen = [data.split("train").index.tolist() for data in limited]
+    assert chosen[0] == chosen[1] != chosen[2]
+    whole = module()
+    assert limited[0].example("train", chosen[0][5]) == whole.example("train", chosen[0][5])
+
+
+def test_example_left_out_of_the_subset_is_refused():
+    data = module(max_examples={"train": 1})
+    left_out = 1 - min(data.split("train").index[0], 1)
+    with pytest.raises(ValueError, match="left out by max_examples"):
+        data.example("train", left_out)
+
+
+def test_test_loaders_start_with_validation_and_end_with_extra_splits():
+    data = module(Rows(GOOD, other=[GOOD]))
+    assert data.test_splits == ["validation", "test", "other"]
+    data.setup("test")
+    assert len(data.test_dataloader()) == 3
+
+
+def test_extra_test_splits_and_tuning_can_be_switched_off():
+    assert module(Rows(GOOD, other=[GOOD]), extra_test_splits=[], tune_on_validation=False).test_splits == ["test"]
+
+
+def test_summary_reports_truncation_evidence_and_padding():
+    data = TextDataModule(Rows(GOOD, GOOD | {"text": "w1", "id": "b"}), VocabularyEncoder(max_length=4))
+    data.setup("fit")
+    facts = data.summary()["train"]
+    assert facts["examples"] == 2
+    assert facts["truncated_fraction"] == 0.5
+    assert facts["evidence_kept_fraction"] == 1.0
+    assert facts["padding_fraction"] == pytest.approx(1 / 8)
+
+
+class Recorder(LightningModule):
+    """Records which examples each stage saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.seen = {"train": [], "val": [], "test": {}, "predict": []}
+
+    def training_step(self, batch, batch_idx):
+        self.seen["train"].append((self.current_epoch, batch.index.tolist()))
+        return self.weight * batch.inputs.token_mask.sum()
+
+    def validation_step(self, batch, batch_idx):
+        self.seen["val"] += batch.index.tolist()
+
+    def test_step(self, batch, batch_idx, dataloader_idx=0):
+        self.seen["test"].setdefault(dataloader_idx, []).extend(batch.index.tolist())
+
+    def predict_step(self, batch, batch_idx):
+        self.seen["predict"] += batch.index.tolist()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+
+
+def trainer(**options):
+    return Trainer(
+        accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, num_sanity_val_steps=0, **options,
+    )  # fmt: skip
+
+
+def test_lightning_reshuffles_every_epoch_and_validates_each():
+    recorder, data = Recorder(), module()
+    trainer(max_epochs=3).fit(recorder, datamodule=data)
+    epochs = [[rows for epoch, rows in recorder.seen["train"] if epoch == e] for e in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    for rows in epochs:
+        assert sorted(row for batch in rows for row in batch) == list(range(50))
+    assert sorted(recorder.seen["val"]) == sorted(3 * list(range(11)))
+
+
+def test_lightning_tests_and_predicts_every_example_once():
+    recorder, data = Recorder(), module()
+    trainer().test(recorder, datamodule=data, verbose=False)
+    trainer().predict(recorder, datamodule=data)
+    assert [sorted(recorder.seen["test"][i]) for i in range(2)] == [list(range(11)), list(range(7))]
+    assert sorted(recorder.seen["predict"]) == list(range(7))
+
+
+@pytest.mark.filterwarnings("ignore:.*overfit.*")
+def test_lightning_can_overfit_on_few_batches():
+    recorder, data = Recorder(), module()
+    trainer(max_epochs=1, overfit_batches=2, limit_val_batches=0).fit(recorder, datamodule=data)
+    assert len(recorder.seen["train"]) == 2
