@@ -55,8 +55,9 @@ def read_config(path: str | None, config: dict | None, *, dropout: float | None)
             found = AutoConfig.from_pretrained(resolve_model_path(path))
         except OSError as error:
             raise ValueError(
-                f"{path}: neither a folder with a config.json nor a model that the Hugging Face hub gives "
-                "(package:NAME/FOLDER names a folder of an installed package)"
+                f"{path}: neither a folder with a config.json nor a model that the Hugging Face hub gives; "
+                "package:NAME/FOLDER names a folder of an installed package (transformers says: "
+                f"{str(error).strip().splitlines()[0]})"
             ) from error
     if getattr(found, "attention_type", None) == "block_sparse":
         # block_sparse turns itself into original_full for good at the first short batch, and logits change

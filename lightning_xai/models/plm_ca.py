@@ -140,14 +140,16 @@ class PLMCA(HuggingFaceClassifier):
         states = tuple(s[:, :length] if back is None else take_columns(s[:, :length], back) for s in states)
         values, readout, padding = self.value(states[-1]), None, None
         scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)
+        # in half precision, weights over thousands of tokens would not sum to 1
+        precision = torch.promote_types(scores.dtype, torch.float32)
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             keep = own_padding(lengths, segment_length=self.segment_length, width=full.shape[1])
             scores = torch.cat([scores, class_attention(self.class_queries, self.key(full), keep)], dim=-1)
-            weights = scores.softmax(dim=-1)
-            readout, padding = weights[..., :length], weights[..., length:] @ self.value(full)
+            weights = scores.softmax(dim=-1, dtype=precision)
+            readout, padding = weights[..., :length], weights[..., length:].to(values.dtype) @ self.value(full)
         else:
-            readout = scores.softmax(dim=-1)
+            readout = scores.softmax(dim=-1, dtype=precision)
         return ClassifierOutput(
             logits=self.read_logits(readout, values, padding),
             readout=readout,

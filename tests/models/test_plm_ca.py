@@ -83,6 +83,15 @@ def test_readout_is_zero_at_padding():
     assert (tiny_classifier("plm_ca")(text_inputs([20, 7])).readout[1, :, 7:] == 0).all()
 
 
+@pytest.mark.parametrize("mask_mode", ["correct", "legacy"])
+def test_readout_stays_in_float32_under_autocast(mask_mode):
+    model, inputs = tiny_classifier("plm_ca", mask_mode=mask_mode), text_inputs([40, 13])
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(inputs)
+    assert output.readout.dtype == torch.float32
+    torch.testing.assert_close(output.logits.float(), model(inputs).logits, rtol=0.1, atol=0.1)
+
+
 def test_segments_of_padding_alone_give_finite_gradients_in_both_kernels():
     model = tiny_classifier("plm_ca")
     for kernel in ("sdpa", "eager"):
