@@ -85,7 +85,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def step_seed(self) -> int:
-        """A seed of this training step, the same on every process and after a resume."""
+        """A seed of this training step; after `seed_everything` the same on every process and after a resume."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 

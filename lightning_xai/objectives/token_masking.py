@@ -163,9 +163,10 @@ class TokenMasking(Objective):
         The teacher of runs/NAME/seedN is run runs/NAME_teacher/seedN. It is asked for before a fit, never after a fit
         or a test.
         """
-        if trainer.state.fn is not None or not self._teacher_is_trained_here() or is_finished(self.teacher_path(trainer)):
+        if trainer.state.fn is not None or not self._teacher_is_trained_here():
             return []
-        return ["--config", self.teacher, "--experiment", self.teacher_path(trainer).parent.name]
+        run = self.teacher_path(trainer)
+        return [] if is_finished(run) else ["--config", self.teacher, "--experiment", run.parent.name]
 
     def teacher_path(self, trainer: Trainer) -> Path:
         """Returns the checkpoint or folder from which the teacher is loaded."""

@@ -144,6 +144,7 @@ def test_checkpointed_activations_must_not_be_reentrant(reentrant, tiny_hf, tmp_
         trainer.fit(objective, loader(1))
 
 
+@pytest.mark.slow
 def test_gradients_of_two_processes_are_those_of_one(tmp_path):
     script = Path(__file__).with_name("two_processes.py")
     ranks = [subprocess.Popen([sys.executable, str(script), str(tmp_path), str(rank)]) for rank in range(2)]
