@@ -42,6 +42,14 @@ class ResultRow(TypedDict):
 
 
 @runtime_checkable
+class Explains(Protocol):
+    """The callback that computes attributions: which methods it runs, and what each has cost so far."""
+
+    methods: dict[str, Any]
+    costs: dict[str, Any]
+
+
+@runtime_checkable
 class Reports(Protocol):
     """A callback that contributes rows to the results table once the test has ended."""
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from lightning import LightningModule, Trainer
 
-from lightning_xai.callbacks.attributions import ComputeAttributions
-from lightning_xai.callbacks.base import ExplainingCallback, ResultRow, among_first
+from lightning_xai.callbacks.base import ExplainingCallback, Explains, ResultRow, among_first
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Batch
 
@@ -55,7 +54,7 @@ class AttributionEvaluation(ExplainingCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         callbacks = trainer.callbacks
-        sources = [i for i, callback in enumerate(callbacks) if isinstance(callback, ComputeAttributions)]
+        sources = [i for i, callback in enumerate(callbacks) if isinstance(callback, Explains)]
         if not sources or sources[0] > callbacks.index(self):
             raise ValueError(
                 f"AttributionEvaluation({self.preset!r}) has no ComputeAttributions before it in trainer.callbacks: list one"

@@ -48,7 +48,7 @@ class Objective(LightningModule, ABC):
         self.decay = decay
         self.register_buffer("decision_threshold", torch.tensor(0.5))
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
-        self.test_metrics = torch.nn.ModuleDict()  # by split
+        self.test_metrics: dict[str, ClassificationMetrics] = {}  # by split
         self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}  # by split: values, number of examples
         self._run_seed: int | None = None
         if self.needs_double_backward:
@@ -140,8 +140,7 @@ class Objective(LightningModule, ABC):
     def on_test_epoch_start(self) -> None:
         splits = self.trainer.datamodule.test_splits if self.trainer.datamodule else ["test"]
         num_classes, multilabel = self.network.num_classes, self.network.multilabel
-        self.test_metrics = torch.nn.ModuleDict({s: ClassificationMetrics(num_classes, multilabel) for s in splits})
-        self.test_metrics.to(self.device)
+        self.test_metrics = {s: ClassificationMetrics(num_classes, multilabel).to(self.device) for s in splits}
 
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         outputs = self.evaluate(batch)
