@@ -41,7 +41,7 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
     held = shares.sort(dim=-1, descending=True).values.cumsum(dim=-1)
     # the slack lets nine of ten equal shares hold 0.9
     needed = (held < mass - 1e-9).sum(dim=-1) + 1
-    return (needed / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
+    return (needed.double() / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:

@@ -13,7 +13,12 @@ def chosen(targets, target_mask):
 
 @pytest.mark.parametrize(
     "policy, expected",
-    [("gold", [[1, 2], []]), ("predicted", [[0, 1], []]), ("gold_or_predicted", [[0, 1, 2], []]), ("all", [[0, 1, 2]] * 2)],
+    [
+        ("gold", [[1, 2], []]),
+        ("predicted", [[0, 1], []]),
+        ("gold_or_predicted", [[0, 1, 2], []]),
+        ("all", [[0, 1, 2]] * 2),
+    ],
 )
 def test_multilabel_classes_follow_the_policy(policy, expected):
     assert chosen(*select_targets(policy, PROBS, LABELS)) == expected

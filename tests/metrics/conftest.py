@@ -1,0 +1,41 @@
+"""A random linear classifier and random explained batches for tests of metrics."""
+
+import torch
+
+from lightning_xai.types import Attribution, Batch
+from tests.conftest import VOCAB_SIZE, text_inputs
+
+NUM_CLASSES = 4
+
+
+def bag_of_words(inputs, embed_mask=None, *, multilabel=True):
+    """Returns probabilities [B, C] in float64 of a linear model of tokens and their places; ids of 0 count too."""
+    weights = torch.randn(VOCAB_SIZE, NUM_CLASSES, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    mask = inputs.attention_mask if embed_mask is None else inputs.attention_mask & embed_mask
+    place = 1 + 0.1 * inputs.attention_mask.cumsum(dim=1)
+    logits = torch.einsum("btc,bt->bc", weights[inputs.input_ids], mask.double() * place) / 3
+    return logits.sigmoid() if multilabel else logits.softmax(dim=-1)
+
+
+def explained_batch(lengths, *, seed=0, pad_to=None, num_targets=3):
+    """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes an example."""
+    inputs = text_inputs(lengths, seed=seed, pad_to=pad_to)
+    width = inputs.input_ids.shape[1]
+    targets, rationale_targets, scores, marked, labels = [], [], [], [], []
+    for row, length in enumerate(lengths):
+        generator = torch.Generator().manual_seed(100 * seed + row)
+        targets.append(torch.randperm(NUM_CLASSES, generator=generator)[:num_targets].sort().values)
+        rationale_targets.append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
+        random = torch.rand(num_targets + 2, length, generator=generator, dtype=torch.float64)
+        padded = torch.nn.functional.pad(random, (0, width - length))
+        scores.append((padded[:num_targets] * 20).round() / 20)  # some ties
+        marked.append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
+        labels.append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
+    targets, rationale_targets = torch.stack(targets), torch.stack(rationale_targets)
+    target_mask = torch.ones_like(targets, dtype=torch.bool)
+    target_mask[::3, -1] = False
+    rationale = Attribution(
+        torch.stack(marked), rationale_targets, torch.ones_like(rationale_targets, dtype=torch.bool), inputs.token_mask
+    )
+    attribution = Attribution(torch.stack(scores), targets, target_mask, inputs.token_mask)
+    return attribution, Batch(inputs, torch.stack(labels), rationale)

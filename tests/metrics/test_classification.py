@@ -1,0 +1,106 @@
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
+
+from lightning_xai.metrics.classification import ClassificationMetrics
+
+
+# softmax in float32 sums to one within a rounding error
+pytestmark = pytest.mark.filterwarnings("ignore:The y_prob values")
+
+
+def random_case(num_examples, num_classes, multilabel, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(num_examples, num_classes, generator=generator)
+    if multilabel:
+        probs = (logits.sigmoid() * 20).round() / 20  # with ties
+        return probs, (torch.rand(num_examples, num_classes, generator=generator) < 0.3).float()
+    return logits.softmax(dim=-1), torch.randint(0, num_classes, (num_examples,), generator=generator)
+
+
+def values_of(probs, labels, *, multilabel=False, threshold=0.5):
+    metric = ClassificationMetrics(probs.shape[1], multilabel)
+    metric.update(probs, labels, torch.arange(len(probs)))
+    return {name: float(value) for name, value in metric.compute(threshold=threshold).items()}
+
+
+@pytest.mark.parametrize("num_classes", [2, 4])
+def test_single_label_values_equal_scikit_learn(num_classes):
+    probs, labels = random_case(60, num_classes, False)
+    predicted = probs.argmax(dim=1)
+    expected = {
+        "accuracy": accuracy_score(labels, predicted),
+        "macro_f1": f1_score(labels, predicted, average="macro"),
+        "auroc": roc_auc_score(labels, probs[:, 1] if num_classes == 2 else probs, multi_class="ovr"),
+        "log_loss": log_loss(labels, probs),
+        "num_examples": 60,
+    }
+    assert values_of(probs, labels) == pytest.approx(expected, abs=1e-6)
+
+
+def test_multilabel_values_equal_scikit_learn():
+    probs, labels = random_case(60, 5, True)
+    predicted = (probs > 0.4).numpy()
+    values = values_of(probs, labels, multilabel=True, threshold=0.4)
+    expected = {
+        "micro_f1": f1_score(labels, predicted, average="micro"),
+        "macro_f1": f1_score(labels, predicted, average="macro"),
+        "map": average_precision_score(labels, probs, average="macro"),
+        "auroc": roc_auc_score(labels, probs, average="macro"),
+        "exact_match": accuracy_score(labels, predicted),
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_classes_without_positives_do_not_enter_the_mean_average_precision():
+    probs, labels = torch.tensor([[0.9, 0.2, 0.3], [0.1, 0.8, 0.4]]), torch.tensor([[1.0, 0, 0], [0, 0, 0]])
+    assert values_of(probs, labels, multilabel=True)["map"] == 1  # torchmetrics counts the others as 0 (#2494)
+
+
+def test_value_follows_the_threshold_of_each_call():
+    metric = ClassificationMetrics(2, multilabel=True)
+    metric.update(torch.tensor([[0.3, 0.7]]), torch.tensor([[1.0, 1.0]]), torch.tensor([0]))
+    assert metric.compute(threshold=0.5)["micro_recall"] == 0.5
+    assert metric.compute(threshold=0.2)["micro_recall"] == 1
+
+
+def test_best_threshold_equals_a_search_over_the_grid():
+    probs, labels = random_case(40, 6, True, seed=3)
+    metric = ClassificationMetrics(6, True)
+    metric.update(probs, labels, torch.arange(40))
+    grid = torch.linspace(0, 1, 100)
+    scores = [f1_score(labels, (probs > t).numpy(), average="micro", zero_division=0) for t in grid]
+    assert metric.best_threshold() == float(grid[int(torch.tensor(scores).argmax())])
+
+
+def test_repeated_examples_count_once():
+    probs, labels = random_case(10, 3, False)
+    metric = ClassificationMetrics(3)
+    metric.update(probs, labels, torch.arange(10))
+    metric.update(probs[:4], labels[:4], torch.arange(4))
+    assert {name: float(value) for name, value in metric.compute().items()} == values_of(probs, labels)
+
+
+def test_low_precision_probabilities_are_accepted():
+    probs, labels = random_case(10, 3, True)
+    metric = ClassificationMetrics(3, True)
+    metric.update(probs.bfloat16(), labels.bfloat16(), torch.arange(10))
+    assert metric.compute()["map"].isfinite()
+
+
+def test_reset_forgets_everything():
+    metric = ClassificationMetrics(3)
+    metric.update(*random_case(10, 3, False), torch.arange(10))
+    metric.reset()
+    metric.update(torch.eye(3), torch.arange(3), torch.arange(3))
+    assert metric.compute()["accuracy"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*before the ``update``.*")
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_no_example_gives_nan_instead_of_an_error(multilabel):
+    metric = ClassificationMetrics(3, multilabel)
+    values = metric.compute()
+    assert values.pop("num_examples") == 0
+    assert all(value.isnan() for value in values.values())
+    assert metric.best_threshold() == 0.5

@@ -1,0 +1,55 @@
+import pytest
+import torch
+
+from lightning_xai.metrics.complexity import SpecialTokenShare, gini, mass_fraction, normalized_entropy
+from tests.metrics.conftest import bag_of_words, explained_batch
+
+ONES = torch.ones(8, dtype=torch.bool)
+
+
+# oracle E2
+@pytest.mark.parametrize(
+    "scores, expected",
+    [
+        ([0.5, 0.3, 0.1, 0.06, 0.04, 0, 0, 0], 0.594190),
+        ([1 / 8] * 8, 1.0),
+        ([0.02, 0.02, 0.9, 0.02, 0.02, 0.02, 0, 0], 0.233729),
+    ],
+)
+def test_entropy_equals_edin(scores, expected):
+    assert float(normalized_entropy(torch.tensor(scores), ONES)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_gini_equals_the_mean_difference_of_all_pairs():
+    scores = torch.rand(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
+    sizes = scores.abs()
+    pairs = (sizes.unsqueeze(0) - sizes.unsqueeze(1)).abs().mean() / (2 * sizes.mean())
+    assert float(gini(scores, ONES)) == pytest.approx(float(pairs))
+
+
+def test_gini_ignores_masked_tokens():
+    mask = ONES.clone()
+    mask[4:] = False
+    scores = torch.arange(8.0)
+    assert float(gini(scores, mask)) == pytest.approx(float(gini(scores[:4], ONES[:4])))
+
+
+def test_mass_fraction_counts_the_fewest_tokens():
+    scores = torch.tensor([0.0, 6.0, 0.0, -3.0, 1.0, 0.0, 0.0, 0.0])
+    assert float(mass_fraction(scores, ONES)) == 2 / 8
+    assert float(mass_fraction(scores, ONES, 0.95)) == 3 / 8
+    assert float(mass_fraction(torch.ones(10), torch.ones(10, dtype=torch.bool))) == 0.9
+
+
+def test_scores_of_zero_are_undefined():
+    zeros = torch.zeros(8)
+    assert all(f(zeros, ONES).isnan() for f in (normalized_entropy, gini, mass_fraction))
+
+
+def test_special_token_share_counts_cls_and_sep():
+    attribution, batch = explained_batch([6], num_targets=1)
+    attribution.scores[:] = torch.tensor([3.0, 1.0, -1.0, 1.0, 1.0, 3.0])
+    attribution.target_mask.fill_(True)
+    metric = SpecialTokenShare()
+    metric.update(attribution, batch, bag_of_words)
+    assert float(metric.compute()["special_token_share"]) == pytest.approx(0.6)

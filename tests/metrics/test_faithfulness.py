@@ -1,0 +1,214 @@
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from lightning_xai.functional.erasure import erase
+from lightning_xai.metrics.faithfulness import (
+    Comprehensiveness,
+    LogOdds,
+    Sufficiency,
+    comprehensiveness,
+    log_odds,
+    normalized_comprehensiveness,
+    normalized_sufficiency,
+)
+from lightning_xai.types import Attribution, Batch
+from tests.conftest import text_inputs
+from tests.metrics.conftest import bag_of_words, explained_batch
+
+numbers = partial(torch.tensor, dtype=torch.float64)
+
+
+# oracle E11
+@pytest.mark.parametrize(
+    "prob, kept, removed, empty, expected",
+    [(0.9, 0.7, 0.3, 0.5, (0.5, 1)), (0.9, 0.95, 0.3, 0.1, (1, 0.75)), (0.9, 0.7, 0.85, 0.1, (0.75, 0.0625))],
+)
+def test_normalized_forms_equal_the_authors(prob, kept, removed, empty, expected):
+    prob, kept, removed, empty = map(numbers, (prob, kept, removed, empty))
+    found = normalized_sufficiency(prob, kept, empty), normalized_comprehensiveness(prob, removed, empty)
+    assert [float(value) for value in found] == pytest.approx(expected)
+
+
+def test_normalized_comprehensiveness_may_exceed_one_when_not_capped():
+    value = normalized_comprehensiveness(numbers(0.9), numbers(0.3), numbers(0.5), capped=False)
+    assert float(value) == pytest.approx(1.5)
+
+
+def test_normalized_forms_are_undefined_where_the_empty_input_loses_nothing():
+    assert normalized_sufficiency(numbers(0.5), numbers(0.5), numbers(0.6)).isnan()
+
+
+def test_log_odds_are_natural():  # oracle E12
+    assert float(log_odds(numbers(0.9), numbers(0.3))) == pytest.approx(-1.098612, abs=1e-6)
+
+
+def scripted(probs):
+    """Returns a Predict whose answer depends on the number of tokens left: `probs[number erased]`."""
+
+    def predict(inputs, embed_mask=None):
+        erased = len(probs) - 1 - inputs.token_mask.sum(dim=1)
+        return numbers(probs)[erased].unsqueeze(1)
+
+    return predict
+
+
+def measure(metric, probs):
+    inputs = text_inputs([len(probs) + 1])
+    ones = torch.ones(1, 1, dtype=torch.bool)
+    scores = torch.arange(len(probs) + 1, 0, -1).view(1, 1, -1).float()
+    attribution = Attribution(scores, torch.zeros(1, 1, dtype=torch.long), ones, inputs.token_mask)
+    metric.update(attribution, Batch(inputs, torch.ones(1, 1)), scripted(probs))
+    return {name: float(value) for name, value in metric.compute().items()}
+
+
+EDIN = [0.8, 0.6, 0.4, 0.5, 0.9]  # oracle E14
+SWEEP = [0.5, 0.1, 0.2, 0.3, 0.4]  # oracle E12 in another arrangement: drops of .4, .3, .2, .1
+
+
+@pytest.mark.parametrize("clipped, expected", [(True, 0.28125), (False, 0.25)])
+def test_relative_comprehensiveness_equals_edin(clipped, expected):
+    metric = Comprehensiveness(counts=[1, 2, 3, 4], relative=True, clipped=clipped)
+    assert measure(metric, EDIN)["comprehensiveness"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("aggregate, expected", [("mean", 0.25), ("sum_over_n_plus_1", 0.2)])
+def test_mean_over_k_divides_by_n_or_by_one_more(aggregate, expected):
+    metric = Comprehensiveness(counts=[1, 2, 3, 4], aggregate=aggregate, explained="all")
+    assert measure(metric, SWEEP)["comprehensiveness"] == pytest.approx(expected)
+
+
+def test_each_k_gets_a_value_of_its_own():
+    values = measure(Comprehensiveness(counts=[1, 3], aggregate="per_k", name="c", explained="all"), SWEEP)
+    assert (values["c/1"], values["c/3"]) == pytest.approx((0.4, 0.2))
+
+
+def test_counts_beyond_the_text_erase_all_of_it():
+    values = measure(Comprehensiveness(counts=[4, 50], aggregate="per_k", name="c", explained="all"), SWEEP)
+    assert values["c/50"] == values["c/4"] == pytest.approx(0.1)
+
+
+def test_window_keeps_the_most_important_until_last():
+    metric = Sufficiency(counts=[0, 1, 2, 3], window=3, aggregate="per_k", name="s", explained="all")
+    values = measure(metric, SWEEP)
+    assert [values[f"s/{k}"] for k in range(4)] == pytest.approx([0.4, 0.3, 0.2, 0.1])  # erases 1, 2, 3, 4 of 4
+
+
+def by_hand(metric, attribution, batch):
+    """Returns the records [B, K, J] of a token metric by one predict for each example, class and k."""
+    records = torch.full((*attribution.targets.shape, len(metric.columns)), torch.nan, dtype=torch.float64)
+    for b, k in attribution.target_mask.nonzero().tolist():
+        inputs, target = batch.inputs[[b]], attribution.targets[b, k]
+        prob = bag_of_words(inputs)[0, target]
+        if metric.explained == "predicted" and prob <= metric.decision_threshold:
+            continue
+        words = inputs.word_ids[0] if metric.unit == "word" else torch.arange(inputs.input_ids.shape[1])
+        places = inputs.attention_mask[0] if metric.rank_special else inputs.token_mask[0]
+        units = {}
+        for place in places.nonzero().flatten().tolist():
+            units.setdefault(int(words[place]), []).append(place)
+        totals = {word: attribution.scores[b, k, tokens].double().sum() for word, tokens in units.items()}
+        order = sorted(units, key=lambda word: (-float(totals[word]), word))
+        for j, percentage in enumerate(metric.percentages):
+            count = -(-int(percentage) * len(units) // 100)
+            top = torch.zeros_like(inputs.token_mask)
+            for word in order[:count]:
+                top[0, units[word]] = True
+            keep = top if isinstance(metric, Sufficiency) else ~top
+            changed = bag_of_words(*erase(inputs, keep, metric.erasure, pad_id=metric.pad_id))[0, target]
+            if metric.normalized:
+                kept, _ = erase(inputs, top, metric.erasure)
+                zeros = torch.zeros_like(kept.attention_mask)
+                blank = replace(inputs, input_ids=torch.zeros_like(inputs.input_ids))
+                empties = {"zero_embeddings": (kept, zeros), "zero_ids": (blank, None)}
+                empty = bag_of_words(*empties[metric.empty])[0, target]
+                form = normalized_sufficiency if isinstance(metric, Sufficiency) else normalized_comprehensiveness
+                records[b, k, j] = form(prob, changed, empty)
+            elif isinstance(metric, LogOdds):
+                records[b, k, j] = log_odds(prob, changed)
+            else:
+                records[b, k, j] = comprehensiveness(prob, changed, clipped=metric.clipped)
+    return records
+
+
+@pytest.mark.parametrize("kind", [Comprehensiveness, Sufficiency, LogOdds])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"erasure": "delete"},
+        {"erasure": "mask", "unit": "word"},
+        {"erasure": "pad", "explained": "all"},
+        {"erasure": "embed_zero", "explained": "all"},
+        {"erasure": "delete", "rank_special": True, "explained": "all"},
+        {"erasure": "delete", "rank_special": True, "normalized": True, "empty": "zero_embeddings"},
+        {"erasure": "pad", "normalized": True, "empty": "zero_ids"},
+    ],
+)
+def test_records_equal_a_loop_over_examples_classes_and_k(kind, arguments):
+    if kind is LogOdds and arguments.get("normalized"):
+        return
+    metric = kind(percentages=[5, 20, 50, 100], **arguments)
+    attribution, batch = explained_batch([7, 3, 12, 9])
+    metric.update(attribution, batch, bag_of_words)
+    expected = by_hand(metric, attribution, batch)
+    keys, records = metric.table()
+    rows = [(int(i), int(c)) for i, c in keys]
+    places = [(i, attribution.targets[i].tolist().index(c)) for i, c in rows]
+    found = torch.stack([expected[i, k] for i, k in places])
+    torch.testing.assert_close(records, found, equal_nan=True, rtol=1e-12, atol=1e-12)
+    assert len(rows) >= 3
+
+
+def test_classes_that_share_a_ranking_are_predicted_once():
+    attribution, batch = explained_batch([12])
+    shared = replace(
+        attribution, scores=attribution.scores[:, :1].expand_as(attribution.scores),
+        target_mask=torch.ones_like(attribution.target_mask),
+    )  # fmt: skip
+    rows = []
+
+    def predict(inputs, embed_mask=None):
+        rows.append(len(inputs))
+        return bag_of_words(inputs, embed_mask)
+
+    metric = Comprehensiveness(counts=[0, 1, 2, 50, 60], explained="predicted", decision_threshold=0.0)
+    metric.update(shared, batch, predict)
+    assert sum(rows) == 1 + 3  # the whole text once; one, two and all tokens erased
+
+
+def test_token_mask_of_the_attribution_bounds_what_is_erased():
+    attribution, batch = explained_batch([8])
+    narrow = attribution.token_mask.clone()
+    narrow[:, 4:] = False
+    metric = Comprehensiveness(percentages=[100], erasure="mask", explained="all")
+    metric.update(replace(attribution, token_mask=narrow), batch, bag_of_words)
+    kept, _ = erase(batch.inputs, ~narrow, "mask")
+    expected = bag_of_words(batch.inputs) - bag_of_words(kept)
+    keys, records = metric.table()
+    torch.testing.assert_close(records[:, 0], expected[0, keys[:, 1]])
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({}, "give one of the two"),
+        ({"percentages": [20], "counts": [1]}, "give one of the two"),
+        ({"percentages": []}, "at least one"),
+        ({"percentages": [120]}, "percentage is 120"),
+        ({"counts": [-1]}, "counts are"),
+        ({"percentages": [20], "normalized": True}, "empty is 'none'"),
+        ({"percentages": [20], "normalized": True, "relative": True, "empty": "zero_ids"}, "divided once"),
+    ],
+)
+def test_contradicting_definitions_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Comprehensiveness(**arguments)
+
+
+def test_words_need_word_ids():
+    attribution, batch = explained_batch([6])
+    batch = replace(batch, inputs=replace(batch.inputs, word_ids=None))
+    with pytest.raises(ValueError, match="no word_ids"):
+        Comprehensiveness(counts=[1], unit="word", explained="all").update(attribution, batch, bag_of_words)

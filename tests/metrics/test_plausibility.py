@@ -1,0 +1,143 @@
+import pytest
+import torch
+
+from lightning_xai.metrics.plausibility import EvidenceOverlap, counts_above, spans_above, threshold_grid
+from lightning_xai.types import Attribution, Batch, TextInputs
+from tests.metrics.conftest import bag_of_words, explained_batch
+
+# oracle E2: the toy of Edin et al. (2024), their functions' numbers
+SCORES = [[0.5, 0.3, 0.1, 0.06, 0.04, 0, 0, 0], [1 / 8] * 8, [0.02, 0.02, 0.9, 0.02, 0.02, 0.02, 0, 0]]
+EVIDENCE = [{0, 1, 5}, {2, 3}, {2, 3, 6, 7}]
+CODE = dict(num_points=101, maximum=0.1, spacing="linear", curve_points=101, curve="trapezoid", ties="last")
+
+
+def toy():
+    ones = torch.ones(3, 8, dtype=torch.bool)
+    ids = torch.ones(3, 8, dtype=torch.long)
+    inputs = TextInputs(ids, ones, ones, ~ones, ids, index=torch.arange(3))
+    marked = torch.tensor([[float(place in tokens) for place in range(8)] for tokens in EVIDENCE]).unsqueeze(1)
+    targets, target_mask = torch.zeros(3, 1, dtype=torch.long), torch.ones(3, 1, dtype=torch.bool)
+    rationale = Attribution(marked, targets, target_mask, ones)
+    scores = torch.tensor(SCORES, dtype=torch.float64).unsqueeze(1)
+    return Attribution(scores, targets, target_mask, ones), Batch(inputs, torch.zeros(3, dtype=torch.long), rationale)
+
+
+def toy_values(**arguments):
+    metric = EvidenceOverlap(name="e", **{**CODE, **arguments})
+    metric.update(*toy(), bag_of_words)
+    return {name.removeprefix("e/"): float(value) for name, value in metric.compute().items()}
+
+
+@pytest.mark.parametrize(
+    "threshold, expected",
+    [
+        (0.05, {"precision": 5 / 13, "recall": 5 / 9, "f1": 0.454545, "span_cover": 0.833333, "span_recall": 0.666667}),
+        (0.0, {"precision": 6 / 19, "recall": 6 / 9, "f1": 0.428571}),
+        (0.2, {"precision": 1, "recall": 1 / 3, "f1": 0.5}),
+    ],
+)
+def test_scores_at_a_threshold_equal_the_authors(threshold, expected):
+    values = toy_values(threshold=threshold)
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_scores_without_a_threshold_equal_the_authors():
+    values = toy_values(threshold=0.05)
+    expected = {"iou": 0.277778, "auprc": 0.476779, "recall_at_5": 5 / 9, "precision_at_5": 5 / 15}
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    assert values["kl"] == pytest.approx((7.976573 + 1.386294 + 12.282270) / 3, abs=1e-6)
+
+
+def test_empty_is_the_fraction_of_explanations_without_a_token():
+    assert toy_values(threshold=0.2)["empty"] == pytest.approx(1 / 3)
+
+
+def test_threshold_is_the_first_maximum_of_the_grid():
+    metric = EvidenceOverlap(**CODE)
+    metric.update(*toy(), bag_of_words)
+    assert metric.tune() == {"threshold": 0.1}
+
+
+def test_a_metric_tuned_on_validation_uses_its_threshold():
+    validation, test = EvidenceOverlap(**CODE), EvidenceOverlap(**CODE)
+    for metric in (validation, test):
+        metric.update(*toy(), bag_of_words)
+    test.tune_from(validation)
+    assert float(test.compute()["evidence_overlap/threshold"]) == 0.1
+    assert float(test.compute()["evidence_overlap/f1"]) == pytest.approx(toy_values(threshold=0.1)["f1"])
+
+
+def test_an_untuned_metric_is_an_error():
+    metric = EvidenceOverlap()
+    metric.update(*toy(), bag_of_words)
+    with pytest.raises(ValueError, match="evaluate a validation split first"):
+        metric.compute()
+
+
+def test_tuning_on_another_definition_is_an_error():
+    with pytest.raises(ValueError, match="same metric"):
+        EvidenceOverlap().tune_from(EvidenceOverlap(**CODE))
+
+
+def test_rows_without_evidence_are_skipped_and_counted():
+    attribution, batch = toy()
+    marked = batch.rationale.scores.clone()
+    marked[1] = 0
+    rationale = Attribution(marked, batch.rationale.targets, batch.rationale.target_mask, batch.rationale.token_mask)
+    metric = EvidenceOverlap(threshold=0.05, name="e", **CODE)
+    metric.update(attribution, Batch(batch.inputs, batch.labels, rationale), bag_of_words)
+    values = metric.compute()
+    assert (int(values["num_examples"]), int(values["num_skipped"])) == (2, 1)
+    assert float(values["e/recall"]) == pytest.approx(3 / 7)
+
+
+def test_a_data_set_without_rationales_gives_no_number():
+    attribution, batch = toy()
+    metric = EvidenceOverlap(threshold=0.05, name="e")
+    metric.update(attribution, Batch(batch.inputs, batch.labels), bag_of_words)
+    values = metric.compute()
+    assert int(values["num_skipped"]) == 3 and values["e/f1"].isnan() and values["e/precision"].isnan()
+
+
+def test_counts_above_equal_a_comparison_with_every_threshold():
+    attribution, batch = explained_batch([20, 9])
+    scores = attribution.scores.flatten(0, 1)
+    mask = attribution.token_mask.repeat_interleave(3, dim=0)
+    grid = threshold_grid(21, 1.0)  # scores are multiples of 0.05, so ties with thresholds occur
+    expected = ((scores.unsqueeze(-1) > grid) & mask.unsqueeze(-1)).sum(dim=1)
+    assert torch.equal(counts_above(scores, mask, grid), expected.double())
+
+
+def test_spans_above_equal_a_loop_over_spans():
+    scores = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.4]], dtype=torch.float64)
+    evidence = torch.tensor([[False, True, True, False, True, True]])
+    grid = torch.tensor([0.0, 0.35, 0.4, 0.95], dtype=torch.float64)
+    spans, tokens = spans_above(scores, evidence, grid)
+    assert spans.tolist() == [[2, 2, 1, 0]] and tokens.tolist() == [[4, 4, 2, 0]]
+
+
+def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
+    from sklearn.metrics import average_precision_score
+
+    attribution, batch = explained_batch([30, 25, 40], num_targets=4)
+    attribution.scores.add_(0.05)  # no threshold from 0 on admits a score of 0
+    metric = EvidenceOverlap(threshold=0.1, name="e", num_points=2, curve_points=20_001)
+    metric.update(attribution, batch, bag_of_words)
+    truth, pooled = [], []
+    for b, k in attribution.target_mask.nonzero().tolist():
+        match = (batch.rationale.targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
+        if match and batch.rationale.scores[b, match[0]].any():
+            mask = attribution.token_mask[b]
+            row = attribution.scores[b, k][mask]
+            truth += (batch.rationale.scores[b, match[0]][mask] > 0.5).tolist()
+            pooled += (row / row.sum()).tolist()
+    assert float(metric.compute()["e/auprc"]) == pytest.approx(average_precision_score(truth, pooled), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"sign": "signed"}, "sign is signed"), ({"maximum": 0.0}, "maximum is"), ({"num_points": 1}, "num_points is 1")],
+)
+def test_impossible_definitions_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        EvidenceOverlap(**arguments)

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from lightning_xai.metrics.rationale_ranking import RationaleRanking
+from tests.metrics.conftest import bag_of_words, explained_batch
+
+
+@pytest.mark.parametrize("include_special", [False, True])
+def test_values_are_scikit_learns_averaged_over_rows(include_special):
+    attribution, batch = explained_batch([20, 11, 30])
+    metric = RationaleRanking(include_special=include_special, name="r")
+    metric.update(attribution, batch, bag_of_words)
+    areas, precisions = [], []
+    for b, k in attribution.target_mask.nonzero().tolist():
+        match = (batch.rationale.targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
+        mask = batch.inputs.attention_mask[b] if include_special else batch.inputs.token_mask[b]
+        if match:
+            truth = batch.rationale.scores[b, match[0]][mask].numpy() > 0.5
+            scores = attribution.scores[b, k][mask].numpy()
+            areas.append(roc_auc_score(truth, scores))
+            precisions.append(average_precision_score(truth, scores))
+    values = metric.compute()
+    assert float(values["r/auroc"]) == pytest.approx(np.mean(areas))
+    assert float(values["r/average_precision"]) == pytest.approx(np.mean(precisions))
+    assert int(values["num_examples"]) == len(areas)
+    assert int(values["num_skipped"]) == int(attribution.target_mask.sum()) - len(areas)
+
+
+def test_a_text_that_is_all_evidence_leaves_only_auroc_undefined():
+    attribution, batch = explained_batch([6], num_targets=1)
+    batch.rationale.scores.fill_(1)
+    batch.rationale.targets[:] = attribution.targets[:, :1]
+    attribution.target_mask.fill_(True)
+    metric = RationaleRanking(name="r")
+    metric.update(attribution, batch, bag_of_words)
+    values = metric.compute()
+    assert values["r/auroc"].isnan() and values["r/recall_at_annotated"] == 1
+    assert int(values["num_skipped"]) == 1
