@@ -4,7 +4,6 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, l
 
 from lightning_xai.metrics.classification import ClassificationMetrics
 
-
 # softmax in float32 sums to one within a rounding error
 pytestmark = pytest.mark.filterwarnings("ignore:The y_prob values")
 
