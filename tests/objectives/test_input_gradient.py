@@ -99,10 +99,11 @@ def test_training_leaves_smaller_input_gradients_than_supervised_training(tmp_pa
     assert trained_penalty(InputGradient(tiny_classifier("bert"), weight=1.0, **arguments)) < 0.5 * plain
 
 
-def test_penalty_in_bfloat16_is_near_the_one_in_float32(tiny_hf):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_penalty_in_half_precision_is_near_the_one_in_float32(dtype, tiny_hf):
     objective, batch = InputGradient(tiny_hf), planted_batch()
     expected = objective.losses(batch)["input_gradient"].item()
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", dtype):
         assert objective.losses(batch)["input_gradient"].item() == pytest.approx(expected, rel=0.05)
 
 
