@@ -7,6 +7,7 @@ import os
 import pkgutil
 import sys
 import traceback
+from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class XAICLI(LightningCLI):
             auto_configure_optimizers=False,
             trainer_defaults={"num_sanity_val_steps": 0, "inference_mode": False, "log_every_n_steps": 10},
             # relative interpolation that sees command-line overrides
-            parser_kwargs={"parser_mode": "omegaconf+"},
+            parser_kwargs={"parser_mode": "omegaconf+", "exit_on_error": False, "allow_abbrev": False},
             args=args,
         )
 
@@ -105,6 +106,7 @@ class XAICLI(LightningCLI):
         self.requested = self._ask_for_follow_up()
         if self.requested:
             return
+        self._check_monitor()
         dry = bool(self.trainer.fast_dev_run)
         if not dry:
             self._save_config()
@@ -161,6 +163,12 @@ class XAICLI(LightningCLI):
                     return overrides
         return []
 
+    def _check_monitor(self) -> None:
+        monitor = self.config.fit.checkpoint.monitor
+        known = [f"val/{name}" for name in self.model.val_metrics.compute() if name != "num_examples"]
+        if monitor is not None and monitor.count("/") == 1 and monitor not in known:
+            raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {', '.join(known)}")
+
     def _resolve_checkpoint(self, ckpt_path: str | None) -> str | None:
         if ckpt_path not in (None, "best", "last"):
             if not Path(ckpt_path).is_file():
@@ -190,6 +198,8 @@ def main(argv: list[str] | None = None) -> None:
             explain_command(argv[1:])
         else:
             run_stages(argv)
+    except ArgumentError as error:
+        raise SystemExit(f"error: {one_line(str(error))}; run.py {' '.join(argv[:1])} --help lists what is accepted") from None
     except ValueError as error:
         if os.environ.get("LIGHTNING_XAI_TRACEBACK") or not _raised_by_us(error):
             raise
@@ -222,6 +232,14 @@ def import_all() -> None:
         parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
         for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
             importlib.import_module(module.name)
+
+
+def one_line(message: str) -> str:
+    """Returns the parser's message without its list of types tried and without the value's whole contents."""
+    noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
+    lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
+    shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]
+    return " ".join(shown)
 
 
 def _with_config_paths(argv: list[str]) -> list[str]:
