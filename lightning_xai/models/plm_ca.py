@@ -172,16 +172,17 @@ class PLMCA(HuggingFaceClassifier):
         """Returns hidden states, each [B, N * S, D] (the last only unless asked), and attentions L x [B*N, H, S, S]."""
         rows, length = inputs.input_ids.shape
         # legacy needs room for the segment of padding after a text that ends with its segment
-        segments = length // self.segment_length + 1
+        size, segments = self.segment_length, length // self.segment_length + 1
         if self.mask_mode == "correct":
-            segments = max(-(-length // self.segment_length), 1)
-        extra = segments * self.segment_length - length
+            size = max(min(size, length), 1)  # a short batch is one segment of its own length
+            segments = max(-(-length // size), 1)
+        extra = segments * size - length
         padded = inputs.map(lambda tensor: F.pad(tensor, (0, extra)) if tensor.dim() > 1 else tensor)
         if inputs_embeds is not None:
-            inputs_embeds = F.pad(inputs_embeds, (0, 0, 0, extra)).reshape(rows * segments, self.segment_length, -1)
+            inputs_embeds = F.pad(inputs_embeds, (0, 0, 0, extra)).reshape(rows * segments, size, -1)
         arguments = self.network_inputs(padded) | {"attention_mask": padded.attention_mask}
         arguments = {
-            name: value.reshape(rows * segments, self.segment_length)
+            name: value.reshape(rows * segments, size)
             for name, value in arguments.items()
             if value is not None and name in self.accepted
         }
@@ -198,5 +199,5 @@ class PLMCA(HuggingFaceClassifier):
         if output_attentions:
             self.check_attentions(output.attentions)
         states = output.hidden_states if output_hidden_states else (output.last_hidden_state,)
-        states = tuple(state.reshape(rows, segments * self.segment_length, -1) for state in states)
+        states = tuple(state.reshape(rows, segments * size, -1) for state in states)
         return states, tuple(output.attentions) if output_attentions else None
