@@ -6,7 +6,6 @@ import importlib
 import os
 import pkgutil
 import sys
-import traceback
 from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,33 @@ from lightning import LightningDataModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.trainer.states import TrainerFn
 
 import lightning_xai
 from lightning_xai.callbacks.base import FollowUp
 from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.callbacks.run_summary import RunSummary
+from lightning_xai.checks import check_checkpoint, check_checkpoint_settings, check_monitor
+from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
-from lightning_xai.runs import RunFolder, experiment_name, find_config
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.runs import RunFolder, comparable, experiment_name, find_config, folder_of_config
 from lightning_xai.tables import results_tables
+from lightning_xai.terminal import one_line, quiet, raised_by_us
 
 
 class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
-    After construction `requested` holds the overrides of a fit that a stage asks for, and `done` tells whether the
-    subcommand itself ran to its end.
+    After construction `requested` holds the overrides of a fit that a stage asks for, `done` tells whether the
+    subcommand itself ran to its end, and `dry` whether it leaves nothing behind (fast_dev_run).
     """
 
     def __init__(self, args: list[str]) -> None:
         self.requested: list[str] = []
         self.done = False
+        self._args = args
         self._config_files = [args[i + 1] for i, arg in enumerate(args[:-1]) if arg in ("-c", "--config")]
         super().__init__(
             model_class=Objective,
@@ -46,7 +52,12 @@ class XAICLI(LightningCLI):
             seed_everything_default=0,
             load_from_checkpoint_support=False,
             auto_configure_optimizers=False,
-            trainer_defaults={"num_sanity_val_steps": 0, "inference_mode": False, "log_every_n_steps": 10},
+            trainer_defaults={
+                "num_sanity_val_steps": 0,
+                "inference_mode": False,
+                "log_every_n_steps": 10,
+                "enable_model_summary": False,  # RunSummary says what matters
+            },
             # relative interpolation that sees command-line overrides
             parser_kwargs={"parser_mode": "omegaconf+", "exit_on_error": False, "allow_abbrev": False},
             args=args,
@@ -76,59 +87,64 @@ class XAICLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
+        check_checkpoint_settings(config.checkpoint)
         if not config.experiment:
             config.experiment = experiment_name(self._config_files)
         self.seed = int(config.seed_everything)
+        self.dry = bool(config.trainer.fast_dev_run)
         self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
+        if not any(argument.startswith("--runs_dir") for argument in self._args):
+            self.run = folder_of_config(self._config_files, self.run)
         config.trainer.default_root_dir = str(self.run.path)
-        if config.checkpoint.dirpath is None:
-            config.checkpoint.dirpath = str(self.run.path / "checkpoints")
         self._dump_config()
-        if self.subcommand == "fit" and not config.trainer.fast_dev_run and _rank() == 0:
-            self.run.claim(self.config_dump)
+        self.settings = comparable(self.config_dump)
+        if self.subcommand == "fit" and not self.dry and _rank() == 0:
+            self.run.claim(self.settings)
+        self._portable_config = config.clone()
+        for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
+            self._portable_config[key] = None  # the saved file must not lead another experiment into this folder
+        config.checkpoint.dirpath = str(self.run.path / "checkpoints")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]
-        self.results = ResultsFile(config.experiment, self.seed)
-        if config.trainer.logger is None and not config.trainer.fast_dev_run:
+        tests = self.subcommand == "fit" and config.test_after_fit
+        self.results = ResultsFile(config.experiment, self.seed, tests_after_fit=tests, settings=self.settings)
+        if config.trainer.logger is None and not self.dry:
             # the configured root is not used, so that every file of a run lies in its folder
-            kwargs["logger"] = TensorBoardLogger(config.runs_dir, name=config.experiment, version=f"seed{self.seed}")
-        self.trainer_defaults["callbacks"] = [self.results]
+            kwargs["logger"] = TensorBoardLogger(
+                self.run.path.parents[1], name=config.experiment, version=f"seed{self.seed}", default_hp_metric=False
+            )
+        self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         return super().instantiate_trainer(**kwargs)
 
-    def fit(self, model: Objective, datamodule: LightningDataModule, ckpt_path: str | None = None, **kwargs: Any) -> None:
+    def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs or resumes the fit and tests its best checkpoint, unless another stage has to come first."""
-        if self.run.finished:
+        finished = self.run.finished and not self.dry
+        if not finished:
+            self.requested = self._ask_for_follow_up()
+            if self.requested:
+                return
+            self._fit(ckpt_path, **kwargs)
+        elif self.run.results is not None or not self.config.fit.test_after_fit:
             _say(f"{self.run.path} is finished already; remove it to run it again")
-            self.results.table = _read_results(self.run)
+            self.results.table = self.run.results
+            self.trainer.state.fn = TrainerFn.TESTING  # the follow-ups asked for now are those after the test
             self._finish_stage()
             return
-        self.requested = self._ask_for_follow_up()
-        if self.requested:
-            return
-        self._check_monitor()
-        dry = bool(self.trainer.fast_dev_run)
-        if not dry:
-            self._save_config()
-        last = self.run.checkpoint("last")
-        if ckpt_path is None and last is not None:
-            _say(f"{self.run.path}: resuming from {last.name}")
-            ckpt_path = str(last)
-        self.trainer.fit(model, datamodule=datamodule, ckpt_path=ckpt_path, **kwargs)
-        if self.trainer.interrupted:
-            raise KeyboardInterrupt
-        if self.config.fit.test_after_fit and not dry:
-            best = self.run.checkpoint("best")
+        if self.config.fit.test_after_fit and not self.dry:
+            best = self.run.checkpoint("best") or self.run.checkpoint("last")
             self._test(str(best) if best else None)
-        if not dry:
+        if not self.dry:
             if self.trainer.is_global_zero:
                 self.run.write_manifest(status="finished")
             self.trainer.strategy.barrier()  # a rank that looked earlier would run the stage again
         self._finish_stage()
 
-    def test(self, model: Objective, datamodule: LightningDataModule, ckpt_path: str | None = None, **kwargs: Any) -> None:
+    def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
-        self._test(self._resolve_checkpoint(ckpt_path), **kwargs)
+        path = self._resolve_checkpoint(ckpt_path)
+        self.results.keep_others = True
+        self._test(path)
         self._finish_stage()
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
@@ -141,19 +157,45 @@ class XAICLI(LightningCLI):
         self.trainer.predict(ckpt_path=self._resolve_checkpoint(ckpt_path), **kwargs)
         self.done = True
 
-    def _test(self, path: str | None, **kwargs: Any) -> None:
-        self.results.checkpoint = checkpoint_hash(path) if path else ""
-        kwargs["verbose"] = False  # our tables take the place of Lightning's
-        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, **kwargs)
+    def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
+        checkpoint = self.config.fit.checkpoint
+        check_monitor(checkpoint.monitor, checkpoint.mode, self.model, self.trainer.callbacks)
+        if ckpt_path is not None:
+            ckpt_path = self._resolve_checkpoint(ckpt_path)
+        last = self.run.checkpoint("last")
+        if last is not None and not self.dry:
+            _say(f"{self.run.path}: resuming from {last.name}")
+            ckpt_path = str(last)
+        if not self.dry and _rank() == 0:
+            self.run.path.mkdir(parents=True, exist_ok=True)
+            self._parser("fit").save(
+                self._portable_config, str(self.run.path / "config.yaml"),
+                skip_none=False, overwrite=True, multifile=False,
+            )  # fmt: skip
+        self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
+        if self.trainer.interrupted:
+            raise KeyboardInterrupt
+
+    def _test(self, path: str | None) -> None:
+        if path:
+            self.results.checkpoint = checkpoint_hash(path)
+        elif isinstance(self.model, Evaluation):
+            self.results.checkpoint = checkpoint_hash(self.model.path)
+        else:
+            self.results.checkpoint = weights_hash(self.model.network)
+            _say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
+        # our tables take the place of Lightning's
+        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _finish_stage(self) -> None:
         self.done = True
         if self.trainer.is_global_zero and self.results.table is not None:
             print(results_tables(self.results.table))
             page = self.run.path / "heatmaps" / "test.html"
-            shown = [self.run.path / "results.csv", *([page] if page.exists() else [])]
-            print("\n".join(f"written: {path}" for path in shown))
-        self.requested = self._ask_for_follow_up()
+            written = [self.run.path / f"{self.results.stem}.csv", page]
+            print("\n".join(f"written: {path}" for path in written if path.exists()))
+        if self.subcommand == "fit":
+            self.requested = self._ask_for_follow_up()
 
     def _ask_for_follow_up(self) -> list[str]:
         for part in [self.model, *self.trainer.callbacks]:
@@ -163,45 +205,37 @@ class XAICLI(LightningCLI):
                     return overrides
         return []
 
-    def _check_monitor(self) -> None:
-        monitor = self.config.fit.checkpoint.monitor
-        known = [f"val/{name}" for name in self.model.val_metrics.compute() if name != "num_examples"]
-        if monitor is not None and monitor.count("/") == 1 and monitor not in known:
-            raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {', '.join(known)}")
-
     def _resolve_checkpoint(self, ckpt_path: str | None) -> str | None:
         if ckpt_path not in (None, "best", "last"):
             if not Path(ckpt_path).is_file():
                 raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
-            return ckpt_path
-        found = self.run.checkpoint(ckpt_path or "best")
-        if ckpt_path is not None and found is None:
-            raise ValueError(f"{self.run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
+            found = Path(ckpt_path)
+        else:
+            found = self.run.checkpoint(ckpt_path or "best")
+            if ckpt_path is not None and found is None:
+                raise ValueError(f"{self.run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
+        if found is not None:
+            check_checkpoint(str(found), self.model)
         return str(found) if found else None
-
-    def _save_config(self) -> None:
-        if _rank() == 0:
-            self.run.path.mkdir(parents=True, exist_ok=True)
-            self._parser(self.subcommand).save(
-                self.config[self.subcommand], str(self.run.path / "config.yaml"),
-                skip_none=False, overwrite=True, multifile=False,
-            )  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs one command; for `fit`, also every stage that it asks for, and prints user errors in one line."""
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        if argv[:1] == ["explain"]:
-            from lightning_xai.explain import explain_command
+        with quiet():
+            if argv[:1] == ["explain"]:
+                from lightning_xai.explain import explain_command
 
-            explain_command(argv[1:])
-        else:
-            run_stages(argv)
+                import_all()
+                explain_command(argv[1:])
+            else:
+                run_stages(argv)
     except ArgumentError as error:
-        raise SystemExit(f"error: {one_line(str(error))}; run.py {' '.join(argv[:1])} --help lists what is accepted") from None
+        hint = f"run.py {' '.join(argv[:1])} --help lists what is accepted"
+        raise SystemExit(f"error: {one_line(str(error))}; {hint}") from None
     except ValueError as error:
-        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or not _raised_by_us(error):
+        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or not raised_by_us(error):
             raise
         raise SystemExit(f"error: {error}") from None
 
@@ -215,6 +249,9 @@ def run_stages(argv: list[str]) -> XAICLI:
         cli = XAICLI(_with_config_paths(current))
         if cli.requested:
             following = [*current, *cli.requested]
+            if following in seen and cli.dry:
+                _say(f"{cli.run.path} needs what a dry run does not write, so fast_dev_run ends before it")
+                return cli
             assert following not in seen, f"a stage asks for itself: {cli.requested}"
             seen.append(following)
             if cli.done:
@@ -234,40 +271,24 @@ def import_all() -> None:
             importlib.import_module(module.name)
 
 
-def one_line(message: str) -> str:
-    """Returns the parser's message without its list of types tried and without the value's whole contents."""
-    noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
-    lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
-    shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]
-    return " ".join(shown)
-
-
 def _with_config_paths(argv: list[str]) -> list[str]:
-    found = list(argv)
-    for i, argument in enumerate(argv):
-        if argument in ("-c", "--config") and i + 1 < len(argv):
-            found[i + 1] = find_config(argv[i + 1])
-        elif argument.startswith("--config="):
-            found[i : i + 1] = [f"--config={find_config(argument.removeprefix('--config='))}"]
+    found: list[str] = []
+    folders: list[Path] = []  # of the files before: what a configuration names may lie beside it
+    for argument in argv:
+        if argument.startswith("--config="):
+            found += ["--config", argument.removeprefix("--config=")]
+        else:
+            found.append(argument)
+        if len(found) > 1 and found[-2] in ("-c", "--config"):
+            found[-1] = find_config(found[-1], folders)
+            folders.append(Path(found[-1]).parent)
     return found
-
-
-def _raised_by_us(error: BaseException) -> bool:
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
 
 
 def _rank() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))))
-
-
-def _read_results(run: RunFolder):
-    import pandas as pd
-
-    file = run.path / "results.parquet"
-    return pd.read_parquet(file) if file.exists() else None
 
 
 def _say(message: str) -> None:

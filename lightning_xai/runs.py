@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from omegaconf import OmegaConf
 
 # settings that do not change a run's numbers
-INCIDENTAL = {"config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit"}
+INCIDENTAL = {
+    "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,18 @@ class RunFolder:
         file = self.path / "checkpoints" / f"{name}.ckpt"
         return file if file.exists() else None
 
-    def claim(self, config: dict[str, Any]) -> None:
-        """Makes the folder this configuration's own.
+    @property
+    def results(self) -> pd.DataFrame | None:
+        """The table of the run's test, or None before it."""
+        file = self.path / "results.parquet"
+        return pd.read_parquet(file) if file.exists() else None
+
+    def claim(self, settings: dict[str, Any]) -> None:
+        """Makes the folder the own one of a configuration, given by its `comparable` settings.
 
         Raises:
             ValueError: it holds a run of another configuration; the first settings that differ are named.
         """
-        settings = comparable(config)
         found = self.manifest.get("settings")
         if self.checkpoint("last") is None and not self.finished:
             found = None  # a run that ended before its first checkpoint has nothing to lose
@@ -55,7 +64,7 @@ class RunFolder:
             changed = [key for key in sorted({*found, *settings}) if found.get(key) != settings.get(key)]
             shown = "; ".join(f"{key} was {found.get(key)!r}, now {settings.get(key)!r}" for key in changed[:3])
             raise ValueError(
-                f"{self.path} holds a run with other settings ({shown}): name another --experiment, or remove the folder"
+                f"{self.path} holds a run with other settings ({shown}): name another --experiment, or remove it"
             )
         if found is None:
             self.write_manifest(status="running", settings=settings)
@@ -84,17 +93,17 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def find_config(name: str) -> str:
-    """Returns the path of a configuration: as given, else in configs/ here, else in configs/ beside the package.
+def find_config(name: str, folders: Sequence[Path] = ()) -> str:
+    """Returns the path of a configuration: as given, in `folders`, in configs/ here, or in configs/ beside the package.
 
     Raises:
         ValueError: there is no such file.
     """
-    candidates = [Path(name), Path("configs") / name, Path(__file__).parents[1] / "configs" / name]
-    for candidate in candidates:
+    shipped = Path(__file__).parents[1] / "configs"
+    for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, shipped / name]:
         if candidate.is_file():
             return str(candidate)
-    known = sorted(path.name for path in Path(__file__).parents[1].joinpath("configs").glob("*.yaml"))
+    known = sorted(path.name for path in shipped.glob("*.yaml"))
     raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
 
 
@@ -105,3 +114,16 @@ def experiment_name(config_files: list[str]) -> str:
         if "experiment" in loaded and loaded["experiment"]:
             return str(loaded["experiment"])
     return Path(config_files[0]).stem if config_files else "default"
+
+
+def folder_of_config(config_files: list[str], run: RunFolder) -> RunFolder:
+    """Returns the folder from which a run's own configuration was read, or else `run`.
+
+    It is the same run where experiment and seed agree: it was moved, or the command started in another directory.
+    """
+    for file in config_files:
+        found = RunFolder(Path(file).parent)
+        parts = Path(file).resolve().parent.parts[-2:]
+        if Path(file).name == "config.yaml" and parts == run.path.parts[-2:] and "settings" in found.manifest:
+            return run if found.path.resolve() == run.path.resolve() else RunFolder(found.path.resolve())
+    return run

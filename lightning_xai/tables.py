@@ -41,7 +41,7 @@ def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
         stop = start + 1
         while stop < len(names) and first + sum(widths[start : stop + 1]) <= width:
             stop += 1
-        lines = ["".ljust(first) + "".join(n.rjust(w) for n, w in zip(names[start:stop], widths[start:stop], strict=True))]
+        lines = ["".ljust(first) + "".join(names[c].rjust(widths[c]) for c in range(start, stop))]
         for row, label in enumerate(table.index):
             cells = [columns[c][row].rjust(widths[c]) for c in range(start, stop)]
             lines.append(str(label).ljust(first) + "".join(cells))

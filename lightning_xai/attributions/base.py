@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -93,6 +94,13 @@ class AttributionMethod(ABC):
                 "weights for overflow, or explain in float32"
             )
         return Attribution(scores, targets, target_mask, inputs.token_mask)
+
+
+@runtime_checkable
+class ReadsSplit(Protocol):
+    """A method that has to know which split the examples come from; the callback sets `split` before each batch."""
+
+    split: str | None
 
 
 class DifferentiableAttribution(AttributionMethod):

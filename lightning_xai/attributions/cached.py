@@ -44,12 +44,30 @@ class Cached(AttributionMethod):
     """Scores tokens by what an earlier run stored for the same split, without a pass through the network.
 
     Args:
-        path: folder of a store of token scores, keyed by example and class.
+        path: folder of a store of token scores, keyed by example and class; "{split}" in it stands for the name of the
+            split that is evaluated, as in "runs/tm/seed0/attributions/{split}/att_in_grad".
+
+    Raises:
+        ValueError: there is no store, it holds another split's scores, or it lacks an example.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.store = RaggedStore.open(path)
+        self.split: str | None = None  # set by the callback
+        self._stores: dict[str, RaggedStore] = {}
+        if "{split}" not in path:
+            self._stores[path] = RaggedStore.open(path)
+
+    @property
+    def store(self) -> RaggedStore:
+        """The store of the current split."""
+        path = self.path if self.split is None else self.path.replace("{split}", self.split)
+        if path not in self._stores:
+            self._stores[path] = RaggedStore.open(path)
+        found = self._stores[path].metadata.get("split", self.split)
+        if self.split is not None and found != self.split:
+            raise ValueError(f"{path} has scores of split {found!r}, not of {self.split!r}: write {{split}} in the path")
+        return self._stores[path]
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         return stored_scores(self.store, inputs, targets)

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from lightning import LightningModule, Trainer
 
-from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.base import AttributionMethod, ReadsSplit
 from lightning_xai.callbacks.base import ExplainingCallback, among_first
 from lightning_xai.functional.targets import TargetPolicy, select_targets
+from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.types import Batch
 
 
@@ -43,7 +44,10 @@ class Cost:
 
 
 class ComputeAttributions(ExplainingCallback):
-    """Adds `outputs["explained"]`, the batch's explained rows, and `outputs["attributions"]`, {name: Attribution}.
+    """Adds to the outputs what the callbacks after it read, for every batch.
+
+    `explained` holds the batch's explained rows, `attributions` {name: Attribution} of them, and `predict` the network
+    as metrics see it, which passes over the explained rows once for all metrics.
 
     Works in validate, test and predict under any Trainer: attributions run outside inference mode, in float32, with
     the network's modes and flags restored. Attention kernels are chosen once, at setup.
@@ -81,8 +85,9 @@ class ComputeAttributions(ExplainingCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.costs = {name: Cost() for name in self.methods}
         if any(method.needs_attentions for method in self.methods.values()) and (stage != "fit" or self.during_fit):
-            self._restore = pl_module.network.attention_implementation
-            pl_module.network.set_attention("eager")
+            if pl_module.network.attention_implementation != "eager":
+                self._restore = pl_module.network.attention_implementation
+                pl_module.network.set_attention("eager")
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if hasattr(self, "_restore"):
@@ -96,6 +101,7 @@ class ComputeAttributions(ExplainingCallback):
         explained = batch[rows]
         outputs["explained"] = explained
         outputs["attributions"] = {}
+        outputs["predict"] = PredictOnce(module.network.predict, explained.inputs)
         if not len(rows):
             return
         targets, target_mask = select_targets(
@@ -106,6 +112,8 @@ class ComputeAttributions(ExplainingCallback):
             topk=self.num_top,
         )
         for name, method in self.methods.items():
+            if isinstance(method, ReadsSplit):
+                method.split = split
             start, peak = time.perf_counter(), _reset_peak_memory(module.device)
             attribution = method.attribute(module.network, explained.inputs, targets, target_mask)
             seconds, memory = time.perf_counter() - start, peak()

@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypedDict, runtime_checkable
 import torch
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
-
 from torch import Tensor
 
 from lightning_xai.types import Batch

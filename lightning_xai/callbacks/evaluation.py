@@ -8,7 +8,7 @@ from typing import Any
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainingCallback, Explains, ResultRow, among_first
-from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.types import Batch
 
 TUNING_SPLIT = "validation"
@@ -18,7 +18,7 @@ class AttributionEvaluation(ExplainingCallback):
     """Logs `<split>/<preset>/<method>/<metric>` for every method that ComputeAttributions, listed before it, runs.
 
     In `test`, the validation split comes first and serves only to tune thresholds of metrics that need it. Numbers are
-    exact under DDP (see AttributionMetric).
+    exact under DDP (see AttributionMetric). In `predict`, where there may be no labels, nothing is measured.
 
     Args:
         preset: name of this bundle of definitions; part of every number's name.
@@ -57,7 +57,7 @@ class AttributionEvaluation(ExplainingCallback):
         sources = [i for i, callback in enumerate(callbacks) if isinstance(callback, Explains)]
         if not sources or sources[0] > callbacks.index(self):
             raise ValueError(
-                f"AttributionEvaluation({self.preset!r}) has no ComputeAttributions before it in trainer.callbacks: list one"
+                f"AttributionEvaluation({self.preset!r}) needs a ComputeAttributions before it in trainer.callbacks"
             )
         self._compute = callbacks[sources[0]]
         self._running = {}
@@ -65,9 +65,11 @@ class AttributionEvaluation(ExplainingCallback):
     def on_explained_batch(
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
     ) -> None:
-        explained = outputs["explained"]
+        explained, predict = outputs["explained"], outputs["predict"]
         rows = among_first(trainer, explained, split, self.max_examples)
-        explained = explained[rows]
+        if not rows.all():
+            explained = explained[rows]
+            predict = PredictOnce(module.network.predict, explained.inputs)
         tuning = trainer.testing and split == TUNING_SPLIT
         for name in self._compute.methods:
             metrics = self._copies(module, split, name)
@@ -76,7 +78,10 @@ class AttributionEvaluation(ExplainingCallback):
             attribution = outputs["attributions"][name][rows]
             for metric in metrics:
                 if metric.needs_tuning or not tuning:
-                    metric.update(attribution, explained, module.network.predict)
+                    metric.update(attribution, explained, predict)
+
+    def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
+        pass
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.active(trainer) and not trainer.sanity_checking:
@@ -123,7 +128,7 @@ class AttributionEvaluation(ExplainingCallback):
                         )  # fmt: skip
         for row in self._rows:
             tag = f"{prefix or row['split']}/{self.preset}/{row['method']}/{row['metric']}"
-            module.log(tag, row["value"], rank_zero_only=True, batch_size=1)
+            module.log(tag, row["value"], batch_size=1)  # the same on every rank, so it may be monitored
         self._running = {}
 
 

@@ -71,9 +71,12 @@ class Heatmaps(ExplainingCallback):
         data = trainer.datamodule
         example = data.example(split, index)
         encoded = data.encoded(split, index)
-        offsets = np.where(encoded.sequence_ids[:, None] == 0, encoded.offsets, 0)  # tokens of a text pair are not drawn
+        # tokens of a text pair are not drawn
+        offsets = np.where(encoded.sequence_ids[:, None] == 0, encoded.offsets, 0)
         labels = explained.labels[row]
-        evidence = {rationale["label"]: rationale["spans"] for rationale in example.get("rationales") or []}
+        evidence: dict[int, list] = {}
+        for rationale in example.get("rationales") or []:
+            evidence.setdefault(rationale["label"], []).extend(rationale["spans"])
         first = next(iter(attributions.values()))
         threshold = float(module.decision_threshold)
         classes = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import Reports, ResultRow
 
@@ -24,13 +25,25 @@ class ResultsFile(Callback):
     Args:
         experiment: name of the experiment, a column of every row.
         seed: likewise.
+        tests_after_fit: load and check the test splits before a fit already, whose end would be too late for an error.
+        settings: the run's settings by dotted name; those of model and data go to TensorBoard's HParams.
     """
 
-    def __init__(self, experiment: str, seed: int) -> None:
+    def __init__(
+        self, experiment: str, seed: int, *, tests_after_fit: bool = False, settings: dict[str, Any] | None = None
+    ) -> None:
         self.experiment = experiment
         self.seed = seed
+        self.tests_after_fit = tests_after_fit
+        self.settings = settings or {}
         self.checkpoint = ""  # hash of the tested checkpoint; the command sets it before a test
+        self.keep_others = False  # then another checkpoint's results stay, and these go to results_<checkpoint>
+        self.stem = "results"
         self.table: pd.DataFrame | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit" and self.tests_after_fit and trainer.datamodule is not None:
+            trainer.datamodule.setup("test")
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         rows: list[dict[str, Any]] = list(self._classification_rows(pl_module))
@@ -40,9 +53,30 @@ class ResultsFile(Callback):
         run = {"experiment": self.experiment, "seed": self.seed, "checkpoint": self.checkpoint}
         self.table = pd.DataFrame([{**run, **row} for row in rows], columns=COLUMNS)
         if trainer.is_global_zero and not trainer.fast_dev_run:
-            folder = Path(trainer.default_root_dir)
-            self.table.to_parquet(folder / "results.parquet", index=False)
-            self.table.to_csv(folder / "results.csv", index=False)
+            self._write(Path(trainer.default_root_dir))
+            self._log_hyperparameters(trainer, pl_module)
+
+    def _write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        before = folder / "results.parquet"
+        if self.keep_others and before.exists() and set(pd.read_parquet(before)["checkpoint"]) != {self.checkpoint}:
+            self.stem = f"results_{self.checkpoint}"
+        for suffix, write in ((".csv", self.table.to_csv), (".parquet", self.table.to_parquet)):
+            # in one step, so that a kill leaves no half of a file; parquet last, for it tells that both are there
+            partial = folder / f"{self.stem}{suffix}.partial"
+            write(partial, index=False)
+            partial.replace(folder / f"{self.stem}{suffix}")
+
+    def _log_hyperparameters(self, trainer: Trainer, module: LightningModule) -> None:
+        settings = {
+            name: value
+            for name, value in self.settings.items()
+            if name.startswith(("model.", "data.", "trainer.max_epochs")) and isinstance(value, str | int | float)
+        }
+        final = {f"hp/{row['split']}/{row['metric']}": row["value"] for row in self._classification_rows(module)}
+        for logger in trainer.loggers:
+            if isinstance(logger, TensorBoardLogger):
+                logger.log_hyperparams({"seed": self.seed, **settings}, final)
 
     def _classification_rows(self, module: LightningModule) -> list[ResultRow]:
         return [

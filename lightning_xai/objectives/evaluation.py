@@ -1,0 +1,39 @@
+"""A trained network of any origin, to be evaluated and explained, not trained."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from lightning_xai.models.checkpoint import decision_threshold, load_network
+from lightning_xai.objectives.base import Objective
+from lightning_xai.types import Batch
+
+
+class Evaluation(Objective):
+    """Holds the network at `path` for `validate`, `test` and `predict`, with the decision threshold stored with it.
+
+    Args:
+        path: a .ckpt of any objective, a run folder, a Hugging Face folder, hub id or "package:NAME/FOLDER" with a
+            classification head, or a folder of released PLM-CA weights.
+
+    Raises:
+        ValueError: no such network; or the data has other classes than it, before anything is computed.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(load_network(path))
+        self.path = path
+        self.decision_threshold.fill_(decision_threshold(path))
+
+    def setup(self, stage: str) -> None:
+        if stage == "fit":
+            raise ValueError(f"Evaluation does not train {self.path}: use run.py test, or another objective")
+        data, network = self.trainer.datamodule, self.network
+        if data is not None and (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
+            raise ValueError(
+                f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data "
+                f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
+            )
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        raise AssertionError("setup refuses to fit")
