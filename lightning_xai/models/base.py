@@ -58,6 +58,10 @@ class Classifier(nn.Module, ABC):
         """[V, D] word embedding table."""
 
     @abstractmethod
+    def head_parameters(self) -> list[nn.Parameter]:
+        """Returns the parameters on top of the encoder, which start at random and may need a higher learning rate."""
+
+    @abstractmethod
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
         """Chooses the attention kernel: eager for attentions and double backward, sdpa for speed."""
 

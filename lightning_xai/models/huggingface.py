@@ -156,6 +156,10 @@ class HuggingFaceClassifier(Classifier):
         base = self.transformer.base_model
         return base.embeddings if self.embedding == "module" else base.get_input_embeddings()
 
+    def head_parameters(self) -> list[nn.Parameter]:
+        encoder = {id(parameter) for parameter in self.transformer.base_model.parameters()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in encoder]
+
     @property
     def embedding_matrix(self) -> nn.Parameter:
         return self.transformer.get_input_embeddings().weight

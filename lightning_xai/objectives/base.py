@@ -28,6 +28,7 @@ class Objective(LightningModule, ABC):
         optimizer: called with the parameters that require a gradient.
         warmup_fraction: fraction of all steps in which the learning rate rises linearly from 0.
         decay: what the learning rate does after warm-up.
+        head_lr_factor: how many times the optimizer's learning rate the head has, which starts at random.
     """
 
     needs_double_backward: ClassVar[bool] = False  # then attention runs eagerly, chosen before the first step
@@ -38,14 +39,18 @@ class Objective(LightningModule, ABC):
         optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=5e-5, weight_decay=0.0),
         warmup_fraction: float = 0.1,
         decay: Decay = "linear",
+        head_lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
+        if head_lr_factor <= 0:
+            raise ValueError(f"head_lr_factor is {head_lr_factor}: give a factor above 0")
         if not 0 <= warmup_fraction <= 1:
             raise ValueError(f"warmup_fraction is {warmup_fraction}: give a fraction of all steps from 0 to 1")
         self.network = network
         self.optimizer = optimizer
         self.warmup_fraction = warmup_fraction
         self.decay = decay
+        self.head_lr_factor = head_lr_factor
         self.register_buffer("decision_threshold", torch.tensor(0.5))
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
         self.test_metrics: dict[str, ClassificationMetrics] = {}  # by split
@@ -161,7 +166,11 @@ class Objective(LightningModule, ABC):
         return self.evaluate(batch)
 
     def configure_optimizers(self) -> dict[str, Any]:
-        optimizer = self.optimizer([p for p in self.network.parameters() if p.requires_grad])
+        head = {id(parameter) for parameter in self.network.head_parameters()}
+        trained = [p for p in self.network.parameters() if p.requires_grad]
+        groups = [[p for p in trained if id(p) not in head], [p for p in trained if id(p) in head]]
+        optimizer = self.optimizer([{"params": group} for group in groups])
+        optimizer.param_groups[1]["lr"] *= self.head_lr_factor
         num_steps = self.trainer.estimated_stepping_batches
         if num_steps == float("inf"):
             raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.adversarial import GRADIENT_SCALE
 from lightning_xai.functional.losses import example_losses
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch
 
 Norm = Literal["frobenius", "token_sum"]
@@ -84,15 +82,13 @@ class InputGradient(Objective):
     def __init__(
         self,
         network: Classifier,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=5e-5, weight_decay=0.0),
-        warmup_fraction: float = 0.1,
-        decay: Decay = "linear",
         weight: float = 1e-5,
         wrt: Literal["sequence", "table"] = "sequence",
         per: Per = "example",
         norm: Norm = "frobenius",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(network, optimizer, warmup_fraction, decay)
+        super().__init__(network, **kwargs)
         if weight < 0:
             raise ValueError(f"weight is {weight}: give 0 or more")
         if wrt == "table" and not network.embedding_matrix.requires_grad:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.adversarial import Minimum, StepRule, Stop, frozen, minimize_rows, require_finite
 from lightning_xai.functional.losses import classification_loss, example_losses
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch
 
 Initialization = Literal["zeros", "uniform"]
@@ -105,9 +103,6 @@ class PGD(Objective):
     def __init__(
         self,
         network: Classifier,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=5e-5, weight_decay=0.0),
-        warmup_fraction: float = 0.1,
-        decay: Decay = "linear",
         epsilon: float = 1e-5,
         clean_weight: float = 1.0,
         adversarial_weight: float = 0.5,
@@ -118,8 +113,9 @@ class PGD(Objective):
         initialization: Initialization = "zeros",
         tolerance: float | None = 0.005,
         stop: Stop = "example",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(network, optimizer, warmup_fraction, decay)
+        super().__init__(network, **kwargs)
         for name, value in {"epsilon": epsilon, "num_steps": num_steps, "step_lr": step_lr}.items():
             if value <= 0:
                 raise ValueError(f"{name} is {value}: give a number above 0")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.losses import Reduction, classification_loss, evidence_loss
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch
 
 
@@ -50,13 +50,11 @@ class SupervisedAttention(Objective):
     def __init__(
         self,
         network: Classifier,
-        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=5e-5, weight_decay=0.0),
-        warmup_fraction: float = 0.1,
-        decay: Decay = "linear",
         weight: float = 2.5,
         reduction: Reduction = "paper",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(network, optimizer, warmup_fraction, decay)
+        super().__init__(network, **kwargs)
         if not network.readout_is_attention:
             raise ValueError(
                 f"{type(network).__name__} does not read tokens by attention, so its attention cannot be supervised: "

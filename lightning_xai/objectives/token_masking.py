@@ -132,8 +132,9 @@ class TokenMasking(Objective):
         tolerance: float | None = None,
         stop: Stop = "example",
         stop_gradient: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(network, optimizer, warmup_fraction, decay)
+        super().__init__(network, optimizer, warmup_fraction, decay, **kwargs)
         if min(num_steps, step_lr) <= 0:
             raise ValueError(f"num_steps is {num_steps} and step_lr is {step_lr}: give numbers above 0")
         if min(masked_weight, fidelity_weight, step_weight_decay, tolerance or 0) < 0:

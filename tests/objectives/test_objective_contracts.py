@@ -39,11 +39,12 @@ def build(teacher_path):
         parameters = inspect.signature(objective_class).parameters
         missing = [
             name for name, parameter in parameters.items()
-            if parameter.default is parameter.empty and name not in parts and name != "network"
+            if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+            and name not in parts and name != "network"
         ]  # fmt: skip
         if missing:
             pytest.skip(f"this test does not know what to give for {missing}")
-        given = {name: value for name, value in parts.items() if name in parameters}
+        given = {name: value for name, value in parts.items() if name in parameters or name == "optimizer"}
         network = network or tiny_classifier("plm_ca", dropout=0.1)
         return objective_class(network, **(given | arguments))
 

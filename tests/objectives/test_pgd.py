@@ -86,7 +86,7 @@ def test_training_lowers_the_loss_under_noise(tmp_path):
         return losses_under(network.eval(), batch, noise).mean().item()
 
     before = worst_loss()
-    objective = PGD(network, fast_optimizer, warmup_fraction=0.0, epsilon=0.05, num_steps=5, tolerance=None)
+    objective = PGD(network, optimizer=fast_optimizer, warmup_fraction=0.0, epsilon=0.05, num_steps=5, tolerance=None)
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4))
     assert worst_loss() < 0.7 * before
 

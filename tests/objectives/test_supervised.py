@@ -97,3 +97,13 @@ def test_rate_rises_during_warmup_and_falls_to_zero(step, factor):
 
 def test_constant_rate_stays_after_warmup():
     assert warmup_decay_factor(19, num_steps=20, warmup_fraction=0.1, decay="constant") == 1.0
+
+
+def test_head_learns_at_its_own_rate(tiny_hf, tmp_path):
+    objective = Supervised(tiny_hf, fast_optimizer, warmup_fraction=0.0, decay="constant", head_lr_factor=10.0)
+    trainer = quiet_trainer(tmp_path, max_epochs=1)
+    trainer.fit(objective, loader(1))
+    body, head = trainer.optimizers[0].param_groups
+    assert head["lr"] == pytest.approx(10 * body["lr"])
+    assert {id(p) for p in head["params"]} == {id(p) for p in tiny_hf.head_parameters()}
+    assert len(head["params"]) + len(body["params"]) == len(list(tiny_hf.parameters()))
