@@ -6,6 +6,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
-from lightning_xai.runs import RunFolder, comparable, experiment_name, find_config, folder_of_config
+from lightning_xai.runs import RunFolder, comparable, experiment_name, folder_of_config, with_config_paths
 from lightning_xai.tables import results_tables
-from lightning_xai.terminal import one_line, quiet, raised_by_us
+from lightning_xai.terminal import message_for_user, one_line, quiet
 
 
 class XAICLI(LightningCLI):
@@ -72,7 +73,6 @@ class XAICLI(LightningCLI):
             {
                 "checkpoint.filename": "best",
                 "checkpoint.monitor": "val/log_loss",
-                "checkpoint.save_last": True,
                 "checkpoint.enable_version_counter": False,
                 "checkpoint.auto_insert_metric_name": False,
             }
@@ -85,6 +85,9 @@ class XAICLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: list[str]) -> None:
         self.config = parser.parse_args(args)  # the parent warns of arguments that do not come from sys.argv
 
+    def _parse_ckpt_path(self) -> None:
+        """Keeps the parent from overriding the configuration with hyperparameters found in a checkpoint."""
+
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
         check_checkpoint_settings(config.checkpoint)
@@ -92,6 +95,8 @@ class XAICLI(LightningCLI):
             config.experiment = experiment_name(self._config_files)
         self.seed = int(config.seed_everything)
         self.dry = bool(config.trainer.fast_dev_run)
+        if self.subcommand != "fit":  # where it matters: a fit resumed in another folder forgets its best score
+            warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
         if not any(argument.startswith("--runs_dir") for argument in self._args):
             self.run = folder_of_config(self._config_files, self.run)
@@ -115,7 +120,13 @@ class XAICLI(LightningCLI):
                 self.run.path.parents[1], name=config.experiment, version=f"seed{self.seed}", default_hp_metric=False
             )
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
-        return super().instantiate_trainer(**kwargs)
+        trainer = super().instantiate_trainer(**kwargs)
+        # save_last writes only when the best checkpoint does, so a resume would lose the epochs after it; at the end of
+        # the list this one's file knows which checkpoint is the best
+        trainer.callbacks.append(
+            ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
+        )
+        return trainer
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs or resumes the fit and tests its best checkpoint, unless another stage has to come first."""
@@ -148,8 +159,9 @@ class XAICLI(LightningCLI):
         self._finish_stage()
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        self.trainer.validate(ckpt_path=self._resolve_checkpoint(ckpt_path), **kwargs)
-        self.done = True
+        """Prints the tables of the validation split, whose thresholds are tuned on itself, and writes none."""
+        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve_checkpoint(ckpt_path))
+        self._finish_stage()
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs the callbacks over the predict split; predictions are not collected in memory."""
@@ -184,7 +196,6 @@ class XAICLI(LightningCLI):
         else:
             self.results.checkpoint = weights_hash(self.model.network)
             _say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
-        # our tables take the place of Lightning's
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _finish_stage(self) -> None:
@@ -192,8 +203,9 @@ class XAICLI(LightningCLI):
         if self.trainer.is_global_zero and self.results.table is not None:
             print(results_tables(self.results.table))
             page = self.run.path / "heatmaps" / "test.html"
-            written = [self.run.path / f"{self.results.stem}.csv", page]
-            print("\n".join(f"written: {path}" for path in written if path.exists()))
+            for path in [self.run.path / f"{self.results.stem}.csv", page]:
+                if path.exists() and self.subcommand != "validate":
+                    print(f"written: {path}")
         if self.subcommand == "fit":
             self.requested = self._ask_for_follow_up()
 
@@ -235,9 +247,10 @@ def main(argv: list[str] | None = None) -> None:
         hint = f"run.py {' '.join(argv[:1])} --help lists what is accepted"
         raise SystemExit(f"error: {one_line(str(error))}; {hint}") from None
     except ValueError as error:
-        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or not raised_by_us(error):
+        message = message_for_user(error)
+        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
             raise
-        raise SystemExit(f"error: {error}") from None
+        raise SystemExit(f"error: {message}") from None
 
 
 def run_stages(argv: list[str]) -> XAICLI:
@@ -246,7 +259,7 @@ def run_stages(argv: list[str]) -> XAICLI:
     stack, seen = [argv], []
     while True:
         current = stack[-1]
-        cli = XAICLI(_with_config_paths(current))
+        cli = XAICLI(with_config_paths(current))
         if cli.requested:
             following = [*current, *cli.requested]
             if following in seen and cli.dry:
@@ -269,20 +282,6 @@ def import_all() -> None:
         parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
         for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
             importlib.import_module(module.name)
-
-
-def _with_config_paths(argv: list[str]) -> list[str]:
-    found: list[str] = []
-    folders: list[Path] = []  # of the files before: what a configuration names may lie beside it
-    for argument in argv:
-        if argument.startswith("--config="):
-            found += ["--config", argument.removeprefix("--config=")]
-        else:
-            found.append(argument)
-        if len(found) > 1 and found[-2] in ("-c", "--config"):
-            found[-1] = find_config(found[-1], folders)
-            folders.append(Path(found[-1]).parent)
-    return found
 
 
 def _rank() -> int:

@@ -107,6 +107,19 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
     raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
 
 
+def with_config_paths(argv: list[str]) -> list[str]:
+    """Returns a command line in which every --config is the path of a file, also beside the configurations before it."""
+    found: list[str] = []
+    folders: list[Path] = []
+    for argument in argv:
+        joined = argument.startswith("--config=")
+        found += ["--config", argument.removeprefix("--config=")] if joined else [argument]
+        if len(found) > 1 and found[-2] in ("-c", "--config"):
+            found[-1] = find_config(found[-1], folders)
+            folders.append(Path(found[-1]).parent)
+    return found
+
+
 def experiment_name(config_files: list[str]) -> str:
     """Returns the experiment that configuration files stand for: what they set, else the first file's stem."""
     for file in reversed(config_files):

@@ -46,7 +46,16 @@ def one_line(message: str) -> str:
     return " ".join(shown)
 
 
-def raised_by_us(error: BaseException) -> bool:
-    """Returns whether this package itself raised the error: then its message is meant for the user."""
+def message_for_user(error: BaseException) -> str | None:
+    """Returns the message in one line if this package raised the error, also inside a constructor, or else None."""
+    while error is not None and "jsonargparse" in _raised_in(error).parts:  # it wraps what a constructor raises
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ValueError) and _raised_in(error).is_relative_to(Path(__file__).parent):
+        return " ".join(str(error).split("\n"))
+    return None
+
+
+def _raised_in(error: BaseException) -> Path:
+    """Returns the file of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
+    return Path(frames[-1].filename) if frames else Path()

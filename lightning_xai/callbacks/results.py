@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import Tensor
 
 from lightning_xai.callbacks.base import Reports, ResultRow
 
@@ -17,6 +19,18 @@ COLUMNS = [
     "forward_passes", "backward_passes", "seconds", "peak_memory_mb",
 ]  # fmt: skip
 NO_COST = {"forward_passes": math.nan, "backward_passes": math.nan, "seconds": math.nan, "peak_memory_mb": math.nan}
+
+
+def classification_rows(results: dict[str, tuple[dict[str, Tensor], int]]) -> list[ResultRow]:
+    """Returns a row for each metric of {split: (values, number of examples)}."""
+    return [
+        ResultRow(
+            split=split, preset="", method="", metric=metric, value=float(value), num_examples=num_examples,
+            num_skipped=0, **NO_COST,
+        )
+        for split, (values, num_examples) in results.items()
+        for metric, value in values.items()
+    ]  # fmt: skip
 
 
 class ResultsFile(Callback):
@@ -45,16 +59,23 @@ class ResultsFile(Callback):
         if stage == "fit" and self.tests_after_fit and trainer.datamodule is not None:
             trainer.datamodule.setup("test")
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.VALIDATING:
+            logged = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
+            values = {name.removeprefix("val/"): value for name, value in logged.items()}
+            self.table = self._table(trainer, classification_rows({"validation": (values, 0)}))
+
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        rows: list[dict[str, Any]] = list(self._classification_rows(pl_module))
-        for callback in trainer.callbacks:
-            if isinstance(callback, Reports):
-                rows.extend(callback.result_rows())
-        run = {"experiment": self.experiment, "seed": self.seed, "checkpoint": self.checkpoint}
-        self.table = pd.DataFrame([{**run, **row} for row in rows], columns=COLUMNS)
+        self.table = self._table(trainer, classification_rows(pl_module.test_results))
         if trainer.is_global_zero and not trainer.fast_dev_run:
             self._write(Path(trainer.default_root_dir))
             self._log_hyperparameters(trainer, pl_module)
+
+    def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
+        reports = [callback for callback in trainer.callbacks if isinstance(callback, Reports)]
+        reported = [row for callback in reports for row in callback.result_rows()]
+        run = {"experiment": self.experiment, "seed": self.seed, "checkpoint": self.checkpoint}
+        return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
     def _write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,17 +94,7 @@ class ResultsFile(Callback):
             for name, value in self.settings.items()
             if name.startswith(("model.", "data.", "trainer.max_epochs")) and isinstance(value, str | int | float)
         }
-        final = {f"hp/{row['split']}/{row['metric']}": row["value"] for row in self._classification_rows(module)}
+        final = {f"hp/{row['split']}/{row['metric']}": row["value"] for row in classification_rows(module.test_results)}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.log_hyperparams({"seed": self.seed, **settings}, final)
-
-    def _classification_rows(self, module: LightningModule) -> list[ResultRow]:
-        return [
-            ResultRow(
-                split=split, preset="", method="", metric=metric, value=float(value), num_examples=num_examples,
-                num_skipped=0, **NO_COST,
-            )
-            for split, (values, num_examples) in module.test_results.items()
-            for metric, value in values.items()
-        ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -162,6 +163,15 @@ class ColumnSource(TextSource):
         return [{"label": label, "spans": cell} for label in labels if cell]
 
 
+def has_rows(path: Path) -> bool:
+    """Returns whether a text file has a line, beside the header in CSV and TSV; other kinds, whether it has a byte."""
+    if path.suffix not in (".csv", ".tsv", ".jsonl"):
+        return path.stat().st_size > 0
+    needed = 1 if path.suffix == ".jsonl" else 2
+    with path.open(encoding="utf-8") as lines:
+        return len(list(islice((line for line in lines if line.strip()), needed))) == needed
+
+
 class Files(ColumnSource):
     """Rows of local files.
 
@@ -170,7 +180,7 @@ class Files(ColumnSource):
             beside "train", "validation" and "test" are further test splits.
 
     Raises:
-        ValueError: on loading, if a file is missing; at once if the files are not all of one known kind.
+        ValueError: on loading, if a file is missing or has no rows; at once if the files are not all of one known kind.
     """
 
     name = "files"
@@ -188,5 +198,7 @@ class Files(ColumnSource):
                 folder = Path(path).parent
                 beside = sorted(p.name for p in folder.iterdir())[:10] if folder.is_dir() else []
                 raise ValueError(f"file {path} is missing; {folder} has {', '.join(beside) or 'no files'}")
+            if not has_rows(Path(path)):
+                raise ValueError(f"file {path} has no rows: fill it, or leave its split out of data_files")
         options = {"delimiter": "\t"} if self.kinds == [".tsv"] else {}
         return load_dataset(_BUILDERS[self.kinds[0]], data_files=self.data_files, **options)
