@@ -108,7 +108,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line in which every --config is the path of a file, also beside the configurations before it."""
+    """Returns a command line in which every --config is the path of a file, also beside those before it."""
     found: list[str] = []
     folders: list[Path] = []
     for argument in argv:
