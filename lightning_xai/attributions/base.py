@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Passes, TextInputs
 
@@ -20,25 +21,12 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
 
     Parameters do not collect gradients inside: methods differentiate with respect to embeddings only.
     """
-    modes = [(module, module.training) for module in model.modules()]
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    try:
-        model.eval()
-        for parameter, _ in flags:
-            parameter.requires_grad_(False)
-        # cuDNN's RNN backward needs train mode; switching cuDNN off keeps eval semantics (captum #328)
-        with (
-            torch.inference_mode(False),
-            torch.enable_grad(),
-            torch.autocast(device_type, enabled=False),
-            torch.backends.cudnn.flags(enabled=False),
-        ):
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-        for parameter, requires_grad in flags:
-            parameter.requires_grad_(requires_grad)
+    with (
+        torch.inference_mode(False),
+        frozen(model),
+        torch.autocast(device_type, enabled=False),
+    ):
+        yield
 
 
 class AttributionMethod(ABC):

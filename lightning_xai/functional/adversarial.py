@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
@@ -15,25 +14,6 @@ Stop = Literal["example", "batch"]
 # Inner gradients pass through float16 networks without the trainer's loss scaling, where small ones would underflow.
 # A power of two: multiplying and dividing by it changes no bit in float32 and bfloat16.
 GRADIENT_SCALE = 1024.0
-
-
-@contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
-    """Runs the body in eval mode with parameters that collect no gradient, then restores every flag; autocast stays."""
-    modes = [(part, part.training) for part in module.modules()]
-    flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
-    try:
-        module.eval()
-        for parameter, _ in flags:
-            parameter.requires_grad_(False)
-        # cuDNN's RNN backward needs train mode; switching cuDNN off keeps eval semantics (captum #328)
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            yield
-    finally:
-        for part, training in modes:
-            part.training = training
-        for parameter, requires_grad in flags:
-            parameter.requires_grad_(requires_grad)
 
 
 class Moments(NamedTuple):

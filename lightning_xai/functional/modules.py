@@ -77,3 +77,21 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
         finally:
             for part, training in modes:
                 part.training = training
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Runs the body in eval mode with gradients on, but none for parameters, then restores every flag; autocast stays.
+
+    What is differentiated inside is inputs; leaving parameters out saves their gradients' cost.
+    """
+    flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
+    try:
+        for parameter, _ in flags:
+            parameter.requires_grad_(False)
+        # cuDNN's RNN backward needs train mode; switching cuDNN off keeps eval semantics (captum #328)
+        with evaluation_mode(module), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            yield
+    finally:
+        for parameter, requires_grad in flags:
+            parameter.requires_grad_(requires_grad)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.adversarial import Minimum, StepRule, Stop, frozen, minimize_rows, require_finite
+from lightning_xai.functional.adversarial import Minimum, StepRule, Stop, minimize_rows, require_finite
 from lightning_xai.functional.losses import classification_loss, example_losses
+from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch

@@ -12,8 +12,9 @@ from lightning import Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from lightning_xai.functional.adversarial import Minimum, Stop, frozen, minimize_rows, require_finite
+from lightning_xai.functional.adversarial import Minimum, Stop, minimize_rows, require_finite
 from lightning_xai.functional.losses import probability_distances
+from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import checkpoint_hash, load_network
 from lightning_xai.objectives.base import Objective

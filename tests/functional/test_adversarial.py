@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
-from lightning_xai.functional.adversarial import Moments, adamw_step, frozen, minimize_rows, require_finite
+from lightning_xai.functional.adversarial import Moments, adamw_step, minimize_rows, require_finite
 
 
 def squares(variable):
@@ -87,27 +86,6 @@ def test_search_gives_no_gradient_to_other_tensors():
     weight = torch.ones(2, requires_grad=True)
     minimize_rows(lambda v: (v * weight).square().sum(1), torch.ones(3, 2), num_steps=2, lr=0.1)
     assert weight.grad is None
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_frozen_restores_every_flag_even_after_an_error(fails):
-    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5), nn.Linear(2, 2)).train()
-    module[1].eval()
-    module[2].bias.requires_grad_(False)
-    try:
-        with frozen(module):
-            assert not module.training and not any(p.requires_grad for p in module.parameters())
-            if fails:
-                raise RuntimeError
-    except RuntimeError:
-        pass
-    assert [part.training for part in module.modules()] == [True, True, False, True]
-    assert [p.requires_grad for p in module.parameters()] == [True, True, True, False]
-
-
-def test_frozen_keeps_autocast():
-    with torch.autocast("cpu", torch.bfloat16), frozen(nn.Linear(2, 2)) as _:
-        assert torch.is_autocast_enabled("cpu")
 
 
 def test_rows_that_are_not_finite_are_named():

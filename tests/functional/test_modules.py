@@ -7,6 +7,7 @@ from torch import nn
 from lightning_xai.functional.modules import (
     call_with_accepted,
     evaluation_mode,
+    frozen,
     position_ids,
     replaced_output,
     right_padding_order,
@@ -74,3 +75,24 @@ def test_evaluation_mode_restores_each_part_and_the_random_state():
         torch.rand(1)
     assert [part.training for part in module.modules()] == [True, True, False]
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_frozen_restores_every_flag_even_after_an_error(fails):
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5), nn.Linear(2, 2)).train()
+    module[1].eval()
+    module[2].bias.requires_grad_(False)
+    try:
+        with frozen(module):
+            assert not module.training and not any(p.requires_grad for p in module.parameters())
+            if fails:
+                raise RuntimeError
+    except RuntimeError:
+        pass
+    assert [part.training for part in module.modules()] == [True, True, False, True]
+    assert [p.requires_grad for p in module.parameters()] == [True, True, True, False]
+
+
+def test_frozen_keeps_autocast():
+    with torch.autocast("cpu", torch.bfloat16), frozen(nn.Linear(2, 2)) as _:
+        assert torch.is_autocast_enabled("cpu")
