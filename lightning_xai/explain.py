@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterator
@@ -27,8 +28,27 @@ BATCH_SIZE = 16
 
 
 def explain_command(argv: list[str]) -> None:
-    """Parses the command line of `explain` and runs it."""
-    auto_cli(explain, args=argv, prog="run.py explain")
+    """Parses the command line of `explain` and runs it.
+
+    Raises:
+        ValueError: there is no attribution method of the given name.
+    """
+    known = method_names()
+    for option, value in zip(argv, argv[1:], strict=False):
+        if option == "--method" and value.isidentifier() and value not in known:
+            raise ValueError(f"there is no attribution method {value!r}: choose one of {', '.join(known)}")
+    auto_cli(explain, args=argv, prog="run.py explain", as_positional=False, exit_on_error=False)
+
+
+def method_names() -> list[str]:
+    """Returns the names of the attribution methods imported so far that can be built."""
+    found, queue = set(), [AttributionMethod]
+    while queue:
+        kind = queue.pop()
+        queue += kind.__subclasses__()
+        if not inspect.isabstract(kind):
+            found.add(kind.__name__)
+    return sorted(found)
 
 
 def explain(
@@ -44,24 +64,30 @@ def explain(
     """Explains texts with the network of a run.
 
     Args:
-        ckpt: folder of a run (its best checkpoint is used), which also tells how texts are encoded.
+        ckpt: folder of a run, of which the best checkpoint is used, or another checkpoint in such a folder; the run also
+            tells how texts are encoded.
         text: a text to explain; its tokens are printed in color.
         file: a file with one text a line, instead of `text`.
         method: attribution method, by its class name (AttInGrad) or class_path; InputXGradient by default.
         num_classes: classes explained where none or several are predicted: the most probable ones.
         html: page to write; explain.html in the run's folder by default.
-        output: JSON lines to write for `file`, with character offsets; <file>.jsonl by default.
+        output: JSON lines to write for `file`, one for each of its lines, empty ones included, with character offsets;
+            <file>.jsonl by default.
         device: where to run.
+
+    Raises:
+        ValueError: not exactly one of `text` and `file` is given, or a file or run is missing.
     """
     if (text is None) == (file is None):
         raise ValueError("give either --text or --file")
     if file is not None and not Path(file).is_file():
         raise ValueError(f"there is no file {file}: give one with a text a line")
-    run = RunFolder(Path(ckpt))
-    best = run.checkpoint("best") or run.checkpoint("last")
+    given = Path(ckpt)
+    run = RunFolder(given.parents[1] if given.is_file() else given)
+    best = given if given.is_file() else run.checkpoint("best") or run.checkpoint("last")
     config_file = run.path / "config.yaml"
     if best is None or not config_file.is_file():
-        raise ValueError(f"{ckpt} is not the folder of a fitted run (runs/<experiment>/seed<N>): it lacks a checkpoint or config")
+        raise ValueError(f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run")
     network = load_network(str(best)).to(device).eval()
     explainer = Explainer(
         network,
@@ -71,7 +97,7 @@ def explain(
         threshold=decision_threshold(str(best)),
         num_classes=num_classes,
     )
-    texts = [text] if text is not None else [line for line in Path(file).read_text(encoding="utf-8").splitlines() if line]
+    texts = [text] if text is not None else file_lines(Path(file))
     page = Path(html) if html else run.path / "explain.html"
     if text is not None:
         document = next(explainer.documents(texts))
@@ -82,9 +108,15 @@ def explain(
     target = Path(output) if output else Path(f"{file}.jsonl")
     with target.open("w", encoding="utf-8") as lines:
         for done, document in enumerate(explainer.documents(texts), start=1):
-            lines.write(json.dumps(json_record(document), ensure_ascii=False) + "\n")
+            lines.write(json.dumps({"line": done, **json_record(document)}, ensure_ascii=False) + "\n")
             print(f"\r{done}/{len(texts)} texts", end="", file=sys.stderr)
     print(f"\nwritten: {target}")
+
+
+def file_lines(file: Path) -> list[str]:
+    """Returns the lines of a file as editors count them: unlike str.splitlines, only line feeds end one."""
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
 
 
 class Explainer:
@@ -175,7 +207,7 @@ def json_record(document: ExplainedDocument) -> dict:
                 "name": explained.name,
                 "probability": explained.probability,
                 "predicted": explained.predicted,
-                "scores": {method: [round(float(s), 6) for s in scores] for method, scores in explained.scores.items()},
+                "scores": {method: [float(f"{score:.6g}") for score in scores] for method, scores in explained.scores.items()},
             }
             for explained in document.classes
         ],

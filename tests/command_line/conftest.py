@@ -17,6 +17,7 @@ from lightning_xai.cli import main
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[2]
+PRELOADED = ["lightning_xai.cli", "lightning_xai.data.module", "lightning_xai.models.plm_ca"]  # what takes seconds
 COST_COLUMNS = ["forward_passes", "backward_passes", "seconds", "peak_memory_mb"]
 BERT = {
     "model_type": "bert", "vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -76,6 +77,18 @@ def tiny_config(**trainer: Any) -> dict[str, Any]:
         "data": planted(),
         "trainer": defaults | trainer,
     }
+
+
+def changed(path: str, value):
+    """Returns a change of the setting at a dotted path."""
+
+    def change(config):
+        *parents, last = path.split(".")
+        for parent in parents:
+            config = config[parent]
+        config[last] = value
+
+    return change
 
 
 def save(config: dict[str, Any], path: Path) -> str:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lightning_xai.cli import main
-from tests.command_line.conftest import ERASER, PLM_CA, command, numbers, planted, refusal, save, tiny_config
+from tests.command_line.conftest import ERASER, PLM_CA, PRELOADED, command, numbers, planted, refusal, save, tiny_config
 
 
 def chain_config(folder: Path) -> str:
@@ -54,7 +54,7 @@ def status(run: Path) -> str:
 def kill_when(happened: Callable[[], bool], argv: list[str]) -> None:
     """Starts a command in a process of its own and kills it as soon as something has happened."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lightning_xai.cli"])
+    context.set_forkserver_preload(PRELOADED)
     process = context.Process(target=main, args=(argv,))
     process.start()
     deadline = time.monotonic() + 60

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tests.command_line.conftest import NETWORK, command, refusal, save, tiny_config
+from tests.command_line.conftest import ERASER, NETWORK, changed, command, refusal, save, tiny_config
 
 
 @pytest.fixture
@@ -17,18 +17,6 @@ def fit(tmp_path):
         return ["fit", "--config", save(config, tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs", *arguments]
 
     return fit
-
-
-def changed(path: str, value):
-    """Returns a change of the setting at a dotted path."""
-
-    def change(config):
-        *parents, last = path.split(".")
-        for parent in parents:
-            config = config[parent]
-        config[last] = value
-
-    return change
 
 
 def files_source(folder, rows: dict[str, list[tuple[str, str]]]):
@@ -152,8 +140,6 @@ def test_checkpoints_away_from_the_run_are_refused(fit, setting, value):
 
 
 def test_evaluation_without_attributions_is_refused(fit):
-    from tests.command_line.conftest import ERASER
-
     assert "ComputeAttributions" in refusal(*fit(callbacks=[ERASER]))
 
 
