@@ -64,8 +64,8 @@ def explain(
     """Explains texts with the network of a run.
 
     Args:
-        ckpt: folder of a run, of which the best checkpoint is used, or another checkpoint in such a folder; the run also
-            tells how texts are encoded.
+        ckpt: folder of a run, of which the best checkpoint is used, or another checkpoint in such a folder; the run
+            also tells how texts are encoded.
         text: a text to explain; its tokens are printed in color.
         file: a file with one text a line, instead of `text`.
         method: attribution method, by its class name (AttInGrad) or class_path; InputXGradient by default.
@@ -207,7 +207,7 @@ def json_record(document: ExplainedDocument) -> dict:
                 "name": explained.name,
                 "probability": explained.probability,
                 "predicted": explained.predicted,
-                "scores": {method: [float(f"{score:.6g}") for score in scores] for method, scores in explained.scores.items()},
+                "scores": {name: [float(f"{s:.6g}") for s in scores] for name, scores in explained.scores.items()},
             }
             for explained in document.classes
         ],

@@ -35,10 +35,14 @@ class ExplainedDocument:
     classes: list[ExplainedClass]
 
 
-def relative_scores(scores: np.ndarray) -> np.ndarray:
-    """Returns scores divided by their largest magnitude, in [-1, 1]; zeros stay zeros."""
-    largest = np.abs(scores).max(initial=0.0)
-    return scores / largest if largest > 0 else np.zeros_like(scores)
+def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Returns scores [T] divided by the largest magnitude of a token that can be seen, in [-1, 1]; 0 for the others.
+
+    Special tokens have no characters and often the largest scores, beside which the words would all look white.
+    """
+    seen = np.where(offsets[:, 1] > offsets[:, 0], scores, 0.0)
+    largest = np.abs(seen).max(initial=0.0)
+    return seen / largest if largest > 0 else np.zeros_like(seen)
 
 
 def segments(
@@ -82,7 +86,7 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
     header = f"{document.name}   class: {explained.name}   p = {explained.probability:.3f}{_standing(explained)}"
     blocks = []
     for method, scores in explained.scores.items():
-        pieces = segments(document.text, document.offsets, relative_scores(scores), explained.spans)
+        pieces = segments(document.text, document.offsets, relative_scores(scores, document.offsets), explained.spans)
         blocks.append((method, _wrap(pieces, font, width - 40)))
     height = 44 + sum(26 + 24 * len(lines) + 10 for _, lines in blocks)
     canvas = Image.new("RGB", (width, height), "white")
@@ -107,7 +111,7 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
 
 def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) -> str:
     """Returns the text with 24-bit terminal colors behind its tokens."""
-    scores = relative_scores(explained.scores[method])
+    scores = relative_scores(explained.scores[method], document.offsets)
     parts = []
     for piece, score, _ in segments(document.text, document.offsets, scores, explained.spans):
         piece = "".join(c if c.isprintable() or c == "\n" else " " for c in piece)  # a text must not steer the terminal
@@ -149,7 +153,7 @@ def _document_payload(document: ExplainedDocument) -> dict:
                 "standing": _standing(explained).strip(" ()"),
                 "spans": [list(span) for span in explained.spans],
                 "scores": {
-                    method: np.round(relative_scores(scores) * 100).astype(int).tolist()
+                    method: np.round(relative_scores(scores, document.offsets) * 100).astype(int).tolist()
                     for method, scores in explained.scores.items()
                 },
             }

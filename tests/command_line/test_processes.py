@@ -11,7 +11,18 @@ import pandas as pd
 import pytest
 
 from lightning_xai.cli import main
-from tests.command_line.conftest import ERASER, HEATMAPS, METHODS, PRELOADED, ROOT, changed, command, numbers, save, tiny_config
+from tests.command_line.conftest import (
+    ERASER,
+    HEATMAPS,
+    METHODS,
+    PRELOADED,
+    ROOT,
+    changed,
+    command,
+    numbers,
+    save,
+    tiny_config,
+)
 from tests.command_line.test_chain import chain_config, status
 
 TWO = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
