@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pandas as pd
@@ -32,23 +33,41 @@ def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
 
 def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
     """Returns the table as text, its columns spread over as many blocks as the width asks for."""
-    first = max([len(str(name)) for name in table.index] + [len(str(table.index.name or ""))])
-    names = [str(name) for name in table.columns]
+    table = table.dropna(axis="columns", how="all")
+    first = max(len(str(name)) for name in table.index)
+    families = {str(name).split("/")[0] for name in table.columns if "/" in str(name)}
+    # one family needs no name in every header
+    names = [str(name).split("/")[-1] if len(families) == 1 else str(name) for name in table.columns]
+    headers = [_header(name) for name in names]
     columns = [[_number(value) for value in table[name]] for name in table.columns]
-    widths = [max(len(name), *map(len, column)) + 2 for name, column in zip(names, columns, strict=True)]
+    widths = [2 + max(map(len, [*header, *column])) for header, column in zip(headers, columns, strict=True)]
+    height = max(map(len, headers))
     blocks, start = [], 0
-    while start < len(names):
+    while start < len(headers):
         stop = start + 1
-        while stop < len(names) and first + sum(widths[start : stop + 1]) <= width:
+        while stop < len(headers) and first + sum(widths[start : stop + 1]) <= width:
             stop += 1
-        lines = ["".ljust(first) + "".join(names[c].rjust(widths[c]) for c in range(start, stop))]
-        for row, label in enumerate(table.index):
-            cells = [columns[c][row].rjust(widths[c]) for c in range(start, stop)]
-            lines.append(str(label).ljust(first) + "".join(cells))
-        blocks.append("\n".join(lines))
+        shown = range(start, stop)
+        rows = [["", *(([""] * (height - len(headers[c])) + headers[c])[line] for c in shown)] for line in range(height)]
+        rows += [[str(label), *(columns[c][row] for c in shown)] for row, label in enumerate(table.index)]
+        lines = [
+            cells[0].ljust(first) + "".join(cell.rjust(widths[c]) for c, cell in zip(shown, cells[1:], strict=True))
+            for cells in rows
+        ]
+        blocks.append("\n".join(line.rstrip() for line in lines if line.strip()))
         start = stop
     blocks[0] = f"{title}\n{'-' * min(width, len(title))}\n{blocks[0]}"
     return blocks
+
+
+def _header(name: str) -> list[str]:
+    """Returns a column's name on lines of about ten characters, broken after "/" and "_"."""
+    lines = [""]
+    for part in re.findall(r"[^/_]+[/_]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > 10:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _number(value: float) -> str:
