@@ -1,0 +1,98 @@
+"""Every YAML file in configs/ parses, and the experiments run on tiny networks; a new file is found by itself."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from lightning_xai.cli import main
+from tests.command_line.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, planted, save, tiny_config
+from tests.command_line.conftest import fitted as fitted  # a fixture
+
+CONFIGS = ROOT / "configs"
+EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
+TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
+PARTS = sorted(CONFIGS.glob("*/*.yaml"))
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(CONFIGS)) for path in paths]
+
+
+def parsed(*argv: str) -> dict:
+    """Returns the whole configuration of a fit as --print_config gives it."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as caught:
+        main(["fit", *argv, "--print_config"])
+    assert caught.value.code in (0, None), caught.value.code
+    return yaml.safe_load(printed.getvalue())
+
+
+def required(experiment: Path) -> list[str]:
+    """Returns what has to be given on the command line because no file can know it."""
+    return ["--model.init_args.path", "MODEL"] if experiment.stem == "evaluate" else []
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
+def test_experiment_parses(experiment):
+    found = parsed("--config", str(experiment), *required(experiment))
+    assert found["model"]["class_path"].startswith("lightning_xai.objectives.")
+    assert found["trainer"]["callbacks"]
+
+
+@pytest.mark.parametrize("teacher", TEACHERS, ids=names(TEACHERS))
+def test_teacher_parses_over_its_student(teacher):
+    student = teacher.with_name(teacher.name.replace("_teacher", ""))
+    found = parsed("--config", str(student), "--config", str(teacher))
+    assert found["model"]["class_path"] == yaml.safe_load(teacher.read_text())["model"]["class_path"]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=names(PARTS))
+def test_part_parses_where_it_belongs(part, tmp_path):
+    config = tiny_config(callbacks=[METHODS])
+    if part.parent.name == "data":
+        config["data"] = str(part)
+    elif part.parent.name == "network":
+        config["model"]["init_args"]["network"] = str(part)
+    else:
+        config["trainer"]["callbacks"] = [str(part)]
+    found = parsed("--config", save(config, tmp_path / "config.yaml"))
+    where = {
+        "data": found["data"], "network": found["model"]["init_args"]["network"], "eval": found["trainer"]["callbacks"][0],
+    }  # fmt: skip
+    assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
+def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted):
+    segmented = "plm_ca" in experiment.read_text()
+    data = planted(num_train=8, multilabel=segmented, signals_per_document=[1, 1])
+    data["init_args"]["extra_test_splits"] = None
+    network = {**(PLM_CA if segmented else NETWORK)}
+    network["init_args"] = {**network["init_args"], "path": None, "config": BERT}
+    tiny = {"data": data, "trainer": {"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False}}
+    argv = ["test" if experiment.stem == "evaluate" else "fit", "--config", str(experiment)]
+    if experiment.stem == "evaluate":
+        tiny["model"] = {"init_args": {"path": str(fitted.path)}}
+    else:
+        tiny["model"] = {"init_args": {"network": network}}
+    main([*argv, "--config", save(tiny, tmp_path / "tiny.yaml"), "--runs_dir", str(tmp_path / "runs")])
+    results = pd.read_parquet(tmp_path / "runs" / experiment.stem / "seed0" / "results.parquet")
+    assert len(results[results["preset"] == "eraser"]) > 0
+    assert results["value"].notna().any()
+
+
+def test_every_preset_measures_a_trained_network_in_one_test(fitted, tmp_path):
+    presets = sorted((CONFIGS / "eval").glob("*.yaml"))
+    evaluations = [p for p in presets if "AttributionEvaluation" in p.read_text()]
+    config = tiny_config(callbacks=[METHODS, *map(str, evaluations)])
+    config["model"] = {
+        "class_path": "lightning_xai.objectives.evaluation.Evaluation", "init_args": {"path": str(fitted.path)},
+    }  # fmt: skip
+    main(["test", "--config", save(config, tmp_path / "all.yaml"), "--runs_dir", str(tmp_path / "runs")])
+    results = pd.read_parquet(tmp_path / "runs" / "all" / "seed0" / "results.parquet")
+    measured = results[results["preset"] != ""]
+    assert set(measured["preset"]) == {path.stem for path in evaluations}
+    assert measured["value"].notna().all()
