@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Literal
 
@@ -37,7 +38,7 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 
 
 def num_erased(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
-    """Returns long, shaped as `totals`: `percentage` percent of every total, by integer arithmetic, at most the total.
+    """Returns long [N]: `percentage` percent of every total [N], by integer arithmetic, at most the total.
 
     A float is read as the decimal that it prints as, so 70 percent of 90 is 63 and 55 percent of 100 is 55, which
     products of floats miss.
@@ -53,16 +54,10 @@ def num_erased(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
     share = Fraction(str(percentage)) / 100
     if not 0 <= share <= 1:
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
-    scaled = totals.long() * share.numerator
-    floor, rest = scaled // share.denominator, scaled % share.denominator
-    if rounding == "floor":
-        count = floor
-    elif rounding == "ceil":
-        count = floor + (rest > 0)
-    else:
-        doubled = 2 * rest
-        count = floor + ((doubled > share.denominator) | ((doubled == share.denominator) & (floor % 2 == 1)))
-    return torch.minimum(count.clamp(min=minimum), totals.long())
+    rounded = {"floor": math.floor, "ceil": math.ceil, "round": round}[rounding]
+    # not by tensors: the 16 digits of 33.333333333333336 times a text's length overflow 64 bits
+    counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
+    return torch.tensor(counts, dtype=torch.long, device=totals.device)
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
