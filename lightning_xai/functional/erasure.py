@@ -104,7 +104,8 @@ def predict_erased(
     # similar lengths side by side: what deletion leaves of a text is then not padded to its whole length
     lengths = inputs.attention_mask.cpu().sum(dim=1)[source] - flat.sum(dim=1)
     changed = changed[lengths[changed].argsort(descending=True, stable=True)]
-    for rows in changed.split(max(64, _INPUT_ELEMENTS // num_tokens)):
+    # an empty tensor splits into one empty part, and a batch of no example breaks many networks
+    for rows in changed.split(max(64, _INPUT_ELEMENTS // num_tokens)) if len(changed) else ():
         copies = inputs[source[rows].to(inputs.device)]
         shortened, embed_mask = erase(copies, ~flat[rows].to(inputs.device), how, pad_id=pad_id)
         probs[rows] = predict(shortened, embed_mask).to(probs)
@@ -131,7 +132,12 @@ def predict_zeros(
     lengths = inputs.attention_mask.cpu().sum(dim=1)[source]
     if how == "delete":
         lengths = lengths - flat.sum(dim=1)
-    distinct, inverse = torch.stack([source, lengths], dim=1).unique(dim=0, return_inverse=True)
+    distinguishing = [source, lengths]
+    if how == "delete" and inputs.token_type_ids is not None:
+        # types are not zeroed with the words: what is left of each text of a pair shows
+        in_pair = inputs.token_type_ids.cpu() > 0
+        distinguishing.append((flat & in_pair[source]).sum(dim=1))
+    distinct, inverse = torch.stack(distinguishing, dim=1).unique(dim=0, return_inverse=True)
     places = torch.arange(len(inverse))
     first = torch.full((len(distinct),), len(inverse)).scatter_reduce(0, inverse, places, "amin")
     probs = []
