@@ -25,6 +25,11 @@ def with_sign(scores: Tensor, sign: Sign) -> Tensor:
     return scores.clamp(min=0) if sign == "nonnegative" else scores
 
 
+def with_special_tokens(inputs: TextInputs) -> Tensor:
+    """Returns [B, T] bool: the tokens that may be explained, and the special ones that are not padding."""
+    return inputs.token_mask | (inputs.special_tokens_mask & inputs.attention_mask)
+
+
 class PredictOnce:
     """A Predict that remembers the probabilities of one batch's own inputs, which every definition compares with."""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure import Erasure, predict_erased, predict_zeros
 from lightning_xai.functional.ranking import Rounding, num_erased, token_ranks
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign, with_special_tokens
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
@@ -125,6 +125,8 @@ class ErasureMetric(AttributionMetric):
             num_erased(torch.zeros(1), percentage)
         if normalized and empty == "none":
             raise ValueError("normalized is true, but empty is 'none': choose zero_embeddings or zero_ids")
+        if empty != "none" and not normalized:
+            raise ValueError(f"empty is {empty!r}, but normalized is false: set normalized to true, or leave empty out")
         if normalized and relative:
             raise ValueError("normalized and relative are both true: a drop is divided once, choose one of them")
         self.percentages, self.counts, self.rounding, self.minimum = percentages, counts, rounding, minimum
@@ -145,52 +147,65 @@ class ErasureMetric(AttributionMetric):
         options = {"rounding": self.rounding, "minimum": self.minimum}
         return torch.stack([num_erased(totals, p, **options) for p in self.percentages], dim=1)
 
-    def erased(self, token_rank: Tensor, sizes: Tensor) -> Tensor:
-        """Returns [B, K, J, T] bool, what is erased of the ranked tokens, from ranks [B, K, T] and sizes [B, J]."""
-        first = token_rank.unsqueeze(2) < sizes[:, None, :, None]
-        return first if self.erases_top else ~first
-
     def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
-        num_examples, num_rows, num_tokens = attribution.scores.shape
-        records = torch.full((num_examples, num_rows, len(self.columns)), torch.nan, dtype=torch.float64)
-        if attribution.target_mask.any():
-            whole = predict(batch.inputs)
-            step = max(1, _MASK_ELEMENTS // (num_rows * len(self.columns) * num_tokens))
+        shape = (*attribution.targets.shape, len(self.columns))
+        records = torch.full(shape, torch.nan, dtype=torch.float64)
+        example, row = attribution.target_mask.cpu().nonzero(as_tuple=True)  # [R] each
+        if len(example):
             inputs = replace(batch.inputs, token_mask=attribution.token_mask)
-            for start in range(0, num_examples, step):
-                rows = slice(start, start + step)
-                records[rows] = self._measure_examples(attribution[rows], inputs[rows], whole[rows].cpu(), predict)
+            token_rank, totals = self._ranks(attribution, inputs)
+            sizes = self.sizes(totals)
+            whole = predict(batch.inputs).cpu()
+            blank = None
+            if self.empty == "zero_ids":
+                blank = predict(replace(inputs, input_ids=torch.zeros_like(inputs.input_ids))).cpu()
+            targets = attribution.targets.cpu()
+            step = max(1, _MASK_ELEMENTS // (len(self.columns) * token_rank.shape[2]))
+            for part in torch.arange(len(example)).split(step):
+                b, k = example[part], row[part]
+                first = token_rank[b, k].unsqueeze(1) < sizes[b].unsqueeze(2)  # [R, J, T]
+                records[b, k] = self._measure_rows(inputs, b, first, targets[b, k], whole, blank, predict)
         return records.to(attribution.scores.device)
 
-    def _measure_examples(
-        self, attribution: Attribution, inputs: TextInputs, whole: Tensor, predict: Predict
-    ) -> Tensor:
-        """Returns records [B, K, J] in float64 of examples with probabilities `whole` [B, C]."""
+    def _ranks(self, attribution: Attribution, inputs: TextInputs) -> tuple[Tensor, Tensor]:
+        """Returns the ranks [B, K, T] of each token's unit and the numbers of units [B], on the CPU."""
         if self.unit == "word" and inputs.word_ids is None:
             raise ValueError(f"{self.name} erases words, but the inputs have no word_ids: encode them, or erase tokens")
-        ranked = inputs.attention_mask if self.rank_special else inputs.token_mask
+        ranked = with_special_tokens(inputs) if self.rank_special else inputs.token_mask
         scores = with_sign(attribution.scores, self.sign).cpu()  # ranked on the CPU, so that no device decides ties
         word_ids = inputs.word_ids.cpu() if self.unit == "word" else None
-        token_rank, totals = token_ranks(scores, ranked.cpu(), word_ids)
-        sizes = self.sizes(totals)
-        erasable = inputs.token_mask.cpu()[:, None, None, :]
-        kept_rows = attribution.target_mask.cpu()
-        example, _ = kept_rows.nonzero(as_tuple=True)
-        masks = (self.erased(token_rank, sizes) & erasable)[kept_rows]  # [R, J, T]
-        target = attribution.targets.cpu()[kept_rows]
+        return token_ranks(scores, ranked.cpu(), word_ids)
+
+    def _measure_rows(
+        self,
+        inputs: TextInputs,
+        example: Tensor,
+        first: Tensor,
+        target: Tensor,
+        whole: Tensor,
+        blank: Tensor | None,
+        predict: Predict,
+    ) -> Tensor:
+        """Returns the records [R, J] in float64 of R rows.
+
+        Args:
+            inputs: B whole inputs.
+            example: [R] the example of each row.
+            first: [R, J, T] bool, the tokens of the units that come first in the ranking, at each k.
+            target: [R] the class of each row.
+            whole: [B, C] probabilities of the whole inputs.
+            blank: [B, C] those of ids that are all zero, where the definition has them.
+            predict: the model.
+        """
+        erasable = inputs.token_mask.cpu()[example].unsqueeze(1)
         prob = whole[example, target].double().unsqueeze(1)
         how = {"how": self.erasure, "pad_id": self.pad_id}
+        masks = (first if self.erases_top else ~first) & erasable
         changed = predict_erased(predict, inputs, example, masks, target, whole, **how)
-        empty = None
-        if self.empty == "zero_ids":
-            blank = replace(inputs, input_ids=torch.zeros_like(inputs.input_ids))
-            empty = predict(blank).cpu()[example, target].double().unsqueeze(1)
-        elif self.empty == "zero_embeddings":
-            beyond = (token_rank.unsqueeze(2) >= sizes[:, None, :, None])[kept_rows]  # what sufficiency erases
-            empty = predict_zeros(predict, inputs, example, beyond & erasable[example, 0], target, **how)
-        records = torch.full((*kept_rows.shape, sizes.shape[1]), torch.nan, dtype=torch.float64)
-        records[kept_rows] = self.values(prob, changed, empty)
-        return records
+        empty = blank[example, target].double().unsqueeze(1) if blank is not None else None
+        if self.empty == "zero_embeddings":  # as many as sufficiency keeps
+            empty = predict_zeros(predict, inputs, example, ~first & erasable, target, **how)
+        return self.values(prob, changed, empty)
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         if self.over_k == "per_k":
@@ -237,6 +252,8 @@ class Sufficiency(ErasureMetric):
         super().__init__(**kwargs)
         if window is not None and (window < 1 or self.counts is None):
             raise ValueError(f"window is {window}: give a positive number together with counts, or leave it out")
+        if window is not None and self.minimum:
+            raise ValueError(f"minimum is {self.minimum}, but a window ends with nothing kept: leave one of them out")
         self.window = window
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from lightning_xai.functional.ranking import auroc, average_precision, top_mask
 from lightning_xai.functional.rationales import Match, align_rationale
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign, with_special_tokens
 from lightning_xai.types import Attribution, Batch, Predict
 
 
@@ -57,7 +59,9 @@ class RationaleRanking(AttributionMetric):
             return records
         evidence = align_rationale(batch.rationale, attribution.targets, batch.labels, match=self.match)
         evidence = evidence & attribution.token_mask.unsqueeze(1)
-        considered = batch.inputs.attention_mask if self.include_special else attribution.token_mask
+        considered = attribution.token_mask
+        if self.include_special:
+            considered = with_special_tokens(replace(batch.inputs, token_mask=considered))
         rows = evidence.any(dim=-1) & attribution.target_mask
         mask = considered.unsqueeze(1).expand_as(evidence)[rows]
         scores, evidence = with_sign(attribution.scores, self.sign)[rows], evidence[rows]
