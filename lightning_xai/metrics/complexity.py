@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.rationales import align_rationale
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Attribution, Batch, Predict
 
@@ -18,7 +19,8 @@ def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
     """
     shares = _shares(scores, mask)
     entropy = -(shares * (shares + _EPSILON).log()).sum(dim=-1)
-    return entropy / mask.sum(dim=-1).double().log()  # 0 / 0 for one token
+    largest = mask.sum(dim=-1).double().log()
+    return entropy / largest.masked_fill(largest == 0, torch.nan)
 
 
 def gini(scores: Tensor, mask: Tensor) -> Tensor:
@@ -54,6 +56,10 @@ def _shares(scores: Tensor, mask: Tensor) -> Tensor:
 class Entropy(AttributionMetric):
     """Entropy of a text's attributions over that of uniform ones, in [0, 1]; lower is more concentrated.
 
+    Args:
+        evidence_only: skip rows whose class has no evidence in the text.
+        **kwargs: see AttributionMetric.
+
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958.
     """
@@ -61,8 +67,19 @@ class Entropy(AttributionMetric):
     higher_is_better = False
     columns = ("",)
 
+    def __init__(self, *, evidence_only: bool = False, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.evidence_only = evidence_only
+
     def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
-        return normalized_entropy(attribution.scores, attribution.token_mask.unsqueeze(1)).unsqueeze(-1)
+        entropy = normalized_entropy(attribution.scores, attribution.token_mask.unsqueeze(1))  # [B, K]
+        if self.evidence_only:
+            has_evidence = torch.zeros_like(attribution.target_mask)
+            if batch.rationale is not None:
+                evidence = align_rationale(batch.rationale, attribution.targets, batch.labels)
+                has_evidence = (evidence & attribution.token_mask.unsqueeze(1)).any(dim=-1)
+            entropy = entropy.masked_fill(~has_evidence, torch.nan)
+        return entropy.unsqueeze(-1)
 
 
 class Sparsity(AttributionMetric):
