@@ -57,7 +57,7 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
     """Raises ValueError, naming the row, unless the example is as TextSource promises."""
     where = f"{split} row {example['id']!r}"
     if not isinstance(example["text"], str):
-        raise ValueError(f"{where}: text is {example['text']!r}, not a string")
+        raise ValueError(f"{where}: text is {example['text']!r}, not a string; correct or remove the row")
     labels = example["labels"]
     if isinstance(labels, list) != multilabel:
         kinds = ("a list of classes", "multi-label") if multilabel else ("an integer", "single-label")
@@ -65,7 +65,10 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
     rationales = example.get("rationales") or []
     for label in [*(labels if multilabel else [labels]), *(rationale["label"] for rationale in rationales)]:
         if not isinstance(label, int) or not 0 <= label < num_classes:
-            raise ValueError(f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1})")
+            raise ValueError(
+                f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1}); "
+                "correct it, or add its class to the source"
+            )
     for rationale in rationales:
         check_spans(rationale["spans"], example["text"], where)
 

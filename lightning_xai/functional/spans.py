@@ -115,4 +115,7 @@ def check_spans(spans: Spans, text: str, name: str) -> None:
     """Raises ValueError, which starts with `name`, unless every span lies inside `text` and ends after it begins."""
     for span in spans:
         if len(span) != 2 or not 0 <= span[0] < span[1] <= len(text):
-            raise ValueError(f"{name}: rationale span {list(span)} is outside the text of {len(text)} characters")
+            raise ValueError(
+                f"{name}: rationale span {list(span)} is empty or outside the text of {len(text)} characters; "
+                "correct or remove it"
+            )

@@ -35,11 +35,11 @@ def module(source=None, **options):
 @pytest.mark.parametrize(
     "bad, message",
     [
-        ({"labels": 2}, "train row 'a': label 2 is not one of the 2 classes"),
+        ({"labels": 2}, "train row 'a': label 2 is not one of the 2 classes .0-1.; correct"),
         ({"labels": -1}, "train row 'a': label -1"),
         ({"labels": None}, "train row 'a': label None"),
         ({"text": None}, "train row 'a': text is None"),
-        ({"rationales": [{"label": 1, "spans": [[0, 9]]}]}, "train row 'a': rationale span .0, 9. is outside"),
+        ({"rationales": [{"label": 1, "spans": [[0, 9]]}]}, "train row 'a': rationale span .0, 9. .*correct or remove"),
         ({"rationales": [{"label": 5, "spans": [[0, 2]]}]}, "train row 'a': label 5"),
     ],
 )
