@@ -1,0 +1,96 @@
+import pytest
+import torch
+
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.random import Random
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.metrics.faithfulness import Comprehensiveness
+from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
+
+
+def rows(folder, objective, *evaluations, data=None, **arguments) -> dict[tuple, dict]:
+    run = trainer(folder, compute(Random(), InputXGradient()), *evaluations, **arguments)
+    run.test(objective, datamodule=data or planted_data(), verbose=False)
+    found = [row for callback in evaluations for row in callback.result_rows()]
+    return {(row["split"], row["preset"], row["method"], row["metric"]): row for row in found}
+
+
+def test_two_presets_measure_the_same_attributions(objective, tmp_path):
+    found = rows(tmp_path, objective, evaluation("first"), evaluation("second"))
+    for split, preset, method, metric in found:
+        assert found[split, "first", method, metric]["value"] == found[split, "second", method, metric]["value"]
+        assert preset in ("first", "second")
+    assert len(found) % 2 == 0 and found
+
+
+def test_numbers_are_the_same_for_batches_of_one_and_of_all(objective, tmp_path):
+    one = rows(tmp_path, objective, evaluation(), data=planted_data(eval_batch_size=1))
+    many = rows(tmp_path, objective, evaluation(), data=planted_data(eval_batch_size=32))
+    assert one.keys() == many.keys()
+    for key, row in one.items():
+        assert row["value"] == pytest.approx(many[key]["value"], rel=1e-4, abs=1e-6), key
+        assert row["num_examples"] == many[key]["num_examples"]
+
+
+def test_numbers_are_logged_under_split_preset_method_and_metric(objective, tmp_path):
+    run = trainer(tmp_path, compute(Random()), evaluation("edin"))
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    assert "test/edin/Random/comprehensiveness" in run.callback_metrics
+
+
+def test_thresholds_are_tuned_on_validation_which_reports_nothing_in_a_test(objective, tmp_path):
+    found = rows(tmp_path, objective, evaluation())
+    assert {key[0] for key in found} == {"test"}
+    assert any(key[3].startswith("rationale/") for key in found)
+
+
+def test_tuning_without_the_validation_split_is_refused(objective, tmp_path):
+    with pytest.raises(ValueError, match="tune_on_validation"):
+        rows(tmp_path, objective, evaluation(), data=planted_data(tune_on_validation=False))
+
+
+def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective, tmp_path):
+    network, unerased = objective.network, []
+    predict = network.predict
+
+    def counting(inputs, embed_mask=None, **options):
+        if not (inputs.input_ids == 3).any() and embed_mask is None:  # the mask token
+            unerased.append(inputs)
+        return predict(inputs, embed_mask, **options)
+
+    network.predict = counting
+    metrics = [Comprehensiveness(erasure="mask", percentages=[50]), Comprehensiveness(name="again", erasure="mask", percentages=[20])]
+    evaluations = [AttributionEvaluation(preset, metrics) for preset in ("first", "second")]
+    rows(tmp_path, objective, *evaluations, data=planted_data(tune_on_validation=False))
+    assert len(unerased) == 1  # one batch
+
+
+def test_fewer_examples_can_be_measured_than_explained(objective, tmp_path):
+    found = rows(tmp_path, objective, AttributionEvaluation("few", [Entropy()], max_examples=2))
+    assert {row["num_examples"] + row["num_skipped"] for row in found.values()} <= {2, 3, 4}
+    everything = rows(tmp_path, objective, AttributionEvaluation("all", [Entropy()]))
+    assert {row["num_examples"] + row["num_skipped"] for row in everything.values()}.isdisjoint({2, 3, 4})
+
+
+def test_numbers_under_mixed_precision_are_finite(objective, tmp_path):
+    found = rows(tmp_path, objective, evaluation(), precision="bf16-mixed")
+    assert all(torch.isfinite(torch.tensor(row["value"])) for row in found.values())
+
+
+def test_monitored_number_is_there_during_a_fit(objective, tmp_path):
+    callbacks = [compute(Random(), during_fit=True), AttributionEvaluation("p", [Entropy()], during_fit=True)]
+    run = trainer(tmp_path, *callbacks, max_epochs=1, enable_checkpointing=False)
+    run.fit(objective, datamodule=planted_data())
+    assert "val/p/Random/entropy" in run.callback_metrics
+
+
+def test_evaluation_before_the_attributions_is_refused(objective, tmp_path):
+    run = trainer(tmp_path, evaluation(), compute(Random()))
+    with pytest.raises(ValueError, match="before it"):
+        run.test(objective, datamodule=planted_data(), verbose=False)
+
+
+def test_metrics_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"\['entropy'\] twice"):
+        AttributionEvaluation("p", [Entropy(), Entropy()])
