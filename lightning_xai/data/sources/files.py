@@ -48,12 +48,13 @@ class ColumnSource(TextSource):
             "word_mask" for 0 or 1 a whitespace word. Unless it names its labels, a rationale speaks for the row's.
         class_names: names of the classes in their order; None for those of the data, sorted.
         multilabel: whether a row has any number of labels.
-        label_separator: between the labels in one text.
+        label_separator: between the labels in one text; white space around a label does not count.
         validation_fraction: fraction of the training rows that validates, where there is no validation split.
         seed: of that division.
 
     Raises:
-        ValueError: on loading, if a column or a class is missing, or a word mask does not fit its text.
+        ValueError: on loading, if a column, a label or a class is missing, or a rationale does not fit its format or
+            text; at once if `validation_fraction` is out of range.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class ColumnSource(TextSource):
         validation_fraction: float = 0.1,
         seed: int = 0,
     ) -> None:
+        if not 0 <= validation_fraction < 1:
+            raise ValueError(f"validation_fraction is {validation_fraction}: give a fraction from 0 to less than 1")
         self.columns = {
             "text": text_column, "labels": label_column, "text_pair": text_pair_column, "rationales": rationale_column,
             "id": id_column,
@@ -93,6 +96,9 @@ class ColumnSource(TextSource):
             for column in filter(None, self.columns.values()):
                 if column not in rows.column_names:
                     raise ValueError(f"split {split!r} has no column {column!r}; it has {', '.join(rows.column_names)}")
+            labels = rows[self.columns["labels"]]
+            if not self.multilabel and None in labels:
+                raise ValueError(f"{split} row {list(labels).index(None)}: label is missing; fill it in or remove the row")
         if "validation" not in table and "train" in table and self.validation_fraction:
             parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
             table["train"], table["validation"] = parts["train"], parts["test"]
@@ -116,9 +122,9 @@ class ColumnSource(TextSource):
     def _cells(self, cell: Any) -> list[Any]:
         if not self.multilabel:
             return [cell]
-        return (
-            [part for part in cell.split(self.label_separator) if part] if isinstance(cell, str) else list(cell or [])
-        )
+        if isinstance(cell, str):
+            return [part.strip() for part in cell.split(self.label_separator) if part.strip()]
+        return list(cell or [])
 
     def _label(self, value: Any, name: str) -> int:
         if value in self.class_names:
@@ -160,6 +166,10 @@ class ColumnSource(TextSource):
             cell = word_mask_spans(cell, text, name)
         elif isinstance(cell[0], dict):
             return [{"label": self._label(part["label"], name), "spans": part["spans"]} for part in cell]
+        elif not isinstance(cell[0], list):
+            raise ValueError(
+                f"{name}: rationale {str(cell)[:60]} is no list of [begin, end]; correct it, or set rationale_format"
+            )
         return [{"label": label, "spans": cell} for label in labels if cell]
 
 

@@ -59,7 +59,7 @@ def test_numbers_count_the_named_classes(tmp_path):
     assert Files(write(tmp_path, "csv", rows), class_names=["no", "yes"]).load()["train"]["labels"][:] == [0, 1]
 
 
-@pytest.mark.parametrize("kind, labels", [("csv", ["x;y", "y"]), ("jsonl", [["x", "y"], ["y"]])])
+@pytest.mark.parametrize("kind, labels", [("csv", ["x;y", "y"]), ("csv", ["x; y ;", " y"]), ("jsonl", [["x", "y"], ["y"]])])
 def test_several_labels_are_a_list_or_a_separated_text(tmp_path, kind, labels):
     rows = [{"text": "a", "label": label} for label in labels]
     source = Files(write(tmp_path, kind, rows), multilabel=True)
@@ -108,6 +108,22 @@ def test_files_of_an_unknown_kind_are_refused():
 def test_unknown_label_is_refused_by_row(tmp_path):
     with pytest.raises(ValueError, match="train row 1: label 'neg' is not in class_names"):
         Files(write(tmp_path, "csv"), class_names=["pos"]).load()
+
+
+def test_missing_label_is_refused_by_row(tmp_path):
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": None}]
+    with pytest.raises(ValueError, match="train row 1: label is missing; fill it in"):
+        Files(write(tmp_path, "csv", rows)).load()
+
+
+def test_word_mask_that_is_read_as_spans_is_refused_with_the_remedy(tmp_path):
+    with pytest.raises(ValueError, match="row 0: rationale .0, 1, 0. is no list of .* set rationale_format"):
+        Files(write(tmp_path, "jsonl"), rationale_column="evidence").load()
+
+
+def test_fraction_that_leaves_no_training_rows_is_refused():
+    with pytest.raises(ValueError, match="validation_fraction is 1.0"):
+        Files({"train": "a.csv"}, validation_fraction=1.0)
 
 
 def test_validation_is_taken_from_train_where_there_is_none(tmp_path):
