@@ -34,6 +34,8 @@ def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
 def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
     """Returns the table as text, its columns spread over as many blocks as the width asks for."""
     table = table.dropna(axis="columns", how="all")
+    if table.empty:
+        return [f"{title}\n{'-' * min(width, len(title))}\nno number is defined for these examples"]
     first = max(len(str(name)) for name in table.index)
     families = {str(name).split("/")[0] for name in table.columns if "/" in str(name)}
     # one family needs no name in every header

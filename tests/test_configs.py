@@ -60,8 +60,10 @@ def test_part_parses_where_it_belongs(part, tmp_path):
         config["trainer"]["callbacks"] = [str(part)]
     found = parsed("--config", save(config, tmp_path / "config.yaml"))
     where = {
-        "data": found["data"], "network": found["model"]["init_args"]["network"], "eval": found["trainer"]["callbacks"][0],
-    }  # fmt: skip
+        "data": found["data"],
+        "network": found["model"]["init_args"]["network"],
+        "eval": found["trainer"]["callbacks"][0],
+    }
     assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
 
 

@@ -20,7 +20,7 @@ def method_settings(method: AttributionMethod) -> dict[str, Any]:
     for name, value in sorted(vars(method).items()):
         if isinstance(value, AttributionMethod):
             settings[name] = method_settings(value)
-        elif not name.startswith("_") and isinstance(value, str | int | float | bool | None):
+        elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | None):
             settings[name] = value
     return settings
 

@@ -17,7 +17,6 @@ from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.types import Passes
 from tests.conftest import tiny_classifier
 
-
 TOP = {"percentages": [10, 50]}
 
 
@@ -71,9 +70,8 @@ def trainer(folder, *callbacks, **arguments) -> Trainer:
 
 
 def evaluation(preset: str = "preset", **arguments) -> AttributionEvaluation:
-    return AttributionEvaluation(
-        preset, [Comprehensiveness(**TOP), Sufficiency(**TOP), Entropy(), DiscreteRationale(name="rationale")], **arguments
-    )
+    metrics = [Comprehensiveness(**TOP), Sufficiency(**TOP), Entropy(), DiscreteRationale(name="rationale")]
+    return AttributionEvaluation(preset, metrics, **arguments)
 
 
 def compute(*methods: AttributionMethod, **arguments) -> ComputeAttributions:

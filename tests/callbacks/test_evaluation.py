@@ -60,7 +60,7 @@ def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective
         return predict(inputs, embed_mask, **options)
 
     network.predict = counting
-    metrics = [Comprehensiveness(erasure="mask", percentages=[50]), Comprehensiveness(name="again", erasure="mask", percentages=[20])]
+    metrics = [Comprehensiveness(name=f"at_{k}", erasure="mask", percentages=[k]) for k in (20, 50)]
     evaluations = [AttributionEvaluation(preset, metrics) for preset in ("first", "second")]
     rows(tmp_path, objective, *evaluations, data=planted_data(tune_on_validation=False))
     assert len(unerased) == 1  # one batch

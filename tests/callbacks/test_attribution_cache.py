@@ -1,0 +1,106 @@
+import pytest
+import torch
+
+from lightning_xai.attributions.att_in_grad import AttInGrad
+from lightning_xai.attributions.cached import Cached
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.transformed import Transformed
+from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter, method_settings
+from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.store import RaggedStore
+from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
+
+
+@pytest.fixture
+def write(tmp_path, objective):
+    """Returns a function that tests the network and stores the scores."""
+
+    def write(method=None, **arguments):
+        run = trainer(tmp_path, compute(method or AttInGrad()), AttributionCacheWriter(), **arguments)
+        run.test(objective, datamodule=planted_data(eval_batch_size=3), verbose=False)
+
+    return write
+
+
+def sizes(folder) -> dict[str, int]:
+    return {str(f.relative_to(folder)): f.stat().st_size for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def test_every_explained_row_is_stored_by_split_and_method(write, tmp_path):
+    write()
+    assert {len({index for index, _ in RaggedStore(tmp_path / "attributions" / split / "AttInGrad").keys()})
+            for split in ("test", "validation")} == {6, 7}  # fmt: skip
+
+
+def test_cached_scores_and_metrics_are_those_computed(write, tmp_path, objective):
+    write()
+    found = {}
+    for name, method in [
+        ("computed", AttInGrad()), ("cached", Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))),
+    ]:  # fmt: skip
+        recorder, measured = Recorder(), evaluation()
+        run = trainer(tmp_path, ComputeAttributions({"method": method}), recorder, measured)
+        run.test(objective, datamodule=planted_data(eval_batch_size=3), verbose=False)
+        found[name] = recorder.scores, measured.result_rows()
+    computed, cached = found["computed"], found["cached"]
+    assert computed[0].keys() == cached[0].keys()
+    assert all(torch.equal(scores, cached[0][key]) for key, scores in computed[0].items())
+    # predictions differ in the last digits, as attention runs eagerly only where a method needs it
+    assert [row["value"] for row in computed[1]] == pytest.approx([row["value"] for row in cached[1]], rel=1e-3)
+    assert {row["forward_passes"] + row["backward_passes"] for row in cached[1]} == {0}
+
+
+def test_store_of_another_split_is_refused(write, tmp_path, objective):
+    write()
+    method = Cached(str(tmp_path / "attributions" / "test" / "AttInGrad"))
+    with pytest.raises(ValueError, match="'test', not of 'validation'"):
+        trainer(tmp_path, compute(method)).test(objective, datamodule=planted_data(), verbose=False)
+
+
+def test_second_test_stores_nothing_again(write, tmp_path):
+    write()
+    before = sizes(tmp_path / "attributions")
+    write()
+    assert sizes(tmp_path / "attributions") == before
+
+
+def test_interrupted_cache_is_completed(write, tmp_path):
+    write(limit_test_batches=1)
+    store = tmp_path / "attributions" / "test" / "AttInGrad"
+    assert len({index for index, _ in RaggedStore(store).keys()}) == 3
+    write()
+    assert len({index for index, _ in RaggedStore(store).keys()}) == 7
+
+
+def test_cut_off_store_is_mended(write, tmp_path):
+    write()
+    file = tmp_path / "attributions" / "test" / "AttInGrad" / "0.values"
+    before = sizes(tmp_path / "attributions")
+    file.write_bytes(file.read_bytes()[:-6])
+    write()
+    assert sizes(tmp_path / "attributions") == before
+
+
+def test_scores_of_other_weights_are_not_mixed_in(write, objective):
+    write()
+    with torch.no_grad():
+        objective.network.embedding_matrix.add_(0.01)
+    with pytest.raises(ValueError, match="choose another folder"):
+        write()
+
+
+def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
+    write(IntegratedGradients(n_steps=2))
+    with pytest.raises(ValueError, match="choose another folder"):
+        write(IntegratedGradients(n_steps=3))
+
+
+def test_settings_of_a_method_include_those_of_the_method_inside():
+    found = method_settings(Transformed(IntegratedGradients(n_steps=4), ["absolute"]))
+    assert found["transforms"] == ["absolute"]
+    assert found["method"]["class"] == "IntegratedGradients" and found["method"]["n_steps"] == 4
+
+
+def test_writer_without_attributions_is_refused(objective, tmp_path):
+    with pytest.raises(ValueError, match="needs a ComputeAttributions"):
+        trainer(tmp_path, AttributionCacheWriter()).test(objective, datamodule=planted_data(), verbose=False)

@@ -1,0 +1,90 @@
+import json
+import re
+
+import pytest
+from lightning.pytorch.loggers import TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.random import Random
+from lightning_xai.callbacks.heatmaps import Heatmaps
+from tests.callbacks.conftest import compute, planted_data, trainer
+
+
+def drawn(folder, objective, *, stage="test", data=None, targets="all", **arguments) -> dict:
+    """Returns the data of the page that a run writes."""
+    data = data or planted_data()
+    heatmaps = Heatmaps(**({"num_documents": 4} | arguments))
+    run = trainer(folder, compute(Random(), InputXGradient(), targets=targets), heatmaps)
+    getattr(run, stage)(objective, datamodule=data)
+    split = "validation" if stage == "validate" else "test"
+    page = (folder / "heatmaps" / f"{split}.html").read_text()
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))
+
+
+@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+def test_page_is_drawn_in_every_stage(objective, tmp_path, stage):
+    page = drawn(tmp_path, objective, stage=stage)
+    assert [document["name"][-2:] for document in page["documents"]] == ["-0", "-1", "-2", "-3"]
+
+
+def test_methods_stand_side_by_side_for_every_class(objective, tmp_path):
+    for document in drawn(tmp_path, objective)["documents"]:
+        assert [chosen["name"] for chosen in document["classes"]] == ["class0", "class1", "class2"]
+        assert all(list(chosen["scores"]) == ["Random", "InputXGradient"] for chosen in document["classes"])
+
+
+def test_evidence_is_shown_with_the_gold_class_only(objective, tmp_path):
+    data = planted_data()
+    for index, document in enumerate(drawn(tmp_path, objective, data=data)["documents"]):
+        (rationale,) = data.example("test", index)["rationales"]
+        spans = {chosen["name"]: chosen["spans"] for chosen in document["classes"]}
+        assert spans.pop(f"class{rationale['label']}") == rationale["spans"]
+        assert set(map(len, spans.values())) == {0}
+
+
+def test_page_does_not_depend_on_batch_size(objective, tmp_path):
+    one, many = (
+        drawn(tmp_path, objective, data=planted_data(eval_batch_size=size), targets="gold") for size in (1, 32)
+    )
+    assert [d["text"] for d in one["documents"]] == [d["text"] for d in many["documents"]]
+    assert [d["offsets"] for d in one["documents"]] == [d["offsets"] for d in many["documents"]]
+
+
+def test_weak_evidence_is_called_weak(objective, tmp_path):
+    data = planted_data()
+    data.source.rationales_are_weak = True
+    assert "weak" in drawn(tmp_path, objective, data=data)["note"]
+    assert drawn(tmp_path, objective)["note"] == ""
+
+
+def test_hostile_text_stays_text(objective, tmp_path):
+    data = planted_data()
+    data.setup()
+    attack = "</script><img src=x onerror=alert(1)>"
+    data.split("test").examples[0]["text"] = attack + data.split("test").examples[0]["text"]
+    data.source.class_names[0] = attack
+    shown = drawn(tmp_path, objective, data=data)["documents"][0]
+    assert shown["text"].startswith(attack) and shown["classes"][0]["name"] == attack
+    assert "<img" not in (tmp_path / "heatmaps" / "test.html").read_text()
+
+
+def test_images_are_in_the_events(objective, tmp_path):
+    logger = TensorBoardLogger(tmp_path, name="", version="")
+    run = trainer(tmp_path, compute(Random(), targets="gold"), Heatmaps(num_documents=2), logger=logger)
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    logger.finalize("success")
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert events.Tags()["images"] == ["heatmaps/test/0", "heatmaps/test/1"]
+    picture = events.Images("heatmaps/test/0")[0]
+    assert picture.encoded_image_string.startswith(b"\x89PNG") and picture.width == 1000
+
+
+def test_long_documents_are_on_the_page_but_no_image(objective, tmp_path):
+    logger = TensorBoardLogger(tmp_path, name="", version="")
+    heatmaps = Heatmaps(num_documents=2, max_image_tokens=1)
+    run = trainer(tmp_path, compute(Random(), targets="gold"), heatmaps, logger=logger)
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    logger.finalize("success")
+    assert EventAccumulator(str(tmp_path)).Reload().Tags()["images"] == []
+    assert (tmp_path / "heatmaps" / "test.html").exists()
