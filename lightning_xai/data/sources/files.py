@@ -98,7 +98,8 @@ class ColumnSource(TextSource):
                     raise ValueError(f"split {split!r} has no column {column!r}; it has {', '.join(rows.column_names)}")
             labels = rows[self.columns["labels"]]
             if not self.multilabel and None in labels:
-                raise ValueError(f"{split} row {list(labels).index(None)}: label is missing; fill it in or remove the row")
+                row = list(labels).index(None)
+                raise ValueError(f"{split} row {row}: label is missing; fill it in or remove the row")
         if "validation" not in table and "train" in table and self.validation_fraction:
             parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
             table["train"], table["validation"] = parts["train"], parts["test"]

@@ -59,7 +59,9 @@ def test_numbers_count_the_named_classes(tmp_path):
     assert Files(write(tmp_path, "csv", rows), class_names=["no", "yes"]).load()["train"]["labels"][:] == [0, 1]
 
 
-@pytest.mark.parametrize("kind, labels", [("csv", ["x;y", "y"]), ("csv", ["x; y ;", " y"]), ("jsonl", [["x", "y"], ["y"]])])
+@pytest.mark.parametrize(
+    "kind, labels", [("csv", ["x;y", "y"]), ("csv", ["x; y ;", " y"]), ("jsonl", [["x", "y"], ["y"]])]
+)
 def test_several_labels_are_a_list_or_a_separated_text(tmp_path, kind, labels):
     rows = [{"text": "a", "label": label} for label in labels]
     source = Files(write(tmp_path, kind, rows), multilabel=True)
