@@ -32,6 +32,9 @@ from lightning_xai.tables import results_tables
 from lightning_xai.terminal import message_for_user, one_line, quiet
 
 
+COMMANDS = ("fit", "validate", "test", "predict", "explain")
+
+
 class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
@@ -234,6 +237,8 @@ class XAICLI(LightningCLI):
 def main(argv: list[str] | None = None) -> None:
     """Runs one command; for `fit`, also every stage that it asks for, and prints user errors in one line."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")
     try:
         with quiet():
             if argv[:1] == ["explain"]:

@@ -22,7 +22,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     explained = results[results["preset"] != ""].drop_duplicates(["method"])
     if len(explained):
         cost = explained.set_index("method")[["forward_passes", "backward_passes", "seconds", "peak_memory_mb"]]
-        parts += _blocks(cost.rename(columns={"seconds": "seconds/example"}), "cost of one explanation", width)
+        parts += _blocks(cost.rename(columns={"seconds": "seconds_per_example"}), "cost of one explanation", width)
     return "\n\n".join(parts)
 
 

@@ -53,6 +53,12 @@ def test_misspelt_setting_is_named(fit, change, named):
     assert len(message) < 500
 
 
+@pytest.mark.parametrize("argv", [[], ["fti"]], ids=["none", "misspelt"])
+def test_unknown_command_is_named_with_those_there_are(argv):
+    message = refusal(*argv)
+    assert "is no command" in message and "fit, validate, test, predict, explain" in message
+
+
 def test_missing_configuration_is_named_with_those_there_are():
     message = refusal("fit", "--config", "tmm.yaml")
     assert "'tmm.yaml'" in message and "tm.yaml" in message.replace("tmm.yaml", "")
