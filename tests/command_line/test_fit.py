@@ -179,3 +179,22 @@ def test_seed_of_the_run_shuffles_the_data(fitted):
 def test_every_seed_has_a_folder_of_its_own(fitted, tmp_path):
     command("fit", "--config", fitted.config, "--runs_dir", tmp_path, "--seed_everything", 3, "--trainer.max_epochs", 1)
     assert set(numbers(tmp_path / "tiny" / "seed3" / "results.csv")["seed"]) == {3}
+
+
+def test_run_killed_in_its_test_is_only_tested_again(fitted, run_copy):
+    manifest = json.loads((run_copy / "manifest.json").read_text())
+    (run_copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    for file in run_copy.glob("results.*"):
+        file.unlink()
+    trained = (run_copy / "checkpoints" / "last.ckpt").read_bytes()
+    command("fit", "--config", fitted.config, "--runs_dir", run_copy.parents[1])
+    assert (run_copy / "checkpoints" / "last.ckpt").read_bytes() == trained
+    pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
+    assert json.loads((run_copy / "manifest.json").read_text())["status"] == "finished"
+
+
+def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(fitted, tmp_path):
+    printed = command("test", "--config", fitted.config, "--runs_dir", tmp_path)
+    assert "has no checkpoint: testing the network as the configuration builds it" in printed
+    (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
+    assert len(digest) == 12
