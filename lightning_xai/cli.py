@@ -31,7 +31,6 @@ from lightning_xai.runs import RunFolder, comparable, experiment_name, folder_of
 from lightning_xai.tables import results_tables
 from lightning_xai.terminal import message_for_user, one_line, quiet
 
-
 COMMANDS = ("fit", "validate", "test", "predict", "explain")
 
 

@@ -33,7 +33,9 @@ class RaggedWriter:
         if description.exists() and metadata is not None:
             found = json.loads(description.read_text())
             if found != metadata:
-                raise ValueError(f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder")
+                raise ValueError(
+                    f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder"
+                )
         elif rank == 0:
             description.write_text(json.dumps(metadata or {}, indent=1))
         rows = _whole_rows(self.path, rank)

@@ -50,7 +50,8 @@ def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
         while stop < len(headers) and first + sum(widths[start : stop + 1]) <= width:
             stop += 1
         shown = range(start, stop)
-        rows = [["", *(([""] * (height - len(headers[c])) + headers[c])[line] for c in shown)] for line in range(height)]
+        padded = [[""] * (height - len(headers[c])) + headers[c] for c in shown]
+        rows = [["", *(header[line] for header in padded)] for line in range(height)]
         rows += [[str(label), *(columns[c][row] for c in shown)] for row, label in enumerate(table.index)]
         lines = [
             cells[0].ljust(first) + "".join(cell.rjust(widths[c]) for c, cell in zip(shown, cells[1:], strict=True))

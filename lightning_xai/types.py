@@ -75,7 +75,7 @@ class TextInputs(TensorFields):
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for chosen classes, by a method or by a human: a rationale is an Attribution with scores in [0, 1]."""
+    """Token scores for chosen classes, by a method or by a human: a rationale has scores in [0, 1]."""
 
     scores: Tensor  # [B, K, T] signed, raw, 0 at padding
     targets: Tensor  # [B, K] long, the class that each row explains

@@ -66,7 +66,9 @@ class Cached(AttributionMethod):
             self._stores[path] = RaggedStore.open(path)
         found = self._stores[path].metadata.get("split", self.split)
         if self.split is not None and found != self.split:
-            raise ValueError(f"{path} has scores of split {found!r}, not of {self.split!r}: write {{split}} in the path")
+            raise ValueError(
+                f"{path} has scores of split {found!r}, not of {self.split!r}: write {{split}} in the path"
+            )
         return self._stores[path]
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

@@ -99,6 +99,7 @@ class AttributionEvaluation(ExplainingCallback):
             self._running[key] = [copy.deepcopy(metric).to(module.device) for metric in self.metrics]
             for metric in self._running[key]:
                 metric.decision_threshold = float(module.decision_threshold)
+                metric.pad_id = module.network.pad_id
         return self._running[key]
 
     def _finish(self, trainer: Trainer, module: LightningModule, prefix: str | None = None) -> None:

@@ -73,6 +73,7 @@ class AttributionMetric(Metric, ABC):
         self.tuned: dict[str, float] = {}
         self.explained = explained
         self.decision_threshold = decision_threshold
+        self.pad_id = 0  # id of the padding token, for erasures; the callback sets it from the network
         self.add_state("keys", default=[], dist_reduce_fx="cat")  # [n, 2] long: index, class
         self.add_state("records", default=[], dist_reduce_fx="cat")  # [n, len(columns)] float64
 

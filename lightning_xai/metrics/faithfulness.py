@@ -75,7 +75,6 @@ class ErasureMetric(AttributionMetric):
         rounding: of percentages, in integer arithmetic.
         minimum: a floor for k.
         erasure: how a token is taken away, see `erase`.
-        pad_id: id of the padding token.
         unit: tokens, or words with the sum of their tokens' scores.
         sign: what becomes of the scores before they are summed and ranked.
         rank_special: special tokens are ranked and can use up k, yet are never erased.
@@ -100,7 +99,6 @@ class ErasureMetric(AttributionMetric):
         rounding: Rounding = "ceil",
         minimum: int = 0,
         erasure: Erasure = "delete",
-        pad_id: int = 0,
         unit: Literal["token", "word"] = "token",
         sign: Sign = "signed",
         rank_special: bool = False,
@@ -130,7 +128,7 @@ class ErasureMetric(AttributionMetric):
         if normalized and relative:
             raise ValueError("normalized and relative are both true: a drop is divided once, choose one of them")
         self.percentages, self.counts, self.rounding, self.minimum = percentages, counts, rounding, minimum
-        self.erasure, self.pad_id, self.unit, self.sign, self.rank_special = erasure, pad_id, unit, sign, rank_special
+        self.erasure, self.unit, self.sign, self.rank_special = erasure, unit, sign, rank_special
         self.relative, self.clipped, self.normalized = relative, clipped, normalized
         self.empty, self.capped, self.over_k = empty, capped, aggregate
         self.columns = tuple(f"{k:g}" for k in (percentages or counts))

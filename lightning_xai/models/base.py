@@ -23,7 +23,8 @@ class Classifier(nn.Module, ABC):
 
     num_classes: int
     multilabel: bool
-    init_args: dict[str, Any]  # the constructor's arguments, primitives only: a checkpoint rebuilds the network from them
+    pad_id: int  # id of the padding token
+    init_args: dict[str, Any]  # of the constructor, primitives only: a checkpoint rebuilds the network from them
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)

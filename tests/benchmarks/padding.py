@@ -28,7 +28,8 @@ def row(name: str, source: TextSource, max_length: int, batch_size: int) -> str:
     lengths = data.split("train").lengths
     shuffled = np.random.default_rng(0).permutation(len(lengths))
     random_batches = [shuffled[i : i + batch_size].tolist() for i in range(0, len(lengths), batch_size)]
-    shares = [data.padding_fraction("train"), data.padding_fraction("validation"), padding_fraction(lengths, random_batches)]
+    bucketed = [data.padding_fraction("train"), data.padding_fraction("validation")]
+    shares = [*bucketed, padding_fraction(lengths, random_batches)]
     cells = "".join(f"{share:12.3f}" for share in shares)
     return f"{name:<22}{max_length:>7}{batch_size:>6}{lengths.mean():>8.0f}{cells}"
 

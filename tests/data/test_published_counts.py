@@ -1,4 +1,4 @@
-"""Sizes of the published corpora, from the files themselves (oracle E16); the movie reviews' are in sources/test_eraser."""
+"""Sizes of MDACE from its files (oracle E16); those of the movie reviews are in sources/test_eraser."""
 
 import pytest
 

@@ -104,30 +104,3 @@ def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
     erased[0, 0, 1] = erased[0, 1, 2] = erased[0, 2, 3] = True
     probs = predict_zeros(predict, inputs, torch.tensor([0]), erased, torch.tensor([0]), how="delete")
     assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])
-
-
-def test_nothing_erased_predicts_nothing():
-    inputs = text_inputs([4])
-    nothing = torch.zeros(1, 2, 4, dtype=torch.bool)
-    whole = torch.tensor([[0.9, 0.1]])
-
-    def predict(inputs, embed_mask=None):
-        raise AssertionError("an empty batch breaks many networks")
-
-    probs = predict_erased(predict, inputs, torch.tensor([0]), nothing, torch.tensor([1]), whole, how="delete")
-    assert probs[0].tolist() == pytest.approx([0.1, 0.1])
-
-
-def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
-    inputs = text_inputs([6])
-    inputs = replace(inputs, token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 1]]))
-
-    def predict(inputs, embed_mask):
-        assert not embed_mask.any()
-        share = (inputs.token_type_ids * inputs.attention_mask).sum(dim=1) / inputs.attention_mask.sum(dim=1)
-        return share.unsqueeze(1)
-
-    erased = torch.zeros(1, 3, 6, dtype=torch.bool)
-    erased[0, 0, 1] = erased[0, 1, 2] = erased[0, 2, 3] = True
-    probs = predict_zeros(predict, inputs, torch.tensor([0]), erased, torch.tensor([0]), how="delete")
-    assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])

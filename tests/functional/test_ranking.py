@@ -47,10 +47,6 @@ def test_percentages_of_many_digits_do_not_overflow():
     assert num_erased(torch.tensor([6000, 6]), 100 / 3).tolist() == [2000, 2]
 
 
-def test_percentages_of_many_digits_do_not_overflow():
-    assert num_erased(torch.tensor([6000, 6]), 100 / 3).tolist() == [2000, 2]
-
-
 def test_round_takes_halves_to_even():
     assert num_erased(torch.tensor([5, 15, 7]), 10, rounding="round").tolist() == [0, 2, 1]
 

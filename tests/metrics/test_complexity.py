@@ -33,19 +33,6 @@ def test_entropy_can_be_limited_to_classes_with_evidence():
     assert [not value.isnan() for value in records[:, 0]] == [c in annotated[b] for b, c in keys.tolist()]
 
 
-def test_entropy_of_a_single_token_is_undefined():
-    assert normalized_entropy(torch.tensor([0.5, 0.5]), torch.tensor([True, False])).isnan()
-
-
-def test_entropy_can_be_limited_to_classes_with_evidence():
-    attribution, batch = explained_batch([20, 11])
-    annotated = [set(row) for row in batch.rationale.targets.tolist()]
-    metric = Entropy(evidence_only=True)
-    metric.update(attribution, batch, bag_of_words)
-    keys, records = metric.table()
-    assert [not value.isnan() for value in records[:, 0]] == [c in annotated[b] for b, c in keys.tolist()]
-
-
 def test_gini_equals_the_mean_difference_of_all_pairs():
     scores = torch.rand(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 0.5
     sizes = scores.abs()

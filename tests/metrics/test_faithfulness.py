@@ -253,50 +253,6 @@ def test_bound_on_memory_changes_no_number(monkeypatch):
     torch.testing.assert_close(records[0], records[1], rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-def test_minimum_contradicts_a_window():
-    with pytest.raises(ValueError, match="minimum is 1"):
-        Sufficiency(counts=[1], window=5, minimum=1)
-
-
-@pytest.mark.parametrize("length", [2, 3, 5])  # no word, one word, three words: a fifth of each is none
-@pytest.mark.parametrize("kind", [Comprehensiveness, LogOdds])
-def test_texts_too_short_for_any_erasure_change_nothing(tiny_hf, kind, length):
-    inputs = text_inputs([length])
-    shape = (1, 3, length)
-    targets, mask = torch.arange(3)[None], torch.ones(1, 3, dtype=torch.bool)
-    attribution = Attribution(torch.rand(shape), targets, mask, inputs.token_mask)
-    metric = kind(percentages=[1, 20], rounding="floor", explained="all", name="m")
-    metric.update(attribution, Batch(inputs, torch.zeros(1, dtype=torch.long)), tiny_hf.predict)
-    assert float(metric.compute()["m"]) == 0
-
-
-def test_tokens_left_out_of_the_attribution_are_not_ranked_with_the_special_ones():
-    attribution, batch = explained_batch([8])
-    narrow = attribution.token_mask.clone()
-    narrow[:, 4:] = False  # as where the second text of a pair is not explained
-    scores = attribution.scores.clone()
-    scores[..., 4:7] = 9
-    metric = Comprehensiveness(counts=[5], rank_special=True, erasure="mask", explained="all")
-    metric.update(replace(attribution, scores=scores, token_mask=narrow), batch, bag_of_words)
-    kept, _ = erase(batch.inputs, ~narrow, "mask")  # three tokens and both special ones are all that is ranked
-    expected = bag_of_words(batch.inputs) - bag_of_words(kept)
-    keys, records = metric.table()
-    torch.testing.assert_close(records[:, 0], expected[0, keys[:, 1]])
-
-
-def test_bound_on_memory_changes_no_number(monkeypatch):
-    attribution, batch = explained_batch([12, 5, 9])
-    records = []
-    for elements in (2**25, 1):
-        monkeypatch.setattr("lightning_xai.metrics.faithfulness._MASK_ELEMENTS", elements)
-        metric = Sufficiency(
-            percentages=[20, 50], normalized=True, empty="zero_embeddings", rank_special=True, explained="all"
-        )
-        metric.update(attribution, batch, bag_of_words)
-        records.append(metric.table()[1])
-    torch.testing.assert_close(records[0], records[1], rtol=1e-12, atol=1e-12, equal_nan=True)
-
-
 def test_words_need_word_ids():
     attribution, batch = explained_batch([6])
     batch = replace(batch, inputs=replace(batch.inputs, word_ids=None))

@@ -1,7 +1,5 @@
 from dataclasses import replace
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -41,20 +39,6 @@ def test_a_text_that_is_all_evidence_leaves_only_auroc_undefined():
     values = metric.compute()
     assert values["r/auroc"].isnan() and values["r/recall_at_annotated"] == 1
     assert int(values["num_skipped"]) == 1
-
-
-def test_tokens_left_out_of_the_attribution_do_not_take_part_with_the_special_ones():
-    attribution, batch = explained_batch([20], num_targets=1)
-    batch.rationale.targets[:] = attribution.targets
-    attribution.target_mask.fill_(True)
-    narrow = attribution.token_mask.clone()
-    narrow[:, 10:] = False  # as where the second text of a pair is not explained
-    metrics = [RationaleRanking(include_special=True) for _ in range(2)]
-    for metric, width in zip(metrics, (0.0, 9.0), strict=True):
-        scores = attribution.scores.clone()
-        scores[..., 10:19] = width
-        metric.update(replace(attribution, scores=scores, token_mask=narrow), batch, bag_of_words)
-    assert metrics[0].table()[1].tolist() == metrics[1].table()[1].tolist()
 
 
 def test_tokens_left_out_of_the_attribution_do_not_take_part_with_the_special_ones():

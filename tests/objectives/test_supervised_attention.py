@@ -65,7 +65,9 @@ def test_training_moves_attention_onto_evidence(tmp_path):
         return evidence_divergences(readout, batch.rationale.scores > 0).mean().item()
 
     before = divergence()
-    objective = SupervisedAttention(network, optimizer=fast_optimizer, warmup_fraction=0.0, weight=1.0, reduction="per_code")
+    objective = SupervisedAttention(
+        network, optimizer=fast_optimizer, warmup_fraction=0.0, weight=1.0, reduction="per_code"
+    )
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4, **DATA))
     assert divergence() < 0.5 * before
 
