@@ -146,11 +146,14 @@ def decision_threshold(path: str) -> float:
 
 
 def class_names(path: str) -> list[str] | None:
-    """Returns the classes in the order of the logits where the files at `path` name them (checkpoints do not)."""
+    """Returns the classes in the order of the logits where the files at `path` name them, else None.
+
+    A checkpoint names them if it was trained with a data module.
+    """
     if _is_released(path):
         return json.loads((Path(path) / "target_tokenizer.json").read_text())
     if checkpoint_path(path) is not None:
-        return None
+        return read_checkpoint(path).get("class_names")
     names = AutoConfig.from_pretrained(resolve_model_path(path)).id2label
     return [names[i] for i in range(len(names))]
 

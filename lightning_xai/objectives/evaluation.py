@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import decision_threshold, load_network
+from lightning_xai.models.checkpoint import class_names, decision_threshold, load_network
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -17,7 +17,8 @@ class Evaluation(Objective):
             classification head, or a folder of released PLM-CA weights.
 
     Raises:
-        ValueError: no such network; or the data has other classes than it, before anything is computed.
+        ValueError: no such network; or the data has other classes than it, or the same in another order, before
+            anything is computed.
     """
 
     def __init__(self, path: str) -> None:
@@ -33,6 +34,14 @@ class Evaluation(Objective):
             raise ValueError(
                 f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
+            )
+        names = None if data is None else class_names(self.path)
+        # other names may be other words for the same classes (LABEL_0), but the same names elsewhere are a mistake
+        if names is not None and sorted(names) == sorted(data.class_names) and names != list(data.class_names):
+            place = next(i for i, (one, other) in enumerate(zip(names, data.class_names, strict=True)) if one != other)
+            raise ValueError(
+                f"class {place} is {names[place]!r} in {self.path} and {data.class_names[place]!r} in the data: give "
+                "the data's source class_names in the network's order"
             )
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
