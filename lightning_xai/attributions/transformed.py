@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, ReadsSplit
 from lightning_xai.functional.aggregation import WordPooling, from_words, normalize, restrict, to_words
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -62,6 +62,16 @@ class Transformed(DifferentiableAttribution):
         self.method = method
         self.transforms = transforms
         self.needs_attentions = method.needs_attentions
+
+    @property
+    def split(self) -> str | None:
+        """The split that `method` was told, None if it asks for none; setting it tells `method`."""
+        return self.method.split if isinstance(self.method, ReadsSplit) else None
+
+    @split.setter
+    def split(self, split: str | None) -> None:
+        if isinstance(self.method, ReadsSplit):
+            self.method.split = split
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         """Returns scores [B, K, T].

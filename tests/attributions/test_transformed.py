@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import ReadsSplit
+from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
@@ -57,6 +59,17 @@ def test_padding_has_no_share_of_the_sum():
 def test_it_needs_attentions_when_its_method_does():
     assert Transformed(Attention(), ["relu"]).needs_attentions
     assert not Transformed(Gradient(), ["relu"]).needs_attentions
+
+
+def test_its_method_is_told_the_split_that_is_evaluated():
+    cached = Cached("stores/{split}")
+    nested = Transformed(Transformed(cached, ["absolute"]), ["normalize"])
+    assert isinstance(nested, ReadsSplit)
+    nested.split = "test"
+    assert (cached.split, nested.split) == ("test", "test")
+    plain = Transformed(Gradient(), ["absolute"])
+    plain.split = "test"
+    assert plain.split is None
 
 
 def test_it_costs_what_its_method_costs():
