@@ -58,13 +58,13 @@ class SupervisedAttention(Objective):
         if not network.readout_is_attention:
             raise ValueError(
                 f"{type(network).__name__} does not read tokens by attention, so its attention cannot be supervised: "
-                "use PLMCA or BiLSTM"
+                "use PLMCA"
             )
         if weight < 0:
             raise ValueError(f"weight is {weight}: give 0 or more")
         self.weight = weight
         self.reduction = reduction
-        self._num_pairs = 0
+        self._num_pairs: int | None = None  # of this epoch; None in an epoch that a resume entered halfway
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         if batch.rationale is None:
@@ -73,7 +73,8 @@ class SupervisedAttention(Objective):
         rationale = batch.rationale
         pairs = rationale.target_mask & gold_pairs(batch.labels, rationale.targets)
         evidence = (rationale.scores > 0) & rationale.token_mask.unsqueeze(1)
-        self._num_pairs += int((pairs & evidence.any(dim=-1)).sum())
+        if self._num_pairs is not None:
+            self._num_pairs += int((pairs & evidence.any(dim=-1)).sum())
         classification = classification_loss(output.logits, batch.labels)
         attention = evidence_loss(
             readout_rows(output.readout, rationale.targets), evidence, pairs, reduction=self.reduction
@@ -85,9 +86,11 @@ class SupervisedAttention(Objective):
         }
 
     def on_train_epoch_start(self) -> None:
-        self._num_pairs = 0
+        self._num_pairs = 0  # not called for the rest of an epoch that a resume continues
 
     def on_train_epoch_end(self) -> None:
+        if self._num_pairs is None:  # what the epoch had before the resume is not known
+            return
         num_pairs = torch.tensor(float(self._num_pairs), device=self.device)
         if not self.trainer.strategy.reduce(num_pairs, reduce_op="sum"):
             raise ValueError(
