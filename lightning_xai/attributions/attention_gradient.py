@@ -9,11 +9,13 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 Sign = Literal["absolute", "signed", "positive"]
+Layers = Literal["last", "all"]
 
 
 def apply_sign(gradient: Tensor, sign: Sign) -> Tensor:
@@ -39,7 +41,8 @@ class AttentionGradient(DifferentiableAttribution):
 
     needs_attentions = True
 
-    def __init__(self, sign: Sign = "absolute", layers: Literal["last", "all"] = "last") -> None:
+    def __init__(self, sign: Sign = "absolute", layers: Layers = "last") -> None:
+        require_choices({"sign": Sign, "layers": Layers}, {"sign": sign, "layers": layers})
         self.sign = sign
         self.layers = layers
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -23,6 +24,7 @@ class Gradient(DifferentiableAttribution):
     """
 
     def __init__(self, pool: Pooling = "l2") -> None:
+        require_choices({"pool": Pooling}, {"pool": pool})
         self.pool = pool
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import Quadrature, path_gradients, quadrature
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -66,8 +67,7 @@ class IntegratedGradients(DifferentiableAttribution):
     ) -> None:
         if chunk_size is not None and chunk_size < 1:
             raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or None for all at once")
-        if baseline not in ("fill", "zero"):
-            raise ValueError(f"baseline is {baseline!r}: choose 'fill' or 'zero'")
+        require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
         self.points, self.weights = quadrature(n_steps, method)
         self.n_steps = n_steps
         self.pool = pool

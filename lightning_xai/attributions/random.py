@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
+
+Distribution = Literal["half_normal", "normal"]
 
 
 def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
@@ -42,7 +45,8 @@ class Random(AttributionMethod):
         distribution: |N(0, 1)|, or N(0, 1) with its sign.
     """
 
-    def __init__(self, seed: int = 0, distribution: Literal["half_normal", "normal"] = "half_normal") -> None:
+    def __init__(self, seed: int = 0, distribution: Distribution = "half_normal") -> None:
+        require_choices({"distribution": Distribution}, {"distribution": distribution})
         if seed < 0:
             raise ValueError(f"seed is {seed}: give an integer from 0")
         self.seed = seed

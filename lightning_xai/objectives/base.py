@@ -12,6 +12,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 from torch._dynamo import OptimizedModule
 
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import classification_loss as classification_loss
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
@@ -42,6 +43,7 @@ class Objective(LightningModule, ABC):
         head_lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
+        require_choices({"decay": Decay}, {"decay": decay})
         if head_lr_factor <= 0:
             raise ValueError(f"head_lr_factor is {head_lr_factor}: give a factor above 0")
         if not 0 <= warmup_fraction <= 1:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.adversarial import GRADIENT_SCALE
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import example_losses
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
@@ -15,6 +16,7 @@ from lightning_xai.types import Batch
 
 Norm = Literal["frobenius", "token_sum"]
 Per = Literal["example", "micro_batch"]
+Wrt = Literal["sequence", "table"]
 
 
 def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
@@ -83,12 +85,13 @@ class InputGradient(Objective):
         self,
         network: Classifier,
         weight: float = 1e-5,
-        wrt: Literal["sequence", "table"] = "sequence",
+        wrt: Wrt = "sequence",
         per: Per = "example",
         norm: Norm = "frobenius",
         **kwargs: Any,
     ) -> None:
         super().__init__(network, **kwargs)
+        require_choices({"wrt": Wrt, "per": Per, "norm": Norm}, {"wrt": wrt, "per": per, "norm": norm})
         if weight < 0:
             raise ValueError(f"weight is {weight}: give 0 or more")
         if wrt == "table" and not network.embedding_matrix.requires_grad:

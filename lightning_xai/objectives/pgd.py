@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.adversarial import Minimum, StepRule, Stop, minimize_rows, require_finite
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import classification_loss, example_losses
 from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
@@ -117,6 +118,10 @@ class PGD(Objective):
         **kwargs: Any,
     ) -> None:
         super().__init__(network, **kwargs)
+        require_choices(
+            {"step_rule": StepRule, "initialization": Initialization, "stop": Stop},
+            {"step_rule": step_rule, "initialization": initialization, "stop": stop},
+        )
         for name, value in {"epsilon": epsilon, "num_steps": num_steps, "step_lr": step_lr}.items():
             if value <= 0:
                 raise ValueError(f"{name} is {value}: give a number above 0")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import Reduction, classification_loss, evidence_loss
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
@@ -55,6 +56,7 @@ class SupervisedAttention(Objective):
         **kwargs: Any,
     ) -> None:
         super().__init__(network, **kwargs)
+        require_choices({"reduction": Reduction}, {"reduction": reduction})
         if not network.readout_is_attention:
             raise ValueError(
                 f"{type(network).__name__} does not read tokens by attention, so its attention cannot be supervised: "

@@ -13,6 +13,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.adversarial import Minimum, Stop, minimize_rows, require_finite
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import probability_distances
 from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
@@ -136,6 +137,9 @@ class TokenMasking(Objective):
         **kwargs: Any,
     ) -> None:
         super().__init__(network, optimizer, warmup_fraction, decay, **kwargs)
+        require_choices(
+            {"mask": Mask, "sparsity": Sparsity, "stop": Stop}, {"mask": mask, "sparsity": sparsity, "stop": stop}
+        )
         if min(num_steps, step_lr) <= 0:
             raise ValueError(f"num_steps is {num_steps} and step_lr is {step_lr}: give numbers above 0")
         if min(masked_weight, fidelity_weight, step_weight_decay, tolerance or 0) < 0:

@@ -58,6 +58,14 @@ each_model = pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
 
 
+@each_method
+def test_a_word_that_an_option_does_not_have_is_refused_at_construction(cls):
+    hints = typing.get_type_hints(cls.__init__)
+    for name in [name for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal]:
+        with pytest.raises(ValueError, match=f"{name} is 'no such word'"):
+            build(cls, **{name: "no such word"})
+
+
 @pytest.fixture
 def model(kind):
     network = tiny_classifier(kind)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import typing
 
 import pytest
 import torch
@@ -65,6 +66,14 @@ def ready(build):
 def test_every_constructor_argument_is_typed(objective_class):
     parameters = list(inspect.signature(objective_class.__init__).parameters.values())[1:]
     assert [p.name for p in parameters if p.annotation is p.empty] == []
+
+
+@every_objective
+def test_a_word_that_an_option_does_not_have_is_refused_at_construction(objective_class, build):
+    hints = typing.get_type_hints(objective_class.__init__)
+    for name in [name for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal]:
+        with pytest.raises(ValueError, match=f"{name} is 'no such word'"):
+            build(objective_class, **{name: "no such word"})
 
 
 @every_objective
