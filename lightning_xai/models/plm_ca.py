@@ -28,14 +28,14 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 
-def own_padding(lengths: Tensor, *, segment_length: int, width: int) -> Tensor:
-    """Returns [B, width] bool, True at the padding that completes each text's own last segment.
+def own_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
+    """Returns the S columns [B, S] after each text's end, and which of them complete its own last segment [B, S] bool.
 
     A text whose length is a multiple of `segment_length` has one whole segment of padding.
     """
-    columns = torch.arange(width, device=lengths.device)
+    columns = lengths.unsqueeze(1) + torch.arange(segment_length, device=lengths.device)
     full = (lengths // segment_length + 1) * segment_length
-    return (columns >= lengths.unsqueeze(1)) & (columns < full.unsqueeze(1))
+    return columns, columns < full.unsqueeze(1)
 
 
 class PLMCA(HuggingFaceClassifier):
@@ -144,10 +144,12 @@ class PLMCA(HuggingFaceClassifier):
         precision = torch.promote_types(scores.dtype, torch.float32)
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
-            keep = own_padding(lengths, segment_length=self.segment_length, width=full.shape[1])
-            scores = torch.cat([scores, class_attention(self.class_queries, self.key(full), keep)], dim=-1)
+            columns, keep = own_padding(lengths, segment_length=self.segment_length)
+            # a segment of columns at most, where all of `full` would double the largest tensors
+            extra = take_columns(full, columns.clamp(max=full.shape[1] - 1))  # [B, S, D]
+            scores = torch.cat([scores, class_attention(self.class_queries, self.key(extra), keep)], dim=-1)
             weights = scores.softmax(dim=-1, dtype=precision)
-            readout, padding = weights[..., :length], weights[..., length:].to(values.dtype) @ self.value(full)
+            readout, padding = weights[..., :length], weights[..., length:].to(values.dtype) @ self.value(extra)
         else:
             readout = scores.softmax(dim=-1, dtype=precision)
         return ClassifierOutput(

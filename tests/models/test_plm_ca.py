@@ -63,9 +63,9 @@ def test_legacy_readout_leaves_out_what_padding_gets():
 
 
 def test_own_padding_of_a_full_last_segment_is_one_whole_segment():
-    expected = [[0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
-    mask = own_padding(torch.tensor([3, 4]), segment_length=4, width=8)
-    assert mask.long().tolist() == expected
+    columns, keep = own_padding(torch.tensor([3, 4]), segment_length=4)
+    assert columns[0, keep[0]].tolist() == [3]
+    assert columns[1, keep[1]].tolist() == [4, 5, 6, 7]
 
 
 def test_logits_are_a_function_of_the_returned_readout():
@@ -144,6 +144,14 @@ def test_6000_tokens_and_2000_classes_need_two_tensors_of_classes_by_tokens():
     assert output.logits.shape == (1, 2000) and output.readout.shape == (1, 2000, 6000)
     assert seen.largest == 2000 * 6000
     assert len(seen.storages) == 2  # scores and their softmax
+
+
+def test_legacy_mode_adds_one_segment_to_the_tensors_of_classes_by_tokens():
+    config = TINY_CONFIGS["bert"] | {"num_hidden_layers": 1}
+    model = tiny_classifier("plm_ca", config=config, num_classes=500, segment_length=16, mask_mode="legacy")
+    with torch.no_grad(), LargestTensor() as seen:
+        model(text_inputs([600, 30]))
+    assert seen.largest == 2 * 500 * (600 + 16)
 
 
 def test_base_encoder_without_pooler_is_loaded(tmp_path):
