@@ -158,6 +158,20 @@ def class_names(path: str) -> list[str] | None:
     return [names[i] for i in range(len(names))]
 
 
+def check_class_order(path: str, data_names: list[str]) -> None:
+    """Raises a ValueError if the network at `path` has the classes `data_names`, but in another order."""
+    names = class_names(path)
+    # other names may be other words for the same classes (LABEL_0), but the same names elsewhere are a mistake
+    if names is None or sorted(names) != sorted(data_names):
+        return
+    for place, (one, other) in enumerate(zip(names, data_names, strict=True)):
+        if one != other:
+            raise ValueError(
+                f"class {place} is {one!r} in {path} and {other!r} in the data: give the data's source class_names in "
+                "the network's order"
+            )
+
+
 def checkpoint_hash(path: str) -> str:
     """Returns 12 hex digits of the SHA-256 of the checkpoint, or of the weight files of a folder or hub model.
 

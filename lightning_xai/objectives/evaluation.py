@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import class_names, decision_threshold, load_network
+from lightning_xai.models.checkpoint import check_class_order, decision_threshold, load_network
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -35,14 +35,8 @@ class Evaluation(Objective):
                 f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
-        names = None if data is None else class_names(self.path)
-        # other names may be other words for the same classes (LABEL_0), but the same names elsewhere are a mistake
-        if names is not None and sorted(names) == sorted(data.class_names) and names != list(data.class_names):
-            place = next(i for i, (one, other) in enumerate(zip(names, data.class_names, strict=True)) if one != other)
-            raise ValueError(
-                f"class {place} is {names[place]!r} in {self.path} and {data.class_names[place]!r} in the data: give "
-                "the data's source class_names in the network's order"
-            )
+        if data is not None:
+            check_class_order(self.path, data.class_names)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")

@@ -17,7 +17,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import probability_distances
 from lightning_xai.functional.modules import frozen
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import checkpoint_hash, load_network
+from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_network
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch, TextInputs
@@ -107,7 +107,7 @@ class TokenMasking(Objective):
         stop_gradient: hold the student's full prediction fixed in the masked term.
 
     Raises:
-        ValueError: the teacher is missing or unfinished, or its classes or shapes are not the network's.
+        ValueError: the teacher is missing or unfinished, or its classes, their order or shapes are not the network's.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
@@ -190,6 +190,9 @@ class TokenMasking(Objective):
             path = str(self.teacher_path(self.trainer))
             if not is_finished(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: run.py fit trains it first")
+        data = getattr(self._trainer, "datamodule", None)
+        if data is not None:
+            check_class_order(path, data.class_names)
         teacher = load_network(path)
         copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
