@@ -208,6 +208,15 @@ class TokenMasking(Objective):
         super().on_save_checkpoint(checkpoint)
         checkpoint["teacher"] = dict(self._provenance)
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        before, now = checkpoint.get("teacher", {}).get("teacher_hash"), self._provenance.get("teacher_hash")
+        if before and now and before != now:
+            raise ValueError(
+                f"the fit began with teacher {before}, but {self._provenance['teacher']} is {now} by now: put the old "
+                "teacher back, or start a new run"
+            )
+
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         inputs, network = batch.inputs, self.network
         found = sparse_variable(

@@ -137,6 +137,21 @@ def test_teacher_stays_out_of_parameters_and_checkpoints_and_unchanged(hf_teache
     assert not any(module.training for module in teacher.modules())
 
 
+def test_resume_with_another_teacher_is_refused(hf_teacher, tmp_path):
+    def fit(**arguments):
+        trainer = quiet_trainer(tmp_path, max_epochs=1)
+        objective = TokenMasking(tiny_classifier("bert"), hf_teacher, fast_optimizer)
+        trainer.fit(objective, loader(1), weights_only=True, **arguments)
+        return trainer
+
+    student = tmp_path / "student.ckpt"
+    fit().save_checkpoint(student)
+    fit(ckpt_path=student)
+    save_teacher(tiny_classifier("bert", seed=2), tmp_path / "teacher.ckpt")
+    with pytest.raises(ValueError, match="the fit began with teacher .* put the old teacher back"):
+        fit(ckpt_path=student)
+
+
 def test_teacher_with_other_classes_is_refused(hf_teacher):
     with pytest.raises(ValueError, match=r"has 3 classes .* the network 4"):
         ready(tiny_classifier("bert", num_classes=4), hf_teacher)
