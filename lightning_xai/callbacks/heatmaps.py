@@ -97,8 +97,7 @@ class Heatmaps(ExplainingCallback):
                     spans=[(int(begin), int(end)) for begin, end in evidence.get(target, [])],
                 )
             )
-        name = f"{split} {example.get('id', index)}"
-        return ExplainedDocument(name=name, text=example["text"], offsets=offsets, classes=classes)
+        return ExplainedDocument(name=str(example["id"]), text=example["text"], offsets=offsets, classes=classes)
 
     def _draw(self, trainer: Trainer) -> None:
         collected = _gather(self._documents)
