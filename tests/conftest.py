@@ -9,6 +9,7 @@ from pathlib import Path  # noqa: E402
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from lightning import seed_everything  # noqa: E402
 
 from lightning_xai.types import TextInputs  # noqa: E402
 
@@ -41,6 +42,12 @@ TINY_CONFIGS = {
         "global_attn_every_n_layers": 2, "reference_compile": False,
     },
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Starts every test from the same seed, so that none depends on those before it."""
+    seed_everything(0, verbose=False)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_loss_weighs_clean_and_adversarial_parts(tiny_hf):
 
 
 def test_training_lowers_the_loss_under_noise(tmp_path):
-    network, batch = tiny_classifier("bert"), planted_batch()
+    network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
 
     def worst_loss():
         noise = bounded_noise(worst_variable(network, batch, **SEARCH).variable, 0.05, batch.inputs.attention_mask)
