@@ -1,5 +1,6 @@
 """Penalties on input gradients, against the numbers of oracle E8 and one example at a time."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -148,8 +149,14 @@ def test_checkpointed_activations_must_not_be_reentrant(reentrant, tiny_hf, tmp_
 @pytest.mark.slow
 def test_gradients_of_two_processes_are_those_of_one(tmp_path):
     script = Path(__file__).with_name("two_processes.py")
-    ranks = [subprocess.Popen([sys.executable, str(script), str(tmp_path), str(rank)]) for rank in range(2)]
-    assert [process.wait(timeout=120) for process in ranks] == [0, 0]
+    with socket.create_server(("127.0.0.1", 0)) as server:  # a free port
+        port = server.getsockname()[1]
+    ranks = [subprocess.Popen([sys.executable, str(script), str(tmp_path), str(rank), str(port)]) for rank in range(2)]
+    try:
+        assert [process.wait(timeout=120) for process in ranks] == [0, 0]
+    finally:
+        for process in ranks:
+            process.kill()
     one, two = torch.load(tmp_path / "one.pt"), torch.load(tmp_path / "two.pt")
     assert one.keys() == two.keys()
     assert all(torch.allclose(one[name], two[name], atol=1e-10) for name in one)

@@ -1,5 +1,6 @@
-"""Writes the gradients of an InputGradient step on one process and on two: python two_processes.py FOLDER RANK."""
+"""Writes the gradients of an InputGradient step on one process and on two: python two_processes.py FOLDER RANK PORT."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -41,9 +42,9 @@ def gradients(step: Step) -> dict[str, torch.Tensor]:
     return {name: p.grad for name, p in step.named_parameters() if p.grad is not None}
 
 
-def main(folder: Path, rank: int) -> None:
+def main(folder: Path, rank: int, port: int) -> None:
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder / 'rendezvous'}", rank=rank, world_size=2)
+    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     step, batch = build()
     replica = DistributedDataParallel(step)  # kept until the backward pass, which its hooks reduce
     replica(batch[2 * rank : 2 * rank + 2]).backward()
@@ -52,8 +53,10 @@ def main(folder: Path, rank: int) -> None:
         step, batch = build()
         step(batch).backward()
         torch.save(gradients(step), folder / "one.pt")
-    distributed.destroy_process_group()
+    distributed.barrier()  # neither leaves while the other still needs it
+    sys.stdout.flush()
+    os._exit(0)  # once in many runs the replica's destructor waited for ever on the group it had been part of
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
