@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from lightning_xai.functional.encoder_layer import EncoderLayer
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 
@@ -61,6 +63,22 @@ class Classifier(nn.Module, ABC):
     @abstractmethod
     def head_parameters(self) -> list[nn.Parameter]:
         """Returns the parameters on top of the encoder, which start at random and may need a higher learning rate."""
+
+    def encoder_layers(self) -> list[EncoderLayer]:
+        """Returns the roles of the layers' parts, first layer first.
+
+        Raises:
+            ValueError: the architecture has no layers of a form that can be decomposed.
+        """
+        raise ValueError(f"{type(self).__name__} has no layers that can be decomposed: choose another method")
+
+    def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
+        """Returns what turns the states that the head reads, readout @ last layer's output [B, 1 or C, D], into logits.
+
+        Raises:
+            ValueError: the head is of no form that can be decomposed.
+        """
+        raise ValueError(f"{type(self).__name__} has no head that can be decomposed: choose another method")
 
     @abstractmethod
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import torch
@@ -16,6 +17,7 @@ from lightning_xai.functional.modules import (
     right_padding_order,
     take_columns,
 )
+from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -121,6 +123,9 @@ class HFClassifier(HuggingFaceClassifier):
             attentions=tuple(output.attentions) if output_attentions else None,
             hidden_states=None if states is None else tuple(states),
         )
+
+    def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
+        return head_layers(self.transformer)
 
     @torch.no_grad()
     def departures(self) -> list[str]:

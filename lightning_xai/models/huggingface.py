@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.contracts import contract_violations
+from lightning_xai.functional.encoder_layer import EncoderLayer
 from lightning_xai.functional.modules import call_with_accepted, position_ids
 from lightning_xai.functional.paths import resolve_model_path
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.encoder_layers import encoder_layers
 from lightning_xai.types import TextInputs
 
 # facts about a file or a run, not about the architecture
@@ -163,6 +165,9 @@ class HuggingFaceClassifier(Classifier):
     @property
     def embedding_matrix(self) -> nn.Parameter:
         return self.transformer.get_input_embeddings().weight
+
+    def encoder_layers(self) -> list[EncoderLayer]:
+        return encoder_layers(self.transformer)
 
     @property
     def attention_implementation(self) -> str:

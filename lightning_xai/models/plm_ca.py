@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import torch
@@ -167,6 +168,15 @@ class PLMCA(HuggingFaceClassifier):
         """
         read = readout.to(values.dtype) @ values  # [B, C, D]
         return self.output(self.norm(read if padding is None else read + padding)).squeeze(-1)
+
+    def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
+        if self.mask_mode == "legacy":
+            raise ValueError(
+                "mask_mode is 'legacy': its classes also read padding, which no token can be credited with; decompose "
+                "a network with mask_mode 'correct'"
+            )
+        # rows of the readout sum to 1, so values can be taken after reading
+        return [self.value, self.norm, self.output]
 
     def _encode(
         self, inputs: TextInputs, inputs_embeds: Tensor | None, output_attentions: bool, output_hidden_states: bool
