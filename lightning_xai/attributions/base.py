@@ -40,7 +40,12 @@ class AttributionMethod(ABC):
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns the passes through the network that one example needs."""
+        """Returns the passes through the network that one example needs.
+
+        Args:
+            num_tokens: how many of its tokens may be explained (token_mask): special tokens take no pass of their own.
+            num_targets: how many classes are explained.
+        """
 
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None

@@ -118,7 +118,7 @@ class ComputeAttributions(ExplainingCallback):
             attribution = method.attribute(module.network, explained.inputs, targets, target_mask)
             seconds, memory = time.perf_counter() - start, peak()
             outputs["attributions"][name] = attribution
-            num_tokens = explained.inputs.attention_mask.sum(dim=1).tolist()
+            num_tokens = explained.inputs.token_mask.sum(dim=1).tolist()
             passes = [method.passes(t, k) for t, k in zip(num_tokens, target_mask.sum(dim=1).tolist(), strict=True)]
             self.costs[name].add(
                 len(rows), sum(p.forward for p in passes), sum(p.backward for p in passes), seconds, memory
