@@ -1,0 +1,121 @@
+"""ALTI against the authors' numbers, against its definition, and its laws."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from lightning_xai.attributions.alti import ALTI, alti_mixing
+from lightning_xai.functional.encoder_layer import trace_layers
+from tests.attributions.conftest import GOLDEN_MODELS
+from tests.conftest import text_inputs, tiny_classifier
+
+
+def post_norm_pairs(layer, hidden, attention):
+    """Returns all pair vectors [S, S, D] of a BERT layer and its block outputs [S, D], as the paper defines them."""
+    part, norm = layer.attention.output, layer.attention.output.LayerNorm
+    num_heads, size = attention.shape[:2]
+    values = layer.attention.self.value(hidden).view(size, num_heads, -1)
+    mixed = torch.einsum("hij,jhd->ijhd", attention, values).flatten(2)
+    pairs = F.linear(mixed, part.dense.weight)
+    pairs[range(size), range(size)] += hidden
+    total = pairs.sum(dim=1) + part.dense.bias
+    deviation = (total.var(dim=-1, correction=0) + norm.eps).sqrt().view(-1, 1, 1)
+    pairs = norm.weight * (pairs - pairs.mean(dim=-1, keepdim=True)) / deviation
+    return pairs, norm(total)
+
+
+def contributions(pairs, resultants, order=1, shift=0.0):
+    differences = resultants.unsqueeze(1) - pairs + shift
+    nearer = resultants.norm(p=order, dim=-1, keepdim=True) - differences.norm(p=order, dim=-1)
+    return F.normalize(nearer.clamp(min=0), p=1, dim=-1)
+
+
+@torch.no_grad()
+def brute_force(model, inputs, order=1, shift=0.0):
+    """Returns the product of all layers' contributions [S, S] of one unpadded text."""
+    output = model(inputs, output_attentions=True, output_hidden_states=True)
+    product = None
+    for layer, hidden, attention in zip(
+        model.transformer.base_model.encoder.layer, output.hidden_states, output.attentions, strict=False
+    ):
+        found = contributions(*post_norm_pairs(layer, hidden[0], attention[0]), order, shift)
+        product = found if product is None else found @ product
+    return product
+
+
+def cls_rows(case, key):
+    return [torch.tensor(record["outputs"][key]["cls_row"], dtype=torch.float64) for record in case.outputs]
+
+
+@pytest.mark.parametrize("name", GOLDEN_MODELS)
+@pytest.mark.parametrize(("norm", "key"), [("l1", "alti"), ("l2", "alti_l2")])
+def test_scores_are_those_of_the_authors_code(golden, name, norm, key):  # golden/alti.json
+    case = golden("alti", name)
+    scores = ALTI(norm).attribute(case.model, case.inputs, case.targets).scores
+    for row, outputs in zip(scores, cls_rows(case, key), strict=True):
+        # the authors add 1e-6 to each of D coordinates, which moves contributions on MiniLM (D = 384) by up to 1.6e-5
+        torch.testing.assert_close(row[0, : len(outputs)].double(), outputs, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", GOLDEN_MODELS)
+def test_scores_differ_from_the_authors_code_by_nothing_but_its_shift(golden, name):  # golden/alti.json
+    case = golden("alti", name, max_examples=2)
+    for row, wanted in enumerate(cls_rows(case, "alti")):
+        text = case.inputs[row : row + 1].trim()
+        shifted = brute_force(case.model, text, shift=-1e-6)[0]
+        torch.testing.assert_close(shifted, wanted, rtol=0, atol=1e-6 if name == "tiny-roberta" else 1e-9)
+        plain = brute_force(case.model, text)[0]
+        scores = ALTI().scores(case.model, text, case.targets[row : row + 1])
+        torch.testing.assert_close(scores[0, 0], plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GOLDEN_MODELS)
+def test_contributions_of_each_layer_are_those_of_the_authors_code(golden, name):  # golden/alti.json
+    case = golden("alti", name)
+    output = case.model(case.inputs, output_attentions=True, output_hidden_states=True)
+    layers = case.model.encoder_layers()
+    for place, trace in enumerate(trace_layers(layers, output, case.inputs.attention_mask)):
+        found = alti_mixing(layers[place], trace, norm="l1").detach()
+        for matrix, record in zip(found, case.outputs, strict=True):
+            wanted = torch.tensor(record["outputs"]["alti"]["layer_contributions"][place], dtype=torch.float64)
+            torch.testing.assert_close(matrix[: len(wanted), : len(wanted)], wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
+def test_scores_are_those_of_the_definition(tiny_hf, norm, order):
+    tiny_hf.double().set_attention("eager")
+    inputs = text_inputs([11])
+    found = ALTI(norm).scores(tiny_hf, inputs, torch.tensor([[1]]))[0, 0]
+    torch.testing.assert_close(found, brute_force(tiny_hf, inputs, order)[0])
+
+
+def test_segments_are_followed_apart(tiny_plm_ca):
+    tiny_plm_ca.double().set_attention("eager")
+    inputs, targets = text_inputs([21]), torch.tensor([[3, 1]])  # segments of 8, 8 and 5 tokens
+    with torch.no_grad():
+        output = tiny_plm_ca(inputs, output_attentions=True, output_hidden_states=True)
+        wanted = torch.zeros(2, 24, dtype=torch.float64)
+        for segment in range(3):
+            columns = slice(8 * segment, 8 * segment + 8)
+            product = torch.eye(8, dtype=torch.float64)
+            for layer, hidden, attention in zip(
+                tiny_plm_ca.transformer.encoder.layer, output.hidden_states, output.attentions, strict=False
+            ):
+                states = F.pad(hidden, (0, 0, 0, 3))[0, columns]
+                product = contributions(*post_norm_pairs(layer, states, attention[segment])) @ product
+            wanted[:, columns] = F.pad(output.readout, (0, 3))[0, [3, 1], columns] @ product
+    torch.testing.assert_close(ALTI().scores(tiny_plm_ca, inputs, targets)[0], wanted[:, :21])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "deberta-v2", "plm_ca"])
+def test_rows_sum_to_one(kind, norm):
+    model = tiny_classifier(kind)
+    model.set_attention("eager")
+    scores = ALTI(norm).attribute(model, text_inputs([13, 20], pad_to=25), torch.tensor([[0], [1]])).scores
+    torch.testing.assert_close(scores.sum(-1), torch.ones(2, 1))
+
+
+def test_scores_are_not_negative(tiny_hf):
+    tiny_hf.set_attention("eager")
+    assert ALTI().attribute(tiny_hf, text_inputs([13]), torch.tensor([[0]])).scores.min() >= 0
