@@ -1,4 +1,4 @@
-"""Taking tokens away from inputs, and predicting what is left."""
+"""Taking tokens away from inputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.types import Predict, TextInputs
+from lightning_xai.types import TextInputs
 
 Erasure = Literal["delete", "mask", "pad", "embed_zero"]
-
-_INPUT_ELEMENTS = 2**20  # tokens of erased inputs held at once
 
 
 def erase(inputs: TextInputs, keep: Tensor, how: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
@@ -67,88 +65,3 @@ def distinct_rows(masks: Tensor) -> tuple[Tensor, Tensor]:
     rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
     return torch.from_numpy(first), torch.from_numpy(inverse.reshape(-1))
-
-
-def predict_erased(
-    predict: Predict,
-    inputs: TextInputs,
-    example: Tensor,
-    erased: Tensor,
-    targets: Tensor,
-    whole: Tensor,
-    *,
-    how: Erasure,
-    pad_id: int = 0,
-) -> Tensor:
-    """Returns probabilities [R, J] in float64 of R rows, each in J versions, predicting every distinct version once.
-
-    Args:
-        predict: the model.
-        inputs: B whole inputs.
-        example: [R] the example of each row, on the CPU like all that follows.
-        erased: [R, J, T] bool, the tokens that each version lacks.
-        targets: [R] the class of each row.
-        whole: [B, C] probabilities of the whole inputs, the answer for versions that lack nothing.
-        how: see `erase`.
-        pad_id: see `erase`.
-    """
-    num_versions, num_tokens = erased.shape[1:]
-    flat = erased.reshape(-1, num_tokens)
-    source = example.repeat_interleave(num_versions)
-    # the example's number, in bits, keeps equal masks of different examples apart
-    bits = (source.unsqueeze(1) >> torch.arange(32)) & 1
-    distinct, inverse = distinct_rows(torch.cat([bits.bool(), flat], dim=1))
-    source, flat = source[distinct], flat[distinct]
-    probs = whole[source].clone()
-    changed = flat.any(dim=1).nonzero().flatten()
-    # similar lengths side by side: what deletion leaves of a text is then not padded to its whole length
-    lengths = inputs.attention_mask.cpu().sum(dim=1)[source] - flat.sum(dim=1)
-    changed = changed[lengths[changed].argsort(descending=True, stable=True)]
-    # an empty tensor splits into one empty part, and a batch of no example breaks many networks
-    for rows in changed.split(max(64, _INPUT_ELEMENTS // num_tokens)) if len(changed) else ():
-        copies = inputs[source[rows].to(inputs.device)]
-        shortened, embed_mask = erase(copies, ~flat[rows].to(inputs.device), how, pad_id=pad_id)
-        probs[rows] = predict(shortened, embed_mask).to(probs)
-    return _of_targets(probs, inverse, targets, num_versions)
-
-
-def predict_zeros(
-    predict: Predict,
-    inputs: TextInputs,
-    example: Tensor,
-    erased: Tensor,
-    targets: Tensor,
-    *,
-    how: Erasure,
-    pad_id: int = 0,
-) -> Tensor:
-    """Returns probabilities [R, J] in float64 of embeddings of zeros, as many as each version has tokens.
-
-    Arguments as in `predict_erased`.
-    """
-    num_versions, num_tokens = erased.shape[1:]
-    flat = erased.reshape(-1, num_tokens)
-    source = example.repeat_interleave(num_versions)
-    lengths = inputs.attention_mask.cpu().sum(dim=1)[source]
-    if how == "delete":
-        lengths = lengths - flat.sum(dim=1)
-    distinguishing = [source, lengths]
-    if how == "delete" and inputs.token_type_ids is not None:
-        # types are not zeroed with the words: what is left of each text of a pair shows
-        in_pair = inputs.token_type_ids.cpu() > 0
-        distinguishing.append((flat & in_pair[source]).sum(dim=1))
-    distinct, inverse = torch.stack(distinguishing, dim=1).unique(dim=0, return_inverse=True)
-    places = torch.arange(len(inverse))
-    first = torch.full((len(distinct),), len(inverse)).scatter_reduce(0, inverse, places, "amin")
-    probs = []
-    for rows in first.split(max(64, _INPUT_ELEMENTS // num_tokens)):
-        copies = inputs[source[rows].to(inputs.device)]
-        shortened, _ = erase(copies, ~flat[rows].to(inputs.device), how, pad_id=pad_id)
-        probs.append(predict(shortened, torch.zeros_like(shortened.attention_mask)).cpu())
-    return _of_targets(torch.cat(probs), inverse, targets, num_versions)
-
-
-def _of_targets(probs: Tensor, inverse: Tensor, targets: Tensor, num_versions: int) -> Tensor:
-    """Returns [R, J] in float64 from probabilities [U, C] of distinct versions and each version's place [R * J]."""
-    classes = targets.repeat_interleave(num_versions)
-    return probs[inverse, classes].double().view(-1, num_versions)

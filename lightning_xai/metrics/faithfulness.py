@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.erasure import Erasure, predict_erased, predict_zeros
+from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.perturbation import predict_erased, predict_zeros
 from lightning_xai.functional.ranking import Rounding, num_erased, token_ranks
 from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign, with_special_tokens
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs

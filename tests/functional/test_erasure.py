@@ -1,9 +1,7 @@
-from dataclasses import replace
-
 import pytest
 import torch
 
-from lightning_xai.functional.erasure import distinct_rows, erase, predict_erased, predict_zeros
+from lightning_xai.functional.erasure import distinct_rows, erase
 from tests.conftest import CLS, MASK, PAD, SEP, text_inputs
 
 
@@ -60,47 +58,3 @@ def test_distinct_rows_rebuild_the_rows():
     places, inverse = distinct_rows(masks)
     assert len(places) == len(masks.unique(dim=0))
     assert torch.equal(masks[places][inverse], masks)
-
-
-def test_every_distinct_version_is_predicted_once():
-    inputs = text_inputs([6, 6])
-    predicted = []
-
-    def predict(inputs, embed_mask=None):
-        predicted.append(len(inputs))
-        return torch.full((len(inputs), 2), 0.5)
-
-    erased = torch.zeros(3, 4, 6, dtype=torch.bool)  # two rows of example 0, one of example 1, four versions each
-    erased[:, 1, 1] = erased[:, 2:, 1:5] = True
-    example, targets = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
-    whole = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
-    probs = predict_erased(predict, inputs, example, erased, targets, whole, how="delete")
-    assert sum(predicted) == 4  # one token and all tokens, for two examples
-    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: the whole inputs' answer
-
-
-def test_nothing_erased_predicts_nothing():
-    inputs = text_inputs([4])
-    nothing = torch.zeros(1, 2, 4, dtype=torch.bool)
-    whole = torch.tensor([[0.9, 0.1]])
-
-    def predict(inputs, embed_mask=None):
-        raise AssertionError("an empty batch breaks many networks")
-
-    probs = predict_erased(predict, inputs, torch.tensor([0]), nothing, torch.tensor([1]), whole, how="delete")
-    assert probs[0].tolist() == pytest.approx([0.1, 0.1])
-
-
-def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
-    inputs = text_inputs([6])
-    inputs = replace(inputs, token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 1]]))
-
-    def predict(inputs, embed_mask):
-        assert not embed_mask.any()
-        share = (inputs.token_type_ids * inputs.attention_mask).sum(dim=1) / inputs.attention_mask.sum(dim=1)
-        return share.unsqueeze(1)
-
-    erased = torch.zeros(1, 3, 6, dtype=torch.bool)
-    erased[0, 0, 1] = erased[0, 1, 2] = erased[0, 2, 3] = True
-    probs = predict_zeros(predict, inputs, torch.tensor([0]), erased, torch.tensor([0]), how="delete")
-    assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])

@@ -1,0 +1,152 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.perturbation import (
+    chunks_of_similar_length,
+    logits_of,
+    outputs_of,
+    perturbed_outputs,
+    predict_erased,
+    predict_zeros,
+)
+from tests.conftest import text_inputs, tiny_classifier
+
+
+def some_versions(inputs, count=9):
+    generator = torch.Generator().manual_seed(0)
+    example = torch.arange(len(inputs)).repeat(count)
+    return example, torch.rand(len(example), inputs.input_ids.shape[1], generator=generator) < 0.5
+
+
+def one_by_one(evaluate, inputs, example, keep, how):
+    outputs = []
+    for row, kept in zip(example.tolist(), keep, strict=True):
+        whole = inputs[row : row + 1].trim()
+        erased, embed_mask = erase(whole, kept[None, : whole.input_ids.shape[1]], how)
+        outputs.append(evaluate(erased.trim(), embed_mask))
+    return torch.cat(outputs)
+
+
+@pytest.mark.parametrize("kind", ["bert", "plm_ca"])
+@pytest.mark.parametrize("how", ["delete", "mask", "pad", "embed_zero"])
+def test_versions_together_have_the_outputs_of_each_alone(how, kind):
+    evaluate = logits_of(tiny_classifier(kind).double())
+    inputs = text_inputs([6, 13, 9])
+    example, keep = some_versions(inputs)
+    found = perturbed_outputs(evaluate, inputs, example, keep, how=how, chunk_size=5)
+    with torch.no_grad():
+        torch.testing.assert_close(found, one_by_one(evaluate, inputs, example, keep, how), rtol=0, atol=1e-10)
+
+
+def test_no_output_depends_on_the_chunk_size():
+    evaluate = logits_of(tiny_classifier("bert").double())
+    inputs = text_inputs([6, 13, 9])
+    example, keep = some_versions(inputs)
+    one, many = (perturbed_outputs(evaluate, inputs, example, keep, how="delete", chunk_size=n) for n in (1, 64))
+    torch.testing.assert_close(one, many, rtol=0, atol=1e-10)
+
+
+class Recorder:
+    """Evaluates the number of tokens left, and remembers the shapes it was given."""
+
+    def __init__(self):
+        self.shapes = []
+
+    def __call__(self, inputs, embed_mask=None):
+        assert not torch.is_grad_enabled()
+        self.shapes.append(tuple(inputs.input_ids.shape))
+        assert embed_mask is None or embed_mask.shape == inputs.input_ids.shape
+        return inputs.attention_mask.sum(dim=1, keepdim=True).double()
+
+
+def test_equal_versions_are_evaluated_once_and_those_of_other_examples_apart():
+    inputs = text_inputs([6, 6])
+    keep = torch.ones(5, 6, dtype=torch.bool)
+    keep[[1, 2, 4], 2] = False
+    keep[[0, 2], 0] = False  # special tokens stay anyway, so this makes no other version
+    recorder = Recorder()
+    found = perturbed_outputs(recorder, inputs, torch.tensor([0, 0, 0, 1, 1]), keep, how="delete")
+    assert sum(rows for rows, _ in recorder.shapes) == 4
+    assert found.flatten().tolist() == [6, 5, 5, 6, 5]
+
+
+def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
+    inputs = text_inputs([12, 5])
+    keep = torch.arange(12) < torch.tensor([12, 3, 2, 8, 12, 3]).unsqueeze(1)
+    recorder = Recorder()
+    perturbed_outputs(recorder, inputs, torch.tensor([0, 0, 0, 0, 1, 1]), keep, how="delete", chunk_size=2)
+    # 12 | 8 and [SEP] | 5 | 3 and [SEP], twice | 2 and [SEP]
+    assert recorder.shapes == [(2, 12), (2, 5), (2, 4)]
+
+
+def test_an_embed_mask_is_as_wide_as_its_inputs():
+    recorder = Recorder()
+    keep = torch.zeros(1, 12, dtype=torch.bool)
+    perturbed_outputs(recorder, text_inputs([12, 5]), torch.tensor([1]), keep, how="embed_zero")
+    assert recorder.shapes == [(1, 5)]
+
+
+def test_long_texts_take_smaller_chunks():
+    lengths = torch.tensor([2**16, 10, 2**17, 2**18])
+    chunks = [rows.tolist() for rows in chunks_of_similar_length(lengths, 64)]
+    assert chunks == [[3], [2], [0, 1]]
+
+
+def test_versions_of_no_text_are_none():
+    nothing = torch.zeros(0, 4, dtype=torch.bool)
+    found = perturbed_outputs(Recorder(), text_inputs([4]), torch.zeros(0, dtype=torch.long), nothing, how="mask")
+    assert found.shape == (0, 0)
+
+
+def test_outputs_are_logits_or_probabilities(tiny_hf):
+    inputs = text_inputs([6])
+    logits = outputs_of(tiny_hf, "logit")(inputs)
+    torch.testing.assert_close(logits, tiny_hf(inputs).logits)
+    torch.testing.assert_close(outputs_of(tiny_hf, "probability")(inputs), logits.softmax(dim=-1))
+
+
+def test_every_distinct_version_is_predicted_once():
+    inputs = text_inputs([6, 6])
+    predicted = []
+
+    def predict(inputs, embed_mask=None):
+        predicted.append(len(inputs))
+        return torch.full((len(inputs), 2), 0.5)
+
+    erased = torch.zeros(3, 4, 6, dtype=torch.bool)  # two rows of example 0, one of example 1, four versions each
+    erased[:, 1, 1] = erased[:, 2:, 1:5] = True
+    example, targets = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
+    whole = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    probs = predict_erased(predict, inputs, example, erased, targets, whole, how="delete")
+    assert sum(predicted) == 4  # one token and all tokens, for two examples
+    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: the whole inputs' answer
+
+
+def test_nothing_erased_predicts_nothing():
+    inputs = text_inputs([4])
+    nothing = torch.zeros(1, 2, 4, dtype=torch.bool)
+    whole = torch.tensor([[0.9, 0.1]])
+
+    def predict(inputs, embed_mask=None):
+        raise AssertionError("an empty batch breaks many networks")
+
+    probs = predict_erased(predict, inputs, torch.tensor([0]), nothing, torch.tensor([1]), whole, how="delete")
+    assert probs[0].tolist() == pytest.approx([0.1, 0.1])
+
+
+def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
+    inputs = text_inputs([6])
+    inputs = replace(inputs, token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 1]]))
+
+    def predict(inputs, embed_mask):
+        assert not embed_mask.any()
+        share = (inputs.token_type_ids * inputs.attention_mask).sum(dim=1) / inputs.attention_mask.sum(dim=1)
+        return share.unsqueeze(1)
+
+    erased = torch.zeros(1, 3, 6, dtype=torch.bool)
+    erased[0, 0, 1] = erased[0, 1, 2] = erased[0, 2, 3] = True
+    probs = predict_zeros(predict, inputs, torch.tensor([0]), erased, torch.tensor([0]), how="delete")
+    assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])
