@@ -33,6 +33,7 @@ class AttributionMethod(ABC):
     """Scores every token for every class asked for. The constructor takes hyperparameters, never the model."""
 
     needs_attentions: bool = False  # the callback then chooses eager attention at setup
+    passes_at_most: bool = False  # True where texts that turn out equal are evaluated once, so `passes` is a bound
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

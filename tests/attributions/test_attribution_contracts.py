@@ -228,7 +228,9 @@ def test_passes_are_those_that_are_made(cls, model):
     method = build(cls)
     method.attribute(model, text_inputs([9, 9, 9]), TARGETS)
     stated = method.passes(7, 2)  # of nine tokens two are special
-    assert made["forward"] == pytest.approx(3 * stated.forward)
+    assert made["forward"] == pytest.approx(3 * stated.forward) or (
+        method.passes_at_most and 0 < made["forward"] < 3 * stated.forward
+    )
     # one backward pass through a cross-attention can serve all classes; `passes` does not know the model
     assert made["backward"] == pytest.approx(3 * stated.backward) or (
         model.readout_is_attention and made["backward"] < 3 * stated.backward

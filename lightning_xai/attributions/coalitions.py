@@ -1,0 +1,141 @@
+"""The interface of methods that evaluate a text with some of its features left, and explain what that changes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.features import Unit, kept_tokens, spread, token_features
+from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import Passes, TextInputs
+
+_MASK_ELEMENTS = 2**23  # coalitions held at once, in tokens; a long text may have more on its own
+
+
+def example_generator(seed: int, index: int | None, method: str) -> np.random.Generator:
+    """Returns random numbers of their own for a (seed, example, method), the same in any batch and process.
+
+    Raises:
+        ValueError: there is no index.
+    """
+    if index is None:
+        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows of the split")
+    return np.random.default_rng([seed, index, *method.encode()])
+
+
+class CoalitionAttribution(AttributionMethod):
+    """Scores features by the outputs of the model for coalitions of them: versions of the text in which they are left.
+
+    A feature is an explainable token or a word. A word's score is divided equally among its tokens, so their sum is the
+    word's score. One set of versions serves all classes. Coalitions of all examples share forward passes, equal ones
+    are evaluated once, and random ones depend on the seed, the example's index and its number of features only.
+
+    Args:
+        unit: what a feature is, "token" or "word".
+        erasure: how a feature outside the coalition is taken away, see `erase`.
+        output: what is explained, the class's "logit" or its "probability".
+        chunk_size: most versions in one forward pass (captum's perturbations_per_eval), fewer for long texts. Results
+            do not depend on it.
+    """
+
+    passes_at_most = True
+
+    def __init__(self, unit: Unit, erasure: Erasure, output: Output, chunk_size: int) -> None:
+        require_choices(
+            {"unit": Unit, "erasure": Erasure, "output": Output}, {"unit": unit, "erasure": erasure, "output": output}
+        )
+        if chunk_size < 1:
+            raise ValueError(f"chunk_size is {chunk_size}: give a number of versions from 1")
+        self.unit = unit
+        self.erasure = erasure
+        self.output = output
+        self.chunk_size = chunk_size
+
+    @abstractmethod
+    def num_coalitions(self, num_features: int) -> int:
+        """Returns how many different coalitions of M features, 1 at least, are evaluated at most."""
+
+    @abstractmethod
+    def coalitions(self, num_features: int, index: int | None) -> tuple[Tensor, Tensor]:
+        """Returns coalitions [N, M] bool of one example with M features, 1 at least, and their weights [N].
+
+        Both are on the CPU; N is 1 at least.
+        """
+
+    @abstractmethod
+    def feature_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_features: Tensor) -> Tensor:
+        """Returns scores [B, M, K], all tensors being on the CPU.
+
+        Args:
+            kept: [B, N, M] bool, the coalitions; rows and features that an example does not have are False.
+            weights: [B, N], 0 for such rows.
+            values: [B, N, K] float64, outputs for the explained classes, 0 for such rows.
+            num_features: [B] long.
+        """
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        features = token_features(inputs, self.unit).cpu()
+        scores = torch.zeros(*targets.shape, features.shape[1], dtype=torch.float64)
+        for rows, coalitions in self._groups(features, inputs):
+            kept, weights = (list(parts) for parts in zip(*coalitions, strict=True))
+            values = self._values(model, inputs[rows], targets[rows], features[rows], kept)
+            num_features = torch.tensor([some.shape[1] for some in kept])
+            kept = [F.pad(some, (0, int(num_features.max()) - some.shape[1])) for some in kept]
+            kept, weights, values = (pad_sequence(parts, batch_first=True) for parts in (kept, weights, values))
+            found = self.feature_scores(kept, weights, values, num_features)  # [B, M, K]
+            scores[rows] = spread(found.transpose(1, 2), features[rows])
+        return scores.to(inputs.device)
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        """Returns the passes if every token is a feature and random coalitions differ; otherwise fewer are made."""
+        return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
+
+    def _groups(self, features: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[tuple[Tensor, Tensor]]]]:
+        """Yields rows that have features, with their coalitions, as many at a time as memory should hold."""
+        indices = [None] * len(inputs) if inputs.index is None else inputs.index.tolist()
+        counts = (features.amax(dim=1) + 1).tolist()
+        rows, coalitions, elements = [], [], 0
+        for row, (count, index) in enumerate(zip(counts, indices, strict=True)):
+            if not count:
+                continue  # nothing to explain: scores stay 0
+            kept, weights = self.coalitions(count, index)
+            if rows and elements + len(kept) * features.shape[1] > _MASK_ELEMENTS:
+                yield rows, coalitions
+                rows, coalitions, elements = [], [], 0
+            rows.append(row)
+            coalitions.append((kept, weights))
+            elements += len(kept) * features.shape[1]
+        if rows:
+            yield rows, coalitions
+
+    def _values(
+        self, model: Classifier, inputs: TextInputs, targets: Tensor, features: Tensor, kept: list[Tensor]
+    ) -> list[Tensor]:
+        """Returns the outputs [N, K] in float64 of each example's coalitions [N, M], for its own classes only."""
+        evaluate = outputs_of(model, self.output)
+
+        def of_targets(erased: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+            return evaluate(erased, embed_mask).gather(1, targets[erased.index])
+
+        sizes = [len(some) for some in kept]
+        outputs = perturbed_outputs(
+            of_targets,
+            replace(inputs, index=torch.arange(len(inputs), device=inputs.device)),  # rows, to find their classes by
+            torch.arange(len(inputs)).repeat_interleave(torch.tensor(sizes)),
+            torch.cat([kept_tokens(*pair) for pair in zip(features, kept, strict=True)]),
+            how=self.erasure,
+            pad_id=model.pad_id,
+            chunk_size=self.chunk_size,
+        )
+        return list(outputs.cpu().double().split(sizes))
