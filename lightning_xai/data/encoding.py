@@ -47,6 +47,8 @@ class Encoder(ABC):
 
     pad_token_id: int
     mask_token_id: int | None
+    fill_token_id: int  # what stands for an erased token
+    unk_token_id: int | None
 
     def encode(self, example: dict[str, Any]) -> Encoded:
         """Returns the tokens of one example."""
@@ -101,6 +103,7 @@ class FastTokenizerEncoder(Encoder):
         self.explain_pair = explain_pair
         self.fill_token_id = fill_token_id
         self.mask_token_id = tokenizer.mask_token_id
+        self.unk_token_id = tokenizer.unk_token_id
         candidates = [tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, 0]
         self.pad_token_id = next(c for c in candidates if c is not None)
         candidates = [tokenizer.unk_token_id, tokenizer.eos_token_id, self.pad_token_id]

@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoding import Encoded, Encoder
+from lightning_xai.data.erasures import Erasure, apply_erasures, check_erasure
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
-from lightning_xai.data.sources.base import TextSource
-from lightning_xai.functional.spans import check_spans
+from lightning_xai.data.sources.base import TextSource, check_example
 from lightning_xai.types import Batch
 
 MAIN_SPLITS = ("train", "validation", "test")
@@ -53,26 +53,6 @@ class EncodedSplit(Dataset):
         return position
 
 
-def check_example(example: dict[str, Any], split: str, num_classes: int, multilabel: bool) -> None:
-    """Raises ValueError, naming the row, unless the example is as TextSource promises."""
-    where = f"{split} row {example['id']!r}"
-    if not isinstance(example["text"], str):
-        raise ValueError(f"{where}: text is {example['text']!r}, not a string; correct or remove the row")
-    labels = example["labels"]
-    if isinstance(labels, list) != multilabel:
-        kinds = ("a list of classes", "multi-label") if multilabel else ("an integer", "single-label")
-        raise ValueError(f"{where}: labels is {labels!r}, not {kinds[0]}, though the source is {kinds[1]}")
-    rationales = example.get("rationales") or []
-    for label in [*(labels if multilabel else [labels]), *(rationale["label"] for rationale in rationales)]:
-        if not isinstance(label, int) or not 0 <= label < num_classes:
-            raise ValueError(
-                f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1}); "
-                "correct it, or add its class to the source"
-            )
-    for rationale in rationales:
-        check_spans(rationale["spans"], example["text"], where)
-
-
 class TextDataModule(LightningDataModule):
     """Loads a source, encodes it once a process, and batches rows of similar length.
 
@@ -90,9 +70,12 @@ class TextDataModule(LightningDataModule):
         extra_test_splits: test splits beside "test"; None for all that the source has.
         predict_split: what `trainer.predict` reads.
         tune_on_validation: whether testing passes over the validation split first, to tune thresholds.
+        erasures: folder with a store of erased tokens for every split, applied to all examples; None for none.
+        erasure: what is done with erased tokens, see `lightning_xai.data.erasures.erase`.
 
     Raises:
-        ValueError: a size is not positive. `setup` raises it for bad data, before training.
+        ValueError: a size is not positive, or erasures cannot be applied. `setup` raises it for bad data, before
+            training.
     """
 
     def __init__(
@@ -108,6 +91,8 @@ class TextDataModule(LightningDataModule):
         extra_test_splits: list[str] | None = None,
         predict_split: str = "test",
         tune_on_validation: bool = True,
+        erasures: str | None = None,
+        erasure: Erasure = "mask",
     ) -> None:
         super().__init__()
         sizes = {
@@ -119,6 +104,7 @@ class TextDataModule(LightningDataModule):
         for name, size in sizes.items():
             if size is not None and size < 1:
                 raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
+        check_erasure(erasures, erasure, encoder)
         self.source = source
         self.encoder = encoder
         self.batch_size = batch_size
@@ -130,6 +116,8 @@ class TextDataModule(LightningDataModule):
         self.extra_test_splits = extra_test_splits
         self.predict_split = predict_split
         self.tune_on_validation = tune_on_validation
+        self.erasures = erasures
+        self.erasure = erasure
         self._rows: DatasetDict | None = None
         self._splits: dict[str, EncodedSplit] = {}
 
@@ -173,7 +161,7 @@ class TextDataModule(LightningDataModule):
             self.split(name)
 
     def split(self, name: str) -> EncodedSplit:
-        """Returns a split, tokenized at its first use.
+        """Returns a split, tokenized and with its erasures at its first use.
 
         Raises:
             ValueError: the split is unknown or empty, or a row is not as TextSource promises.
@@ -190,7 +178,11 @@ class TextDataModule(LightningDataModule):
             examples = rows.select(index).to_list()
             for example in examples:
                 check_example(example, name, self.num_classes, self.multilabel)
-            self._splits[name] = EncodedSplit(examples, self.encoder.encode_batch(examples), index)
+            encoded = self.encoder.encode_batch(examples)
+            if self.erasures is not None:
+                unk = self.encoder.unk_token_id
+                encoded = apply_erasures(self.erasures, name, index, encoded, self.erasure, unk_token_id=unk)
+            self._splits[name] = EncodedSplit(examples, encoded, index)
             self._check_budget(name)
         return self._splits[name]
 

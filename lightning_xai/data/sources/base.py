@@ -7,6 +7,8 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, Features, List, Value
 
+from lightning_xai.functional.spans import check_spans
+
 
 def rows_to_dataset(rows: list[dict[str, Any]], multilabel: bool = False) -> Dataset:
     """Returns rows of TextSource's columns as a data set in memory; a row may lack a column that another has."""
@@ -58,3 +60,23 @@ class TextSource(ABC):
             "multilabel": self.multilabel,
             "rationales_are_weak": self.rationales_are_weak,
         }
+
+
+def check_example(example: dict[str, Any], split: str, num_classes: int, multilabel: bool) -> None:
+    """Raises ValueError, naming the row, unless the example is as TextSource promises."""
+    where = f"{split} row {example['id']!r}"
+    if not isinstance(example["text"], str):
+        raise ValueError(f"{where}: text is {example['text']!r}, not a string; correct or remove the row")
+    labels = example["labels"]
+    if isinstance(labels, list) != multilabel:
+        kinds = ("a list of classes", "multi-label") if multilabel else ("an integer", "single-label")
+        raise ValueError(f"{where}: labels is {labels!r}, not {kinds[0]}, though the source is {kinds[1]}")
+    rationales = example.get("rationales") or []
+    for label in [*(labels if multilabel else [labels]), *(rationale["label"] for rationale in rationales)]:
+        if not isinstance(label, int) or not 0 <= label < num_classes:
+            raise ValueError(
+                f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1}); "
+                "correct it, or add its class to the source"
+            )
+    for rationale in rationales:
+        check_spans(rationale["spans"], example["text"], where)

@@ -1,0 +1,133 @@
+"""Erasures read from stores: what becomes of the tokens, and which stores are refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_xai.data.encoding import VocabularyEncoder
+from lightning_xai.data.erasures import erase
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.store import RaggedWriter
+
+PAD, CLS, SEP, MASK, UNK = range(5)
+EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]}  # [CLS] 5 6 7 [SEP]
+ERASED = np.array([False, False, True, False, False])
+
+
+def encoded(**options):
+    return VocabularyEncoder(**options).encode(EXAMPLE)
+
+
+def write(folder, rows, split="test"):
+    with RaggedWriter(folder / split) as writer:
+        for index, row in rows.items():
+            writer.add(index, 0, np.asarray(row, dtype=np.float32))
+    return str(folder)
+
+
+def data(num_test=3, encoder=None, **options):
+    source = Planted(num_train=3, num_validation=3, num_test=num_test)
+    return TextDataModule(source, encoder or VocabularyEncoder(), **options)
+
+
+def first_tokens(module):
+    """Returns a row for each test example that erases its first word."""
+    return {i: [0, 1, *[0] * (len(e) - 2)] for i, e in enumerate(module.split("test").encoded)}
+
+
+def test_mask_writes_the_fill_token_over_erased_tokens():
+    assert erase(encoded(), ERASED, "mask").input_ids.tolist() == [CLS, 5, MASK, 7, SEP]
+    assert erase(encoded(fill="pad"), ERASED, "mask").input_ids.tolist() == [CLS, 5, PAD, 7, SEP]
+
+
+def test_masked_tokens_may_still_be_explained_and_erased():
+    np.testing.assert_array_equal(erase(encoded(), ERASED, "mask").token_mask, encoded().token_mask)
+
+
+def test_delete_drops_erased_tokens_from_every_array():
+    kept = erase(encoded(), ERASED, "delete")
+    assert kept.input_ids.tolist() == [CLS, 5, 7, SEP]
+    assert kept.baseline_ids.tolist() == [CLS, MASK, MASK, SEP]
+    assert kept.token_mask.tolist() == [False, True, True, False]
+    assert kept.word_ids.tolist() == [-1, 0, 2, -1]
+    assert kept.offsets.tolist() == [[0, 0], [0, 2], [6, 8], [0, 0]]
+    assert kept.rationales[1].tolist() == [False, False, True, False]
+    assert len(kept) == len(kept.token_type_ids) == len(kept.sequence_ids) == len(kept.special_tokens_mask) == 4
+
+
+def test_positions_leave_one_word_for_all_that_was_kept():
+    positions = erase(encoded(), ERASED, "positions", unk_token_id=UNK)
+    assert positions.input_ids.tolist() == [CLS, UNK, MASK, UNK, SEP]
+
+
+def test_positions_keep_the_pair_that_may_not_be_explained():
+    pair = VocabularyEncoder(explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
+    erased = np.array([False, True, False, False, False, False])
+    found = erase(pair, erased, "positions", unk_token_id=UNK)
+    assert found.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
+
+
+def test_data_module_erases_by_the_index_of_each_example(tmp_path):
+    whole = data()
+    folder = write(tmp_path, dict(reversed(first_tokens(whole).items())))
+    masked = data(erasures=folder)
+    for index in range(3):
+        wanted = whole.encoded("test", index).input_ids.copy()
+        wanted[1] = MASK
+        assert masked.encoded("test", index).input_ids.tolist() == wanted.tolist()
+
+
+def test_data_module_erases_the_right_examples_of_a_subset(tmp_path):
+    folder = write(tmp_path, first_tokens(data(num_test=9)))
+    whole, part = data(num_test=9), data(num_test=9, erasures=folder, max_examples={"test": 4})
+    for index in part.split("test").index.tolist():
+        wanted = whole.encoded("test", index).input_ids.copy()
+        wanted[1] = MASK
+        assert part.encoded("test", index).input_ids.tolist() == wanted.tolist()
+
+
+def test_deleted_tokens_shorten_the_batches(tmp_path):
+    folder = write(tmp_path, first_tokens(data()))
+    whole, short = (next(iter(m.ordered_dataloader("test"))) for m in (data(), data(erasures=folder, erasure="delete")))
+    lengths = whole.inputs.attention_mask.sum(1)[whole.index.argsort()]
+    assert torch.equal(short.inputs.attention_mask.sum(1)[short.index.argsort()], lengths - 1)
+
+
+@pytest.mark.parametrize(
+    "row, erasure, message",
+    [
+        (None, "mask", "has no row for example 1: let the run that writes it end"),
+        (lambda length: [0, 1, 0], "mask", "written for 3 tokens of example 1, which has .*: use the source"),
+        (lambda length: [1] + [0] * (length - 1), "mask", "erases tokens of example 1 that may not be erased"),
+    ],
+)
+def test_store_that_does_not_fit_is_refused_with_the_example(row, erasure, message, tmp_path):
+    rows = first_tokens(data())
+    if row is None:
+        del rows[1]
+    else:
+        rows[1] = row(len(rows[1]))
+    with pytest.raises(ValueError, match=message):
+        data(erasures=write(tmp_path, rows), erasure=erasure).split("test")
+
+
+def test_split_without_erasures_is_refused(tmp_path):
+    folder = write(tmp_path, first_tokens(data()))
+    with pytest.raises(ValueError, match="train is not a store"):
+        data(erasures=folder).split("train")
+
+
+def test_missing_folder_is_refused_at_construction(tmp_path):
+    with pytest.raises(ValueError, match="missing is not there: run the stage that writes it first"):
+        data(erasures=str(tmp_path / "missing"))
+
+
+def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_path):
+    with pytest.raises(ValueError, match="set another fill"):
+        data(encoder=VocabularyEncoder(fill="unk"), erasures=str(tmp_path), erasure="positions")
+
+
+def test_unknown_erasure_is_refused_at_construction():
+    with pytest.raises(ValueError, match="erasure"):
+        data(erasure="blank")
