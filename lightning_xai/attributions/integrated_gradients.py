@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,19 +11,16 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import Quadrature, path_gradients, quadrature
+from lightning_xai.functional.gradients import (
+    Baseline,
+    Quadrature,
+    path_ends,
+    path_gradients,
+    quadrature,
+    rows_per_forward,
+)
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
-
-Baseline = Literal["fill", "zero"]
-
-
-def path_ends(model: Classifier, inputs: TextInputs, baseline: Baseline) -> tuple[Tensor, Tensor]:
-    """Returns the embeddings [B, T, D] of the baseline and of the input."""
-    end = model.embed(inputs)
-    if baseline == "zero":
-        return torch.zeros_like(end), end
-    return model.embed(replace(inputs, input_ids=inputs.baseline_ids)), end
 
 
 def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, start: Tensor, end: Tensor) -> Tensor:
@@ -45,8 +40,8 @@ class IntegratedGradients(DifferentiableAttribution):
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
-        chunk_size: most rows (examples times points) in one forward pass (captum's internal_batch_size); None takes all
-            at once. Results do not depend on it.
+        chunk_size: most rows (examples times points) in one forward pass (captum's internal_batch_size), fewer where
+            texts are long; None takes all at once. Results do not depend on it.
         delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking
             costs two more forward passes an example; None leaves it out.
 
@@ -79,7 +74,7 @@ class IntegratedGradients(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         parts, deltas = [], []
-        for rows in self._groups(len(inputs)):
+        for rows in self._groups(inputs):
             group = inputs[rows].trim()
             gradients, start, end = self._path_gradients(model, group, targets[rows], create_graph)
             line = end - start
@@ -100,16 +95,17 @@ class IntegratedGradients(DifferentiableAttribution):
         with explaining(model, inputs.device.type):
             inputs, targets = inputs.map(torch.clone), targets.clone()
             deltas = []
-            for rows in self._groups(len(inputs)):
+            for rows in self._groups(inputs):
                 group = inputs[rows].trim()
                 path = self._path_gradients(model, group, targets[rows], create_graph=False)
                 deltas.append(self._deltas(model, group, targets[rows], *path))
         return torch.cat(deltas)
 
-    def _groups(self, num_examples: int) -> list[slice]:
-        """Returns slices of examples whose points fit one chunk, so that only their D values are held at a time."""
-        size = num_examples if self.chunk_size is None else max(self.chunk_size // self.n_steps, 1)
-        return [slice(first, first + size) for first in range(0, num_examples, size)]
+    def _groups(self, inputs: TextInputs) -> list[slice]:
+        """Returns slices of examples whose points fit one forward pass: only their D values are held at a time."""
+        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1])
+        size = len(inputs) if rows is None else max(rows // self.n_steps, 1)
+        return [slice(first, first + size) for first in range(0, len(inputs), size)]
 
     def _path_gradients(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, create_graph: bool
@@ -125,7 +121,7 @@ class IntegratedGradients(DifferentiableAttribution):
             end,
             points=self.points,
             weights=self.weights,
-            chunk_size=self.chunk_size or len(inputs) * self.n_steps,
+            chunk_size=self.chunk_size,
             create_graph=create_graph,
         )
         return gradients, start, end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,6 +13,11 @@ from torch import Tensor
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
+Baseline = Literal["fill", "zero"]
+
+# tokens of one forward pass that is to be differentiated: a processor is slower per token with more (their activations
+# leave its cache), and memory grows with them: about 2 GB for the largest pass through a base-size encoder
+_FORWARD_TOKENS = 4096
 
 
 class EmbeddingModel(Protocol):
@@ -111,6 +117,36 @@ def quadrature(n_steps: int, method: Quadrature) -> tuple[list[float], list[floa
     return points.tolist(), weights.tolist()
 
 
+def rows_per_forward(chunk_size: int | None, num_tokens: int) -> int | None:
+    """Returns how many rows of `num_tokens` to differentiate at once: at least one, None (all) if chunk_size is None.
+
+    Short rows come `chunk_size` together, long ones as many as stay within a fixed number of tokens.
+    """
+    return None if chunk_size is None else max(min(chunk_size, _FORWARD_TOKENS // max(num_tokens, 1)), 1)
+
+
+def packed_rows(lengths: Tensor, chunk_size: int | None) -> Iterator[slice]:
+    """Yields slices that cover rows with `lengths` [R] in tokens, longest first, one slice for each forward pass."""
+    first = 0
+    while first < len(lengths):
+        size = rows_per_forward(chunk_size, int(lengths[first])) or len(lengths)
+        yield slice(first, first + size)
+        first += size
+
+
+def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> tuple[Tensor, Tensor]:
+    """Returns the embeddings [B, T, D] of the baseline and of the input.
+
+    Args:
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
+            vectors everywhere.
+    """
+    end = model.embed(inputs)
+    if baseline == "zero":
+        return torch.zeros_like(end), end
+    return model.embed(replace(inputs, input_ids=inputs.baseline_ids)), end
+
+
 def path_gradients(
     model: EmbeddingModel,
     inputs: TextInputs,
@@ -120,7 +156,7 @@ def path_gradients(
     *,
     points: list[float],
     weights: list[float],
-    chunk_size: int,
+    chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
     """Returns K averages [B, T, D] of the gradient along the straight line from `start` to `end`.
@@ -128,12 +164,14 @@ def path_gradients(
     Args:
         start: [B, T, D] embeddings at point 0; `end` has those at point 1.
         points: places on the line, `weights` their weights in the average.
-        chunk_size: most rows (examples times points) in one forward pass; at least the number of examples is used.
+        chunk_size: most rows (examples times points) in one forward pass, fewer if they are long, None for all at once;
+            at least the number of examples is used.
     """
     batch = len(inputs)
+    rows = rows_per_forward(chunk_size, inputs.input_ids.shape[1]) or batch * len(points)
     totals: list[Tensor] = []
     line = (end - start).unsqueeze(1)  # [B, 1, T, D]
-    for steps in torch.arange(len(points)).split(max(chunk_size // batch, 1)):
+    for steps in torch.arange(len(points)).split(max(rows // batch, 1)):
         at = line.new_tensor([points[step] for step in steps])
         row_weights = line.new_tensor([weights[step] for step in steps]).repeat(batch)
         # the gradient by a shift that all points share is the sum of the gradients at the points; the gradient by
@@ -153,4 +191,42 @@ def path_gradients(
                 totals.append(gradient.squeeze(1))
             else:
                 totals[column] = totals[column] + gradient.squeeze(1)
+    return totals
+
+
+def single_token_path_gradients(
+    model: EmbeddingModel,
+    inputs: TextInputs,
+    targets: Tensor,
+    start: Tensor,
+    end: Tensor,
+    *,
+    points: list[float],
+    weights: list[float],
+    chunk_size: int | None,
+) -> list[Tensor]:
+    """Returns K averages [B, T, D] of each explainable token's gradient while it alone moves from `start` to `end`.
+
+    The others stay at `end`; gradients are 0 outside of `token_mask`, where nothing moves.
+
+    Args:
+        start: [B, T, D] embeddings at point 0; `end` has those at point 1.
+        points: places on each token's line, `weights` their weights in the average.
+        chunk_size: most rows (tokens times points, of any examples) in one forward pass, fewer if they are long.
+    """
+    totals = [torch.zeros_like(end) for _ in range(targets.shape[1])]
+    lengths = inputs.attention_mask.sum(dim=1)
+    example, position = inputs.token_mask.nonzero(as_tuple=True)
+    longest_first = lengths[example].argsort(descending=True, stable=True)
+    example, position = (rows[longest_first].repeat_interleave(len(points)) for rows in (example, position))
+    at, factors = (end.new_tensor(values).repeat(len(longest_first)).unsqueeze(1) for values in (points, weights))
+    for rows in packed_rows(lengths[example].cpu(), chunk_size):
+        source, place, row = example[rows], position[rows], torch.arange(len(example[rows]), device=inputs.device)
+        chunk = inputs[source].trim()
+        embeds = end[source, : chunk.input_ids.shape[1]]
+        embeds[row, place] = torch.lerp(start[source, place], end[source, place], at[rows])
+        embeds.requires_grad_()
+        logits = model(chunk, embeds).logits
+        for total, gradient in zip(totals, target_gradients(logits, targets[source], embeds), strict=True):
+            total.index_put_((source, place), factors[rows] * gradient[row, place], accumulate=True)
     return totals

@@ -1,0 +1,162 @@
+"""Gradients averaged over random points between baselines and noisy inputs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.functional.aggregation import Pooling, pool
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.gradients import Baseline, path_ends, rows_per_forward, target_gradients
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import Passes, TextInputs
+
+_METHOD = zlib.crc32(b"GradientSHAP")  # keeps its draws apart from those of other methods with the same seed
+
+
+def random_points(
+    inputs: TextInputs, samples: range, *, num_values: int, stdevs: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Returns places [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, stdevs ** 2), 0 at padding.
+
+    A draw depends on the seed, the example's index, its number of tokens and the sample's number only.
+
+    Raises:
+        ValueError: `inputs.index` is None.
+    """
+    if inputs.index is None:
+        raise ValueError("inputs.index is None: random points are seeded by it, so set it to the rows of the split")
+    mask = inputs.attention_mask.cpu()
+    places = torch.zeros(len(inputs), len(samples), 1, 1)
+    noise = torch.zeros(len(inputs), len(samples), mask.shape[1] if stdevs else 1, num_values if stdevs else 1)
+    for row, index in enumerate(inputs.index.tolist()):
+        for column, sample in enumerate(samples):
+            generator = np.random.default_rng([seed, index, sample, _METHOD])
+            places[row, column] = generator.random()
+            if stdevs:
+                shape = (int(mask[row].sum()), num_values)
+                drawn = generator.standard_normal(shape, dtype=np.float32)
+                noise[row, column, mask[row]] = stdevs * torch.from_numpy(drawn)
+    return places.to(inputs.device), noise.to(inputs.device)
+
+
+def expected_gradients(
+    model: Classifier,
+    inputs: TextInputs,
+    targets: Tensor,
+    start: Tensor,
+    end: Tensor,
+    *,
+    draw: Callable[[range], tuple[Tensor, Tensor]],
+    n_samples: int,
+    chunk_size: int | None,
+    create_graph: bool = False,
+) -> list[Tensor]:
+    """Returns K averages [B, T, D] of (noisy input - baseline) times the gradient at a random point between the two.
+
+    Args:
+        start: [B, T, D] embeddings of the baseline; `end` has those of the input.
+        draw: gives the places [B, n, 1, 1] between the two and the noise [B, n, T, D] of n of the samples.
+        chunk_size: most rows (examples times samples) in one forward pass, fewer if they are long, None for all.
+    """
+    rows = rows_per_forward(chunk_size, end.shape[1]) or len(inputs) * n_samples
+    size = max(rows // len(inputs), 1)
+    totals: list[Tensor] = []
+    for first in range(0, n_samples, size):
+        samples = range(first, min(first + size, n_samples))
+        places, noise = draw(samples)
+        line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or n = 1 without noise
+        # a stretch of all lines by the same amounts: its gradient is the sum over samples of line times gradient
+        stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
+        embeds = start.unsqueeze(1) + (places.to(end) + stretch) * line
+        logits = model(inputs.repeat_interleave(len(samples)), embeds.flatten(0, 1)).logits
+        repeated = targets.repeat_interleave(len(samples), dim=0)
+        gradients = target_gradients(logits, repeated, stretch, create_graph=create_graph)
+        for column, gradient in enumerate(gradients):
+            share = gradient.squeeze(1) / n_samples
+            if column == len(totals):
+                totals.append(share)
+            else:
+                totals[column] = totals[column] + share
+    return totals
+
+
+class GradientSHAP(DifferentiableAttribution):
+    """Scores tokens by (input - baseline) times the class's gradient, averaged over random points between the two.
+
+    An estimate of integrated gradients, complete on average only; noise on the input smooths it.
+
+    Args:
+        n_samples: points for each example.
+        stdevs: standard deviation of the normal noise on every value of the input's embeddings, in their units.
+        pool: what a token makes of its D values; completeness on average holds for "sum".
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
+            vectors everywhere.
+        seed: non-negative; another seed is another draw.
+        chunk_size: most rows (examples times samples) in one forward pass, fewer where texts are long; None takes all
+            at once. Results do not depend on it.
+
+    Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
+    et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
+    gradients", arXiv 1906.10670, Eq. 3.
+    Differs: captum draws from the global random state; here draws belong to (seed, example), all classes share them.
+    """
+
+    def __init__(
+        self,
+        n_samples: int = 50,
+        stdevs: float = 0.0,
+        pool: Pooling = "sum",
+        baseline: Baseline = "fill",
+        seed: int = 0,
+        chunk_size: int | None = 64,
+    ) -> None:
+        if n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}: give a number of points from 1")
+        if stdevs < 0:
+            raise ValueError(f"stdevs is {stdevs}: give a standard deviation from 0")
+        if seed < 0:
+            raise ValueError(f"seed is {seed}: give an integer from 0")
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or None for all at once")
+        require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
+        self.n_samples = n_samples
+        self.stdevs = stdevs
+        self.pool = pool
+        self.baseline = baseline
+        self.seed = seed
+        self.chunk_size = chunk_size
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
+        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1])
+        size = len(inputs) if rows is None else max(rows // self.n_samples, 1)
+        parts = []
+        for first in range(0, len(inputs), size):  # only these examples' D values are held at a time
+            group = inputs[first : first + size].trim()
+            start, end = path_ends(model, group, self.baseline)
+            if not create_graph:
+                start, end = start.detach(), end.detach()
+            products = expected_gradients(
+                model,
+                group,
+                targets[first : first + size],
+                start,
+                end,
+                draw=partial(random_points, group, num_values=end.shape[-1], stdevs=self.stdevs, seed=self.seed),
+                n_samples=self.n_samples,
+                chunk_size=self.chunk_size,
+                create_graph=create_graph,
+            )
+            pooled = torch.stack([pool(product, self.pool) for product in products], dim=1)
+            parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
+        return torch.cat(parts)
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        return Passes(forward=self.n_samples, backward=self.n_samples * num_targets)
