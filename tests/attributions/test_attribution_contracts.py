@@ -195,7 +195,9 @@ def test_inference_mode_and_autocast_change_no_score(cls, model):
 @each_model
 @pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
 def test_a_loss_on_the_scores_reaches_the_encoder(cls, model):
-    scores = build(cls).scores(model, inputs(), TARGETS, create_graph=True)
+    # frozen attention keeps a loss from queries by design; the option that does not freeze it must let it through
+    options = {"coefficients": "differentiable"} if "coefficients" in inspect.signature(cls).parameters else {}
+    scores = build(cls, **options).scores(model, inputs(), TARGETS, create_graph=True)
     scores.square().sum().backward()
     weights = {name: p.grad for name, p in model.named_parameters() if "layer.0." in name and "weight" in name}
     queries = next(gradient for name, gradient in weights.items() if "query" in name)
