@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.integrated_gradients import path_ends
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
@@ -23,6 +22,11 @@ Explain = Callable[[], list[Tensor]]  # a score tensor for each class
 def repeated(inputs: TextInputs, rows: int) -> TextInputs:
     """Returns whole copies of the batch, one after another, until there are `rows` rows."""
     return inputs[torch.arange(rows, device=inputs.device) % len(inputs)]
+
+
+def path_ends(model: Classifier, inputs: TextInputs) -> tuple[Tensor, Tensor]:
+    """Returns the embeddings [B, T, D] of the baseline, all fill tokens, and of the input, without a graph."""
+    return model.embed(replace(inputs, input_ids=inputs.baseline_ids)).detach(), model.embed(inputs).detach()
 
 
 class OnEmbeddings(nn.Module):
@@ -67,7 +71,7 @@ def integrated_gradients(method: AttributionMethod, model: Classifier, inputs: T
     options = {"n_steps": method.n_steps, "internal_batch_size": method.chunk_size}
 
     def explain() -> list[Tensor]:
-        start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
+        start, end = path_ends(model, inputs)
         return [explainer.attribute(end, start, target, rows, **options) for target in classes(targets)]
 
     return explain
@@ -78,7 +82,7 @@ def gradient_shap(method: AttributionMethod, model: Classifier, inputs: TextInpu
     rows = torch.arange(len(inputs), device=inputs.device)
 
     def explain() -> list[Tensor]:
-        start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
+        start, end = path_ends(model, inputs)
         options = {"n_samples": method.n_samples, "additional_forward_args": rows}
         return [explainer.attribute(end, start, target=target, **options) for target in classes(targets)]
 
@@ -89,7 +93,7 @@ def deep_lift(method: AttributionMethod, model: Classifier, inputs: TextInputs, 
     explainer = captum.attr.DeepLift(OnEmbeddings(model, inputs))
 
     def explain() -> list[Tensor]:
-        start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
+        start, end = path_ends(model, inputs)
         return [explainer.attribute(end.requires_grad_(), start, target=target) for target in classes(targets)]
 
     return explain
@@ -105,9 +109,10 @@ def sampled(
     explainer_class: type, method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor
 ) -> Explain:
     explainer = explainer_class(on_ids(model, inputs))
+    num_features = int(inputs.token_mask[0].sum())
     options = {
         "baselines": inputs.baseline_ids,
-        "n_samples": method.n_samples,
+        "n_samples": int(method.passes(num_features, 1).forward),
         "perturbations_per_eval": method.chunk_size,
     }
     return lambda: [explainer.attribute(inputs.input_ids, target=t, **options) for t in classes(targets)]
