@@ -1,9 +1,9 @@
-"""Any Hugging Face encoder with its own classification head."""
+"""Any Hugging Face encoder or decoder with its own classification head."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,9 +21,11 @@ from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
 
+Pooling = Literal["cls", "mean", "last"]
 
-def pooling_readout(attention_mask: Tensor, *, pooling: Literal["cls", "mean"], dtype: torch.dtype) -> Tensor:
-    """Returns the weights [B, 1, T] with which a head reads token states: the first real token, or all of them alike.
+
+def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dtype) -> Tensor:
+    """Returns the weights [B, 1, T] with which a head reads states: the first or last real token, or all of them alike.
 
     Args:
         attention_mask: [B, T] bool.
@@ -31,12 +33,19 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Literal["cls", "mean"], 
     if pooling == "mean":
         weights = attention_mask.to(dtype) / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
     else:
-        weights = F.one_hot(attention_mask.byte().argmax(dim=1), attention_mask.shape[1]).to(dtype)
+        num_tokens = attention_mask.shape[1]
+        if pooling == "cls":
+            place = attention_mask.byte().argmax(dim=1)
+        else:
+            place = num_tokens - 1 - attention_mask.byte().flip(1).argmax(dim=1)
+        weights = F.one_hot(place, num_tokens).to(dtype)
     return weights.unsqueeze(1)
 
 
 class HFClassifier(HuggingFaceClassifier):
-    """A pretrained encoder with the classification head that transformers has for it.
+    """A pretrained encoder or decoder with the classification head that transformers has for it.
+
+    Encoders read their first token or the mean of all; decoders (Llama, Qwen2, Mistral, GPT-2) read the last token.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept, otherwise a fresh one is drawn.
@@ -75,7 +84,13 @@ class HFClassifier(HuggingFaceClassifier):
         super().__init__(load_transformer(AutoModelForSequenceClassification, weights, settings), embedding)
         self.num_classes = num_classes
         self.multilabel = multilabel
-        self.pooling: Literal["cls", "mean"] = getattr(settings, "classifier_pooling", "cls")
+        # decoders have a bare `score` on the last token; check_contracts finds out where that is not so
+        decoder = hasattr(self.transformer, "score")
+        self.pooling: Pooling = "last" if decoder else getattr(settings, "classifier_pooling", "cls")
+        self._given_pad_id: int | None = self.transformer.config.pad_token_id
+        if decoder:
+            self.transformer.config.pad_token_id = self.pad_id  # without one, transformers refuses to batch
+            self.transformer.config.use_cache = False
         self.check_contracts()
 
     def forward(
@@ -105,6 +120,12 @@ class HFClassifier(HuggingFaceClassifier):
             inputs = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
             inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
         arguments = self.network_inputs(inputs) | {"attention_mask": inputs.attention_mask.long()}
+        if self.pooling == "last":
+            # transformers reads the last id that is not the pad id, which a text may hold too: real tokens get another
+            # id there, and their embeddings by the hook below
+            inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
+            other = (self.pad_id + 1) % self.embedding_matrix.shape[0]
+            arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, other)
         with replaced_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
             output = self.transformer(
                 **{k: v for k, v in arguments.items() if v is not None and k in self.accepted},
@@ -123,6 +144,12 @@ class HFClassifier(HuggingFaceClassifier):
             attentions=tuple(output.attentions) if output_attentions else None,
             hidden_states=None if states is None else tuple(states),
         )
+
+    def architecture(self) -> dict[str, Any]:
+        arguments = super().architecture()
+        # a pad id that the config did not have would stop the gradient of that token's embedding when built again
+        arguments["config"]["pad_token_id"] = self._given_pad_id
+        return arguments
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         return head_layers(self.transformer)

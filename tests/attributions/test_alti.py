@@ -107,8 +107,25 @@ def test_segments_are_followed_apart(tiny_plm_ca):
     torch.testing.assert_close(ALTI().scores(tiny_plm_ca, inputs, targets)[0], wanted[:, :21])
 
 
+@torch.no_grad()
+def test_scores_of_a_decoder_follow_its_residual_stream():
+    model, inputs = tiny_classifier("llama").double(), text_inputs([9])
+    model.set_attention("eager")
+    output = model(inputs, output_attentions=True, output_hidden_states=True)
+    wanted = torch.eye(9, dtype=torch.float64)[-1:]  # the head reads the last token
+    for layer, hidden, attention in reversed(
+        list(zip(model.transformer.base_model.layers, output.hidden_states, output.attentions, strict=False))
+    ):
+        hidden, attention = hidden[0], attention[0]
+        value = layer.self_attn.v_proj(layer.input_layernorm(hidden))  # one head of values for two of queries
+        pairs = layer.self_attn.o_proj(torch.einsum("hij,jd->ijhd", attention, value).flatten(2))
+        pairs[range(9), range(9)] += hidden
+        wanted = wanted @ contributions(pairs, pairs.sum(dim=1))
+    torch.testing.assert_close(ALTI().scores(model, inputs, torch.tensor([[1]]))[0], wanted)
+
+
 @pytest.mark.parametrize("norm", ["l1", "l2"])
-@pytest.mark.parametrize("kind", ["roberta", "distilbert", "deberta-v2", "plm_ca"])
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "deberta-v2", "llama", "plm_ca"])
 def test_rows_sum_to_one(kind, norm):
     model = tiny_classifier(kind)
     model.set_attention("eager")

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from lightning_xai.attributions.glob_enc import GlobEnc, encoder_norms
 from lightning_xai.functional.encoder_layer import trace_layers
 from tests.attributions.conftest import GOLDEN_MODELS
-from tests.conftest import text_inputs
+from tests.conftest import text_inputs, tiny_classifier
 
 
 def linearized(norm, pairs, state):
@@ -77,3 +77,8 @@ def test_each_class_follows_its_own_attention(tiny_plm_ca):
     tiny_plm_ca.double().set_attention("eager")
     scores = GlobEnc().scores(tiny_plm_ca, text_inputs([21]), torch.tensor([[3, 1]]))
     assert not torch.allclose(scores[0, 0], scores[0, 1])
+
+
+def test_a_decoder_is_refused():
+    with pytest.raises(ValueError, match="normalizes before attention.* choose ALTI"):
+        GlobEnc().scores(tiny_classifier("llama"), text_inputs([5]), torch.tensor([[0]]))

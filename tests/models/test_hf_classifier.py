@@ -1,6 +1,7 @@
 """HFClassifier against golden logits, and how it refuses what it cannot do."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from transformers import AutoModel
 
 from lightning_xai.models.hf_classifier import HFClassifier, pooling_readout
 from lightning_xai.types import TextInputs
-from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
+from tests.conftest import PAD, TINY_CONFIGS, text_inputs, tiny_classifier
 
 
 def inputs_from(sequences: list[list[int]], pad: int) -> TextInputs:
@@ -56,6 +57,46 @@ def test_mean_pooling_reads_all_real_tokens_alike():
 def test_mean_pooling_network_announces_its_readout():
     model = tiny_classifier("modernbert", config=TINY_CONFIGS["modernbert"] | {"classifier_pooling": "mean"})
     torch.testing.assert_close(model(text_inputs([4, 8])).readout[0, 0, :4], torch.full((4,), 0.25))
+
+
+def test_last_pooling_reads_the_last_real_token():
+    mask = torch.tensor([[True, True, False], [False, True, True]])
+    expected = torch.tensor([[[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]]])
+    assert torch.equal(pooling_readout(mask, pooling="last", dtype=torch.float), expected)
+
+
+@pytest.mark.parametrize("pad_token_id", [PAD, None])
+def test_a_padded_batch_of_a_decoder_has_the_logits_that_transformers_gives_each_text(pad_token_id):
+    model = tiny_classifier("llama", config=TINY_CONFIGS["llama"] | {"pad_token_id": pad_token_id}).double()
+    inputs = text_inputs([6, 13, 9])
+    for row, length in enumerate([6, 13, 9]):
+        alone = model.transformer(inputs.input_ids[row : row + 1, :length]).logits
+        torch.testing.assert_close(model(inputs).logits[row : row + 1], alone)
+
+
+def test_a_decoder_reads_the_last_token_even_if_it_is_the_pad_token():
+    model, inputs = tiny_classifier("llama").double(), text_inputs([6, 9])
+    ids = inputs.input_ids.clone()
+    ids[0, 5] = PAD
+    found = model(replace(inputs, input_ids=ids))
+    assert found.readout[0, 0].argmax() == 5
+    embeds = model.embed(replace(inputs, input_ids=ids))
+    states = model.transformer.base_model(inputs_embeds=embeds[:1, :6]).last_hidden_state
+    torch.testing.assert_close(found.logits[0], model.transformer.score(states[0, 5]))
+
+
+def test_a_decoder_without_a_pad_id_is_built_again_without_one():
+    model = tiny_classifier("llama", config=TINY_CONFIGS["llama"] | {"pad_token_id": None})
+    again = HFClassifier(**model.architecture())
+    assert again.transformer.get_input_embeddings().padding_idx is None
+
+
+def test_a_decoder_takes_padding_on_the_left():
+    model, inputs = tiny_classifier("llama").double(), text_inputs([6], pad_to=9)
+    rolled = inputs.map(lambda tensor: tensor.roll(3, dims=1) if tensor.dim() > 1 else tensor)
+    found = model(rolled)
+    torch.testing.assert_close(found.logits, model(inputs).logits)
+    assert found.readout[0, 0].argmax() == 8
 
 
 def test_word_embeddings_are_rows_of_the_table():
