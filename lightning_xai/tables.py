@@ -9,21 +9,35 @@ import pandas as pd
 
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
-    """Returns classification and one table a preset, methods by metrics, none wider than the terminal."""
+    """Returns classification and one table a preset, methods by metrics and cost, none wider than the terminal.
+
+    The cost is that of one explanation: forward and backward passes, seconds, and the growth of memory at its peak.
+    """
     width = width or shutil.get_terminal_size((80, 24)).columns
     parts = []
     classification = results[results["preset"] == ""]
     if len(classification):
-        parts += _blocks(_pivot(classification, "split"), "classification", width)
+        parts += _blocks(_pivot(classification, "split"), {}, "classification", width)
     for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped)"
-        parts += _blocks(_pivot(rows, "method"), title, width)
-    explained = results[results["preset"] != ""].drop_duplicates(["method"])
-    if len(explained):
-        cost = explained.set_index("method")[["forward_passes", "backward_passes", "seconds", "peak_memory_mb"]]
-        parts += _blocks(cost.rename(columns={"seconds": "seconds_per_example"}), "cost of one explanation", width)
+        parts += _blocks(_pivot(rows, "method"), _costs(rows), title, width)
     return "\n\n".join(parts)
+
+
+def _costs(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Returns the columns, by their headers, that say what each method cost, leaving out what is known of none."""
+    methods = rows.drop_duplicates("method")
+    passes = [
+        "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
+        for forward, backward in zip(methods["forward_passes"], methods["backward_passes"], strict=True)
+    ]
+    columns = {
+        "passes\n(F+B)": passes,
+        "seconds/\nexample": [_short(value) for value in methods["seconds"]],
+        "memory\n(MiB)": ["-" if pd.isna(value) else f"{value:.0f}" for value in methods["peak_memory_mb"]],
+    }
+    return {header: cells for header, cells in columns.items() if set(cells) != {"-"}}
 
 
 def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
@@ -31,8 +45,8 @@ def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
     return table.loc[rows[index].drop_duplicates(), rows["metric"].drop_duplicates()]
 
 
-def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
-    """Returns the table as text, its columns spread over as many blocks as the width asks for."""
+def _blocks(table: pd.DataFrame, more: dict[str, list[str]], title: str, width: int) -> list[str]:
+    """Returns the table and `more` columns as text, spread over as many blocks as the width asks for."""
     table = table.dropna(axis="columns", how="all")
     if table.empty:
         return [f"{title}\n{'-' * min(width, len(title))}\nno number is defined for these examples"]
@@ -40,8 +54,8 @@ def _blocks(table: pd.DataFrame, title: str, width: int) -> list[str]:
     families = {str(name).split("/")[0] for name in table.columns if "/" in str(name)}
     # one family needs no name in every header
     names = [str(name).split("/")[-1] if len(families) == 1 else str(name) for name in table.columns]
-    headers = [_header(name) for name in names]
-    columns = [[_number(value) for value in table[name]] for name in table.columns]
+    headers = [*(_header(name) for name in names), *(header.split("\n") for header in more)]
+    columns = [*([_number(value) for value in table[name]] for name in table.columns), *more.values()]
     widths = [2 + max(map(len, [*header, *column])) for header, column in zip(headers, columns, strict=True)]
     height = max(map(len, headers))
     blocks, start = [], 0
@@ -77,3 +91,10 @@ def _number(value: float) -> str:
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.4f}"
+
+
+def _short(value: float) -> str:
+    """Returns the number with three digits that count."""
+    if pd.isna(value):
+        return "-"
+    return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

@@ -41,3 +41,30 @@ def test_preset_without_a_defined_number_says_so():
 def test_title_says_how_many_explanations_count():
     shown = results_tables(results(comprehensiveness=("edin", "random", 0.1)), width=80)
     assert "test, preset edin (explanations: 5 counted, up to 1 skipped)" in shown
+
+
+COST = {"forward_passes": 50.0, "backward_passes": 100.0, "seconds": 1.0437, "peak_memory_mb": 511.6}
+
+
+def test_cost_stands_beside_the_metrics():
+    shown = results_tables(results(map=("p", "random", 0.5)).assign(**COST), width=80).splitlines()
+    assert [line.split() for line in shown[2:]] == [
+        ["passes", "seconds/", "memory"],
+        ["map", "(F+B)", "example", "(MiB)"],
+        ["random", "0.5000", "50+100", "1.04", "512"],
+    ]
+
+
+def test_cost_of_many_metrics_stays_within_the_width():
+    wide = results(**{f"metric_with_a_long_name_{i}": ("preset", "method", 0.5) for i in range(9)})
+    shown = results_tables(wide.assign(**COST), width=80)
+    assert "50+100" in shown and max(map(len, shown.splitlines())) <= 80
+
+
+def test_memory_that_nothing_counts_has_no_column():
+    costs = COST | {"peak_memory_mb": math.nan}
+    assert "memory" not in results_tables(results(map=("p", "random", 0.5)).assign(**costs), width=80)
+
+
+def test_classification_has_no_cost():
+    assert "passes" not in results_tables(results(accuracy=("", "", 0.875)).assign(forward_passes=math.nan), width=80)

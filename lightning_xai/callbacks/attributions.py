@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +17,43 @@ from lightning_xai.callbacks.base import ExplainingCallback, among_first
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.types import Batch
+
+_RESET_SLACK = 4.0  # MiB by which a peak just reset may differ from the present, as the kernel counts in batches
+
+
+def resident_memory() -> tuple[float, float]:
+    """Returns this process's memory now and its peak since the last reset, in MiB; NaN where Linux does not tell."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:  # another system
+        return math.nan, math.nan
+    sizes = {
+        name: float(size) / 1024 for name, size in re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB$", status, re.MULTILINE)
+    }
+    return sizes.get("VmRSS", math.nan), sizes.get("VmHWM", math.nan)
+
+
+def start_peak_memory(device: torch.device) -> Callable[[], float]:
+    """Returns a function that tells by how many MiB memory grew at its peak since now; NaN where nothing counts it.
+
+    On a GPU it is the memory of tensors. On the CPU it is that of the whole process, which keeps what it has freed: a
+    method whose needs were covered before shows less than it takes.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        return lambda: (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    if device.type != "cpu":
+        return lambda: math.nan
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts again from the present
+    except OSError:  # another system, or a container that forbids it
+        return lambda: math.nan
+    before, peak = resident_memory()
+    if not peak - before < _RESET_SLACK:  # nothing was reset, so the peak may be that of an earlier method
+        return lambda: math.nan
+    return lambda: max(resident_memory()[1] - before, 0.0)
 
 
 class Cost:
@@ -30,10 +71,10 @@ class Cost:
         self.forward_passes += forward
         self.backward_passes += backward
         self.seconds += seconds
-        self.peak_memory_mb = max(peak_memory_mb, self.peak_memory_mb)  # NaN (no device counter) stays NaN
+        self.peak_memory_mb = max(peak_memory_mb, self.peak_memory_mb)  # NaN (nothing counts it) stays NaN
 
     def per_example(self) -> dict[str, float]:
-        """Returns passes and seconds for one example, and the peak of device memory in MiB (NaN on the CPU)."""
+        """Returns passes and seconds for one example, and the growth of memory at its peak in MiB."""
         count = max(self.num_examples, 1)
         return {
             "forward_passes": self.forward_passes / count,
@@ -114,7 +155,7 @@ class ComputeAttributions(ExplainingCallback):
         for name, method in self.methods.items():
             if isinstance(method, ReadsSplit):
                 method.split = split
-            start, peak = time.perf_counter(), _reset_peak_memory(module.device)
+            peak, start = start_peak_memory(module.device), time.perf_counter()
             attribution = method.attribute(module.network, explained.inputs, targets, target_mask)
             seconds, memory = time.perf_counter() - start, peak()
             outputs["attributions"][name] = attribution
@@ -123,13 +164,3 @@ class ComputeAttributions(ExplainingCallback):
             self.costs[name].add(
                 len(rows), sum(p.forward for p in passes), sum(p.backward for p in passes), seconds, memory
             )
-
-
-def _reset_peak_memory(device: torch.device):
-    """Returns a function that tells the peak of device memory in MiB since now; NaN without a device counter."""
-    if device.type != "cuda":
-        return lambda: float("nan")
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    return lambda: (torch.cuda.max_memory_allocated(device) - before) / 2**20

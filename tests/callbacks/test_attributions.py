@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -6,6 +8,7 @@ from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.random import Random
+from lightning_xai.callbacks.attributions import Cost, resident_memory, start_peak_memory
 from tests.callbacks.conftest import Constant, Recorder, compute, planted_data, trainer
 
 
@@ -98,3 +101,48 @@ def test_nothing_is_explained_while_fitting(objective, tmp_path):
 def test_methods_are_needed():
     with pytest.raises(ValueError, match="methods is empty"):
         compute()
+
+
+def peak_of(megabytes: int) -> float:
+    peak = start_peak_memory(torch.device("cpu"))
+    torch.ones(megabytes, 2**18)
+    return peak()
+
+
+@pytest.fixture
+def counted():
+    if math.isnan(peak_of(0)):
+        pytest.skip("this system does not tell the peak of a process's memory, or forbids its reset")
+
+
+def test_peak_memory_on_the_cpu_is_what_was_taken_and_freed(counted):
+    assert 60 < peak_of(64) < 80
+
+
+def test_peak_memory_starts_again_for_every_method(counted):
+    peak_of(256)
+    assert peak_of(64) < 80
+
+
+def test_a_device_without_a_counter_has_no_peak_memory():
+    assert math.isnan(start_peak_memory(torch.device("meta"))())
+
+
+def test_memory_now_is_at_most_its_peak(counted):
+    now, peak = resident_memory()
+    assert 0 < now < peak + 4
+
+
+def test_every_method_has_a_measured_cost(counted, objective, tmp_path):
+    callback = compute(Random(), IntegratedGradients(n_steps=3), targets="gold")
+    trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
+    for cost in callback.costs.values():
+        found = cost.per_example()
+        assert found["seconds"] > 0 and found["peak_memory_mb"] >= 0
+
+
+def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
+    cost = Cost()
+    cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
+    cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
+    assert list(cost.per_example().values()) == [1, 1, 0.5, 10]
