@@ -1,0 +1,111 @@
+from itertools import combinations
+from math import comb, factorial
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_xai.attributions.kernel_shap import KernelSHAP, shapley_coalitions, size_shares
+from lightning_xai.functional.perturbation import logits_of, perturbed_outputs
+from tests.conftest import text_inputs, tiny_classifier
+
+TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
+
+
+def shapley_values(model, inputs, how):
+    """Returns the Shapley values [M, C] of the explainable tokens of one text [1, T], by their definition."""
+    places = inputs.token_mask[0].nonzero().flatten().tolist()
+    coalitions = [coalition for size in range(len(places) + 1) for coalition in combinations(places, size)]
+    keep = torch.zeros(len(coalitions), inputs.input_ids.shape[1], dtype=torch.bool)
+    for row, coalition in enumerate(coalitions):
+        keep[row, list(coalition)] = True
+    outputs = perturbed_outputs(logits_of(model), inputs, torch.zeros(len(keep), dtype=torch.long), keep, how=how)
+    value = dict(zip(coalitions, outputs.numpy(), strict=True))
+    scores = []
+    for place in places:
+        score = 0
+        for coalition in value:
+            if place not in coalition:
+                share = factorial(len(coalition)) * factorial(len(places) - len(coalition) - 1) / factorial(len(places))
+                score = score + share * (value[tuple(sorted((*coalition, place)))] - value[coalition])
+        scores.append(score)
+    return np.stack(scores)
+
+
+@pytest.mark.parametrize("how", ["mask", "delete"])
+@pytest.mark.parametrize("length", [8, 7])
+def test_scores_of_all_coalitions_are_the_shapley_values(how, length):
+    model = tiny_classifier("bert").double()
+    inputs = text_inputs([length])
+    features = length - 2
+    method = KernelSHAP(n_samples=2**features - 2, erasure=how)
+    found = method.scores(model, inputs, TARGETS[:1])[0, :, 1:-1]
+    wanted = shapley_values(model, inputs, how)[:, TARGETS[0]].T
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_samples", [1, 12, 40, 1000])
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_scores_sum_to_the_whole_less_the_empty_text(n_samples, unit):
+    model = tiny_classifier("bert").double()
+    inputs = text_inputs([6, 13, 9])
+    scores = KernelSHAP(n_samples, unit).scores(model, inputs, TARGETS)
+    keep = torch.stack([torch.ones_like(inputs.token_mask), torch.zeros_like(inputs.token_mask)], dim=1).flatten(0, 1)
+    ends = perturbed_outputs(logits_of(model), inputs, torch.arange(3).repeat_interleave(2), keep, how="mask")
+    differences = (ends[0::2] - ends[1::2]).gather(1, TARGETS)
+    torch.testing.assert_close(scores.sum(dim=2), differences, rtol=0, atol=1e-12)
+
+
+def test_more_samples_come_closer_to_the_shapley_values():
+    model = tiny_classifier("bert").double()
+    inputs = text_inputs([12])
+    exact, many, few = (KernelSHAP(n).scores(model, inputs, TARGETS[:1]) for n in (1022, 400, 40))
+    assert (many - exact).norm() < 0.5 * (few - exact).norm() < 0.25 * exact.norm()
+
+
+@pytest.mark.parametrize("num_features", [2, 3, 6, 7])
+def test_all_coalitions_are_enumerated_once_with_the_weight_of_the_shapley_kernel(num_features):
+    kept, weights = shapley_coalitions(num_features, 2**num_features - 2, np.random.default_rng(0))
+    assert len(kept) == len(kept.unique(dim=0)) == 2**num_features - 2
+    sizes = kept.sum(dim=1).tolist()
+    assert 0 < min(sizes) and max(sizes) < num_features
+    kernel = np.array([(num_features - 1) / (comb(num_features, s) * s * (num_features - s)) for s in sizes])
+    np.testing.assert_allclose(weights, kernel / kernel.sum(), rtol=1e-12)
+
+
+def test_samples_that_do_not_suffice_for_a_size_are_pairs_of_complements():
+    kept, weights = shapley_coalitions(8, 30, np.random.default_rng(0))
+    # sizes 1 and 7 have 0.44 of the kernel, 13.2 of 30 samples: fewer than their 16 coalitions, so none is enumerated
+    assert len(kept) == 30 and torch.equal(kept[0::2], ~kept[1::2])
+    assert weights.tolist() == pytest.approx([1 / 30] * 30)
+
+
+def test_the_ends_are_enumerated_and_what_is_left_is_drawn():
+    kept, weights = shapley_coalitions(8, 60, np.random.default_rng(0))
+    ends = (kept.sum(dim=1) == 1) | (kept.sum(dim=1) == 7)
+    assert ends[:16].all() and not ends[16:].any() and len(kept) == 60
+    assert len(kept[:16].unique(dim=0)) == 16
+    share = size_shares(8)[0]
+    assert weights[:16].sum() == pytest.approx(share) and weights.sum() == pytest.approx(1)
+
+
+def test_texts_without_and_with_one_explainable_token():
+    model = tiny_classifier("bert").double()
+    inputs = text_inputs([2, 3])
+    scores = KernelSHAP().scores(model, inputs, TARGETS[:2])
+    assert not scores[0].any()
+    wanted = shapley_values(model, inputs[1:], "mask")[0, TARGETS[1]]
+    assert scores[1, :, 1].tolist() == pytest.approx(wanted.tolist())
+
+
+def test_the_number_of_coalitions_follows_the_text_unless_given():
+    assert KernelSHAP().passes(100, 1).forward == 2 + 300
+    assert KernelSHAP(20).passes(100, 1).forward == 2 + 20
+    assert KernelSHAP().passes(3, 1).forward == 8
+    assert KernelSHAP().passes(0, 1).forward == 0
+
+
+@pytest.mark.parametrize("wrong", [{"n_samples": 0}, {"seed": -1}])
+def test_numbers_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        KernelSHAP(**wrong)
