@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 import sys
+import time
 import warnings
 from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 
-import lightning_xai
 from lightning_xai.callbacks.base import FollowUp
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
 from lightning_xai.checks import check_checkpoint, check_checkpoint_settings, check_monitor
+from lightning_xai.discovery import import_all
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
-from lightning_xai.runs import RunFolder, comparable, experiment_name, folder_of_config, with_config_paths
+from lightning_xai.runs import (
+    RunFolder,
+    comparable,
+    experiment_name,
+    folder_of_config,
+    with_config_paths,
+    with_overrides,
+)
 from lightning_xai.tables import results_tables
-from lightning_xai.terminal import message_for_user, one_line, quiet
+from lightning_xai.terminal import message_for_user, one_line, quiet, rank, say
 
 COMMANDS = ("fit", "validate", "test", "predict", "explain")
 
@@ -44,6 +49,7 @@ class XAICLI(LightningCLI):
     def __init__(self, args: list[str]) -> None:
         self.requested: list[str] = []
         self.done = False
+        self._began = time.monotonic()
         self._args = args
         self._config_files = [args[i + 1] for i, arg in enumerate(args[:-1]) if arg in ("-c", "--config")]
         super().__init__(
@@ -70,6 +76,7 @@ class XAICLI(LightningCLI):
         parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
         parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
         parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
+        parser.add_argument("--follow_up", type=bool, default=True, help="run what a run asks for before and after it")
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
         parser.set_defaults(
             {
@@ -105,7 +112,7 @@ class XAICLI(LightningCLI):
         config.trainer.default_root_dir = str(self.run.path)
         self._dump_config()
         self.settings = comparable(self.config_dump)
-        if self.subcommand == "fit" and not self.dry and _rank() == 0:
+        if self.subcommand == "fit" and not self.dry and rank() == 0:
             self.run.claim(self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
@@ -119,7 +126,10 @@ class XAICLI(LightningCLI):
         if config.trainer.logger is None and not self.dry:
             # the configured root is not used, so that every file of a run lies in its folder
             kwargs["logger"] = TensorBoardLogger(
-                self.run.path.parents[1], name=config.experiment, version=f"seed{self.seed}", default_hp_metric=False
+                self.run.path.parents[1],
+                name=self.run.path.parent.name,  # of an experiment "roar/gradient/030" only the last part
+                version=self.run.path.name,
+                default_hp_metric=False,
             )
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
@@ -139,7 +149,7 @@ class XAICLI(LightningCLI):
                 return
             self._fit(ckpt_path, **kwargs)
         elif self.run.results is not None or not self.config.fit.test_after_fit:
-            _say(f"{self.run.path} is finished already; remove it to run it again")
+            say(f"{self.run.path} is finished already; remove it to run it again")
             self.results.table = self.run.results
             self.trainer.state.fn = TrainerFn.TESTING  # the follow-ups asked for now are those after the test
             self._finish_stage()
@@ -149,7 +159,7 @@ class XAICLI(LightningCLI):
             self._test(str(best) if best else None)
         if not self.dry:
             if self.trainer.is_global_zero:
-                self.run.write_manifest(status="finished")
+                self.run.write_manifest(status="finished", seconds=round(time.monotonic() - self._began, 3))
             self.trainer.strategy.barrier()  # a rank that looked earlier would run the stage again
         self._finish_stage()
 
@@ -178,9 +188,9 @@ class XAICLI(LightningCLI):
             ckpt_path = self._resolve_checkpoint(ckpt_path)
         last = self.run.checkpoint("last")
         if last is not None and not self.dry:
-            _say(f"{self.run.path}: resuming from {last.name}")
+            say(f"{self.run.path}: resuming from {last.name}")
             ckpt_path = str(last)
-        if not self.dry and _rank() == 0:
+        if not self.dry and rank() == 0:
             self.run.path.mkdir(parents=True, exist_ok=True)
             self._parser("fit").save(
                 self._portable_config, str(self.run.path / "config.yaml"),
@@ -197,7 +207,7 @@ class XAICLI(LightningCLI):
             self.results.checkpoint = checkpoint_hash(self.model.path)
         else:
             self.results.checkpoint = weights_hash(self.model.network)
-            _say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
+            say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _finish_stage(self) -> None:
@@ -216,7 +226,7 @@ class XAICLI(LightningCLI):
             if isinstance(part, FollowUp):
                 overrides = part.follow_up(self.trainer)
                 if overrides:
-                    return overrides
+                    return overrides if self.config[self.subcommand].follow_up else []
         return []
 
     def _resolve_checkpoint(self, ckpt_path: str | None) -> str | None:
@@ -265,9 +275,9 @@ def run_stages(argv: list[str]) -> XAICLI:
         current = stack[-1]
         cli = XAICLI(with_config_paths(current))
         if cli.requested:
-            following = [*current, *cli.requested]
+            following = with_overrides(current, cli.requested)
             if following in seen and cli.dry:
-                _say(f"{cli.run.path} needs what a dry run does not write, so fast_dev_run ends before it")
+                say(f"{cli.run.path} needs what a dry run does not write, so fast_dev_run ends before it")
                 return cli
             assert following not in seen, f"a stage asks for itself: {cli.requested}"
             seen.append(following)
@@ -278,22 +288,3 @@ def run_stages(argv: list[str]) -> XAICLI:
             stack.pop()
         if not stack:
             return cli
-
-
-def import_all() -> None:
-    """Imports every module of the package, so that its classes are known by their short names."""
-    for package in ("data", "data.sources", "models", "attributions", "metrics", "objectives", "callbacks"):
-        parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
-        for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
-            importlib.import_module(module.name)
-
-
-def _rank() -> int:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))))
-
-
-def _say(message: str) -> None:
-    if _rank() == 0:
-        print(message)

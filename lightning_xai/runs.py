@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 # settings that do not change a run's numbers
 INCIDENTAL = {
     "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
+    "follow_up",
 }  # fmt: skip
 
 
@@ -118,6 +119,15 @@ def with_config_paths(argv: list[str]) -> list[str]:
             found[-1] = find_config(found[-1], folders)
             folders.append(Path(found[-1]).parent)
     return found
+
+
+def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
+    """Returns a command line followed by overrides, without the earlier arguments "--name=value" that they replace.
+
+    A chain of stages would otherwise grow its command line, which the parser reads anew for each of them.
+    """
+    replaced = tuple(f"{argument.split('=')[0]}=" for argument in overrides if "=" in argument)
+    return [*(argument for argument in argv if not argument.startswith(replaced)), *overrides]
 
 
 def experiment_name(config_files: list[str]) -> str:

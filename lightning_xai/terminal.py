@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import torch
 
 # each is either about a choice that this package made on purpose, or nothing that a user can change
 SILENCED_WARNINGS = (
@@ -59,3 +62,16 @@ def _raised_in(error: BaseException) -> Path:
     """Returns the file of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     return Path(frames[-1].filename) if frames else Path()
+
+
+def rank() -> int:
+    """Returns this process's number, also before its process group exists."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))))
+
+
+def say(message: str) -> None:
+    """Prints once, not once a process."""
+    if rank() == 0:
+        print(message)

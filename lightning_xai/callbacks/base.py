@@ -24,6 +24,14 @@ class FollowUp(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesExperiment(Protocol):
+    """The callback that knows what the command calls the run."""
+
+    experiment: str
+    seed: int
+
+
 class ResultRow(TypedDict):
     """One number of the results table, without the columns that are the same for the whole run."""
 

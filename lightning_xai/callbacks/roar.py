@@ -1,0 +1,259 @@
+"""Recursive ROAR: erase what a measure calls important, train again, and see whether the score falls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from lightning import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.stages import Chain, Stage, erased_rows, explained_scores, write_erasures
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.fingerprint import weights_hash
+from lightning_xai.functional.roar import Step, erased_counts, next_erasure
+from lightning_xai.types import Batch
+
+BASELINE = "random"
+ALL = "all/100"
+COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
+
+
+def stage_name(measure: str, amount: int, *, control: bool = False) -> str:
+    """Returns the folder of a stage below the root's experiment."""
+    return f"{measure}{'_positions' if control else ''}/{amount:03d}"
+
+
+def roar_stages(measures: Sequence[str], amounts: Sequence[int], *, step: Step, control: bool) -> list[Stage]:
+    """Returns the runs of a chain: nothing erased, all erased, the random baseline, then measure by measure."""
+    erased = "{} %" if step == "percentage" else "{} tokens"
+    mask = ("--data.init_args.erasure=mask",)
+    stages = [Stage("", f"all measures, {erased.format(0)}", "root")]
+    if step == "percentage":
+        stages.append(Stage(ALL, "all measures, 100 %", BASELINE, ALL, mask))
+    for measure in [BASELINE, *measures]:
+        for amount in amounts:
+            name = stage_name(measure, amount)
+            stages.append(Stage(name, f"{measure}, {erased.format(amount)}", measure, name, mask))
+    for measure in measures if control else []:
+        for amount in amounts:
+            title = f"positions of {measure}, {erased.format(amount)}"
+            positions = ("--data.init_args.erasure=positions",)
+            name = stage_name(measure, amount, control=True)
+            stages.append(Stage(name, title, BASELINE, stage_name(measure, amount), positions))
+    return stages
+
+
+class ROAR(Callback):
+    """Trains a run of its own for every measure and percentage of tokens erased, and gathers their scores.
+
+    The run to which the callback is added is the root, with nothing erased. From its best checkpoint every measure
+    scores the tokens of all splits for the gold class, and the highest are erased. A run is trained on that, its best
+    checkpoint scores what is left, and so on. A token that is erased stays erased and counts. The baseline "random"
+    erases by one draw an example. What a chain has finished is never repeated: the same command continues it.
+
+    When every run is finished, the root's folder has `roar.csv`: seed, measure, percentage (or number of tokens),
+    split, metric, value, control, step, run. The runs at 0 and 100 percent are rows of every measure.
+
+    Args:
+        measures: attribution methods by the name that folders and tables show. Large scores are erased first, so wrap
+            signed ones in Transformed with "absolute", as the authors do.
+        percentages: of an example's explainable tokens, ascending, rounded down to whole tokens.
+        step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
+        max_tokens: see `step`.
+        recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR).
+        control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
+            above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
+            100 percent are that run.
+        metric: what the table at the end shows.
+
+    Raises:
+        ValueError: names, percentages or numbers that make no chain.
+
+    Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
+    Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
+    Differs: the authors draw the random order from one generator for the whole data set; here each example has its own
+    draw, so it does not depend on the order of the examples. The control is ours.
+    """
+
+    def __init__(
+        self,
+        measures: dict[str, AttributionMethod],
+        percentages: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90),
+        step: Step = "percentage",
+        max_tokens: int = 10,
+        recursive: bool = True,
+        control: bool = False,
+        metric: str = "macro_f1",
+    ) -> None:
+        require_choices({"step": Step}, {"step": step})
+        taken = [name for name in measures if name in (BASELINE, "all") or name.endswith("_positions")]
+        if taken or not measures or any("/" in name for name in measures):
+            raise ValueError(
+                f"measures are {list(measures)}: give one or more, none named random, all, ..._positions or with a "
+                "slash; the random baseline is always run"
+            )
+        if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
+            raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
+        self.measures = measures
+        self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
+        self.step: Step = step
+        self.recursive = recursive
+        self.metric = metric
+        self.stages = roar_stages(list(measures), self.amounts, step=step, control=control)
+        self._fitted = False
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if pl_module.network.multilabel:
+            raise ValueError("ROAR explains the one gold class of an example: use single-label data")
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._fitted = True
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Writes the erasures that other runs train on, if the test is the one that ends a fit."""
+        chain, stage = self._chain(trainer)
+        written = self.written_by(stage)
+        if not written or not self._fitted or trainer.fast_dev_run:
+            return
+        names = [stage_name(measure, amount) for measure, amount in written]
+        weights = weights_hash(pl_module.network)
+        facts = {
+            name: {"measure": measure, self.step: amount, "run": stage.name, "weights": weights}
+            for name, (measure, amount) in zip(names, written, strict=True)
+        }
+        implementation = pl_module.network.attention_implementation
+        eager = any(self.measures[measure].needs_attentions for measure, _ in written if measure in self.measures)
+        if eager:
+            pl_module.network.set_attention("eager")
+        began = time.monotonic()
+        write_erasures(
+            trainer,
+            {name: chain.erasures(name) for name in names},
+            lambda batch, split: self._erasures(trainer, pl_module, batch, split, written),
+            facts,
+        )
+        if eager:
+            pl_module.network.set_attention(implementation)
+        if trainer.is_global_zero:
+            print(f"ROAR erased {', '.join(names)} in {time.monotonic() - began:.1f} s")
+
+    def written_by(self, stage: Stage) -> list[tuple[str, int]]:
+        """Returns the (measure, amount) whose erasures a stage's best checkpoint yields."""
+        if not stage.name:
+            everything = [("all", 100)] if self.step == "percentage" else []
+            firsts = self.amounts[:1] if self.recursive else self.amounts
+            everything += [(BASELINE, amount) for amount in self.amounts]
+            return everything + [(measure, amount) for measure in self.measures for amount in firsts]
+        measure, _, amount = stage.name.partition("/")
+        following = [larger for larger in self.amounts if larger > int(amount)]
+        return [(measure, following[0])] if self.recursive and measure in self.measures and following else []
+
+    def follow_up(self, trainer: Trainer) -> list[str]:
+        """Returns overrides for the first run that is not finished; before a fit it says which one this is."""
+        if trainer.fast_dev_run:
+            return []
+        chain, stage = self._chain(trainer)
+        if trainer.state.fn is None:
+            if trainer.is_global_zero:
+                print(chain.progress(stage, "ROAR"))
+            return []
+        unfinished = chain.unfinished()
+        if unfinished:
+            return chain.overrides(unfinished[0], trainer)
+        if trainer.is_global_zero:
+            self._report(chain)
+        return []
+
+    def results(self, chain: Chain) -> pd.DataFrame:
+        """Returns the rows of `roar.csv` from the finished runs."""
+        parts = []
+        measures = [BASELINE, *self.measures]
+        controls = sorted({s.name.partition("/")[0].removesuffix("_positions") for s in chain.stages if _control(s)})
+        for stage in chain.stages:
+            table = pd.read_parquet(chain.run(stage) / "results.parquet")
+            rows = table[(table["preset"] == "") & (table["split"] != "validation")].copy()
+            measure, _, amount = stage.name.partition("/")
+            rows["percentage"] = int(amount or 0)
+            rows["step"] = self.step
+            rows["run"] = (chain.run(stage).relative_to(chain.root.parents[1])).as_posix()
+            if _control(stage):
+                shown = [(measure.removesuffix("_positions"), True, int(amount))]
+            elif stage.name == ALL:
+                shown = [(name, False, 100) for name in measures]
+                shown += [(name, True, end) for name in controls for end in (0, 100)]
+            else:
+                shown = [(name, False, int(amount or 0)) for name in (measures if not stage.name else [measure])]
+            parts += [rows.assign(measure=m, control=c, percentage=p) for m, c, p in shown]
+        found = pd.concat(parts)[COLUMNS]
+        order = {name: place for place, name in enumerate(measures)}
+        return found.sort_values(
+            ["control", "measure", "percentage", "split"],
+            key=lambda column: column.map(order) if column.name == "measure" else column,
+            kind="stable",
+        ).reset_index(drop=True)
+
+    def _chain(self, trainer: Trainer) -> tuple[Chain, Stage]:
+        return Chain.of_run(Path(trainer.default_root_dir), self.stages)
+
+    def _erasures(
+        self, trainer: Trainer, module: LightningModule, batch: Batch, split: str, written: list[tuple[str, int]]
+    ) -> dict[str, Tensor]:
+        mask = batch.inputs.token_mask
+        before = erased_rows(trainer, split, batch.index.tolist(), mask.shape[1]).to(mask.device)
+        scores = {}
+        for measure in {measure for measure, _ in written}:
+            if measure == "all":
+                scores[measure] = torch.zeros(mask.shape, device=mask.device)
+            elif measure == BASELINE:
+                draws = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
+                scores[measure] = random_scores(batch.inputs, draws, seed=module.run_seed)[:, 0]
+            else:
+                scores[measure] = explained_scores(module, self.measures[measure], batch, split)
+        erased = {}
+        for measure, amount in written:
+            step: Any = "percentage" if measure == "all" else self.step
+            counts = erased_counts(mask.sum(dim=1), amount, step=step)
+            erased[stage_name(measure, amount)] = next_erasure(scores[measure], mask, before, counts)
+        return erased
+
+    def _report(self, chain: Chain) -> None:
+        results = self.results(chain)
+        partial = chain.root / "roar.csv.partial"
+        results.to_csv(partial, index=False)
+        partial.replace(chain.root / "roar.csv")
+        print(roar_table(results, self.metric))
+        print(f"written: {chain.root / 'roar.csv'}")
+
+
+def _control(stage: Stage) -> bool:
+    return "_positions/" in stage.name
+
+
+def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test") -> str:
+    """Returns a metric of a split in percent, measures by percentage erased, within 80 columns for ten steps.
+
+    Raises:
+        ValueError: the runs have no such metric.
+    """
+    rows = results[(results["metric"] == metric) & (results["split"] == split)]
+    if rows.empty:
+        known = ", ".join(sorted(set(results["metric"])))
+        raise ValueError(f"metric is {metric!r}, which the runs do not have: choose one of {known}")
+    names = rows["measure"] + rows["control"].map({True: " positions", False: ""})
+    table = rows.assign(name=names).pivot(index="name", columns="percentage", values="value").loc[names.unique()]
+    width = max(map(len, table.index))
+    unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
+    lines = [f"ROAR, {metric} of {split} in percent, by {unit} erased"]
+    lines.append(" " * width + "".join(f"{amount:6d}" for amount in table.columns))
+    for name, values in table.iterrows():
+        lines.append(name.ljust(width) + "".join("     -" if pd.isna(v) else f"{100 * v:6.1f}" for v in values))
+    return "\n".join(lines)
