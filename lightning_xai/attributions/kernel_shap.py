@@ -17,6 +17,8 @@ from lightning_xai.functional.surrogates import additive_fit
 
 SAMPLES_PER_FEATURE, FEWEST_SAMPLES = 3, 64
 
+_DRAWN_ELEMENTS = 2**22  # random numbers held at once
+
 
 def size_shares(num_features: int) -> np.ndarray:
     """Returns the share of the Shapley kernel that coalitions of size 1, 2, ..., M // 2 have, complements included."""
@@ -33,6 +35,17 @@ def coalitions_of_size(num_features: int, size: int) -> np.ndarray:
     kept = np.zeros((len(members), num_features), dtype=bool)
     np.put_along_axis(kept, members, True, axis=1)
     return kept if 2 * size == num_features else np.concatenate([kept, ~kept])
+
+
+def random_coalitions(num_features: int, sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Returns coalitions [N, M] bool of the given sizes [N], each with equal probability among those of its size."""
+    kept = np.zeros((len(sizes), num_features), dtype=bool)
+    step = max(_DRAWN_ELEMENTS // num_features, 1)
+    for start in range(0, len(sizes), step):
+        rows = slice(start, start + step)
+        order = generator.random((len(sizes[rows]), num_features)).argsort(axis=1)
+        np.put_along_axis(kept[rows], order, np.arange(num_features) < sizes[rows, None], axis=1)
+    return kept
 
 
 def shapley_coalitions(num_features: int, n_samples: int, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -55,8 +68,7 @@ def shapley_coalitions(num_features: int, n_samples: int, generator: np.random.G
     if done < len(sizes) and left:
         rest = shares[done:].sum()
         drawn = generator.choice(sizes[done:], size=(left + 1) // 2, p=shares[done:] / rest)
-        places = generator.random((len(drawn), num_features)).argsort(axis=1).argsort(axis=1)
-        some = places < drawn[:, None]
+        some = random_coalitions(num_features, drawn, generator)
         kept.append(np.stack([some, ~some], axis=1).reshape(-1, num_features)[:left])
         weights.append(np.full(left, rest / left))
     return torch.from_numpy(np.concatenate(kept)), torch.from_numpy(np.concatenate(weights))

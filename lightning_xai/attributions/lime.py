@@ -95,7 +95,8 @@ class LIME(CoalitionAttribution):
 
     def coalitions(self, num_features: int, index: int | None) -> tuple[Tensor, Tensor]:
         generator = example_generator(self.seed, index, "LIME")
-        kept = torch.from_numpy(generator.random((self.num_samples(num_features), num_features)) < 0.5)
+        shape = (self.num_samples(num_features), num_features)
+        kept = torch.from_numpy(generator.integers(2, size=shape, dtype=bool))
         return kept, similarities(kept, self.similarity, self.kernel_width)
 
     def feature_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_features: Tensor) -> Tensor:

@@ -7,20 +7,43 @@ import warnings
 import torch
 from torch import Tensor
 
+_DESIGN_ELEMENTS = 2**22  # features of samples in float64 at once
 _MAX_SWEEPS = 10_000
 _TOLERANCE = 1e-10  # of a lasso's largest step, as a fraction of its largest coefficient
 
 
-def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns X'WX [B, M, M] and X'WY [B, M, K] after subtracting weighted means, which leaves out the intercept."""
-    design, outputs = design.double(), outputs.double()
-    weights = weights.double().unsqueeze(-1)
-    total = weights.sum(dim=1, keepdim=True)
+def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] of X = `design` - `shift`, with few rows of X in float64 at a time.
+
+    Args:
+        design: [B, N, M].
+        shift: [B, N, 1] float64, what is taken from all features of a sample.
+        outputs: [B, N, K] float64, Y.
+        weights: [B, N] float64, the diagonal of W.
+    """
+    batch, num_samples, num_features = design.shape
+    gram = outputs.new_zeros(batch, num_features, num_features)
+    moments = outputs.new_zeros(batch, num_features, outputs.shape[2])
+    for rows in torch.arange(num_samples).split(max(_DESIGN_ELEMENTS // (batch * num_features), 1)):
+        part = design[:, rows].double() - shift[:, rows]
+        weighted = (weights[:, rows].unsqueeze(-1) * part).transpose(1, 2)
+        gram.baddbmm_(weighted, part)
+        moments.baddbmm_(weighted, outputs[:, rows])
+    return gram, moments
+
+
+def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] of what differs from the weighted means, and sums [B, 1, 1] of weights.
+
+    Means leave out the intercept. Weights that are all 0 sum to 1 here.
+    """
+    outputs, weights = outputs.double(), weights.double()
+    total = weights.sum(dim=1).view(-1, 1, 1)
     total = total.masked_fill(total == 0, 1.0)
-    design = design - (weights * design).sum(dim=1, keepdim=True) / total
-    outputs = outputs - (weights * outputs).sum(dim=1, keepdim=True) / total
-    weighted = (weights * design).transpose(1, 2)
-    return weighted @ design, weighted @ outputs
+    outputs = outputs - weights.unsqueeze(1) @ outputs / total
+    gram, moments = _products(design, torch.zeros_like(weights).unsqueeze(-1), outputs, weights)
+    sums = gram.diagonal(dim1=1, dim2=2)  # of weights where a feature is 1, as 1 is its own square
+    return gram - sums.unsqueeze(2) * sums.unsqueeze(1) / total, moments, total
 
 
 def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
@@ -29,12 +52,12 @@ def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
     The objective is that of scikit-learn's Ridge with sample weights. Columns that never vary get 0.
 
     Args:
-        design: [B, N, M] features of each sample.
+        design: [B, N, M] bool, features of each sample.
         outputs: [B, N, K].
         weights: [B, N], non-negative; 0 leaves a sample out.
         alpha: positive.
     """
-    gram, moments = _normal_equations(design, outputs, weights)
+    gram, moments, _ = _normal_equations(design, outputs, weights)
     gram.diagonal(dim1=1, dim2=2).add_(alpha)
     return torch.cholesky_solve(moments, torch.linalg.cholesky(gram))
 
@@ -45,9 +68,7 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
     The objective is that of scikit-learn's Lasso with sample weights, reached by coordinate descent on all examples
     and outputs side by side. Arguments as in `ridge`.
     """
-    gram, moments = _normal_equations(design, outputs, weights)
-    total = weights.double().sum(dim=1).view(-1, 1, 1)
-    total = total.masked_fill(total == 0, 1.0)
+    gram, moments, total = _normal_equations(design, outputs, weights)
     gram, moments = gram / total, moments / total
     scales = gram.diagonal(dim1=1, dim2=2).unsqueeze(-1)  # [B, M, 1]
     scales = scales.masked_fill(scales <= 0, torch.inf)  # columns that never vary keep 0
@@ -84,9 +105,8 @@ def additive_fit(kept: Tensor, outputs: Tensor, weights: Tensor, differences: Te
     count = real.sum(dim=1).clamp(min=1).double().view(-1, 1, 1)
     share = differences.double().unsqueeze(1) / count  # [B, 1, K]
     sizes = kept.sum(dim=2, keepdim=True).double()  # [B, N, 1]
-    standing_out = (kept.double() - sizes / count) * real.unsqueeze(1)
-    rest = outputs.double() - sizes * share
-    weighted = (weights.double().unsqueeze(-1) * standing_out).transpose(1, 2)
-    scores = torch.linalg.pinv(weighted @ standing_out, rtol=1e-10, hermitian=True) @ (weighted @ rest)
+    gram, moments = _products(kept, sizes / count, outputs.double() - sizes * share, weights.double())
+    gram = gram * real.unsqueeze(1) * real.unsqueeze(2)
+    scores = torch.linalg.pinv(gram, rtol=1e-10, hermitian=True) @ (moments * real.unsqueeze(-1))
     excess = scores.sum(dim=1, keepdim=True) / count  # rounding only
     return (scores - excess + share) * real.unsqueeze(-1)
