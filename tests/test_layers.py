@@ -20,7 +20,10 @@ ALLOWED = {
     "callbacks": ({"types", "functional", "store", "attributions", "metrics"}, {"lightning", "numpy", "pandas"}),
 }
 SIBLINGS = {"models", "attributions", "metrics", "objectives", "callbacks"}  # siblings import only their base
-COMPOSITES = {"attributions/att_in_grad.py", "attributions/transformed.py", "attributions/cached.py"}
+COMPOSITES = {
+    "attributions/att_in_grad.py", "attributions/transformed.py", "attributions/cached.py",
+    "attributions/sequential_integrated_gradients.py",
+}  # fmt: skip
 STDLIB_AND_TORCH = {"torch", "__future__"}
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")

@@ -1,7 +1,15 @@
 import pytest
 import torch
 
-from lightning_xai.functional.gradients import input_gradients, path_gradients, quadrature, target_gradients
+from lightning_xai.functional.gradients import (
+    input_gradients,
+    packed_rows,
+    path_gradients,
+    quadrature,
+    rows_per_forward,
+    single_token_path_gradients,
+    target_gradients,
+)
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import text_inputs
 
@@ -12,12 +20,14 @@ class Polynomial:
     """Logit of class c is the sum of embeddings ** (c + 1) / (c + 1)."""
 
     rows = 0
+    most_tokens = 0  # of one pass
 
     def embed(self, inputs):
         return inputs.input_ids.double().unsqueeze(-1) / 100
 
     def __call__(self, inputs, inputs_embeds=None):
         self.rows += len(inputs_embeds)
+        self.most_tokens = max(self.most_tokens, inputs.input_ids.numel())
         logits = torch.stack([(inputs_embeds ** (c + 1) / (c + 1)).sum(dim=(1, 2)) for c in range(3)], dim=1)
         return ClassifierOutput(logits, torch.zeros(len(inputs_embeds), 1, inputs.input_ids.shape[1]))
 
@@ -116,3 +126,58 @@ def test_a_linear_logit_gives_its_slope():  # oracle E13: the point is no furthe
     model, inputs = Polynomial(), text_inputs([3])
     (gradient,) = average(model, inputs, torch.tensor([[0]]), n_steps=50, method="riemann_right", chunk_size=7)
     torch.testing.assert_close(gradient.squeeze(), torch.ones(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("chunk_size", "num_tokens", "rows"),
+    [(64, 10, 64), (64, 64, 64), (64, 512, 8), (64, 6000, 1), (1, 10, 1), (None, 6000, None), (64, 0, 64)],
+)
+def test_long_texts_are_differentiated_by_fewer_rows_at_a_time(chunk_size, num_tokens, rows):
+    assert rows_per_forward(chunk_size, num_tokens) == rows
+
+
+def test_packed_rows_cover_all_rows_in_slices_that_fit():
+    lengths = torch.tensor([6000, 3000, 1000, 1000, 1000, 1000, 5, 5, 5])
+    assert [lengths[rows].tolist() for rows in packed_rows(lengths, 4)] == [
+        [6000], [3000], [1000, 1000, 1000, 1000], [5, 5, 5],
+    ]  # fmt: skip
+
+
+def test_packed_rows_of_no_row_are_no_slice():
+    assert list(packed_rows(torch.zeros(0, dtype=torch.long), None)) == []
+
+
+def test_a_pass_of_a_path_stays_within_its_tokens():
+    model, inputs = Polynomial(), text_inputs([600])
+    average(model, inputs, torch.tensor([[0]]), n_steps=20, method="riemann_left", chunk_size=64)
+    assert model.rows == 20 and model.most_tokens == 6 * 600
+
+
+def single_token_average(model, inputs, targets, *, chunk_size):
+    points, weights = quadrature(3, "gausslegendre")
+    end = model.embed(inputs)
+    return single_token_path_gradients(
+        model, inputs, targets, torch.zeros_like(end), end, points=points, weights=weights, chunk_size=chunk_size
+    )
+
+
+def test_single_token_path_gradients_of_a_product_are_the_other_factors():
+    class Product(Polynomial):
+        def __call__(self, inputs, inputs_embeds=None):
+            logits = inputs_embeds[:, :4].prod(dim=1)  # [CLS] a b [SEP]
+            return ClassifierOutput(logits, torch.zeros(len(inputs_embeds), 1, inputs.input_ids.shape[1]))
+
+    model, inputs = Product(), text_inputs([4])
+    cls, a, b, sep = model.embed(inputs).flatten().tolist()
+    (gradient,) = single_token_average(model, inputs, torch.tensor([[0]]), chunk_size=4)
+    assert gradient.flatten().tolist() == pytest.approx([0, cls * b * sep, cls * a * sep, 0])
+
+
+@pytest.mark.parametrize("chunk_size", [1, 4, 7, None])
+def test_single_token_path_gradients_pass_each_token_and_point_once(chunk_size):
+    model, inputs = Polynomial(), text_inputs([4, 6])
+    x = model.embed(inputs)
+    gradients = single_token_average(model, inputs, torch.tensor([[1, 2], [2, 0]]), chunk_size=chunk_size)
+    assert model.rows == 3 * (2 + 4)
+    mask = inputs.token_mask.unsqueeze(-1)
+    torch.testing.assert_close(gradients[0], torch.stack([x[0] / 2, x[1] ** 2 / 3]) * mask)
