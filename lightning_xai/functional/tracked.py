@@ -13,7 +13,7 @@ from torch import Tensor
 QUERIES = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
-    "ndim ndimension nelement numel register_hook requires_grad shape size stride storage_offset".split()
+    "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook requires_grad shape size stride storage_offset zeros_like".split()
 )
 # linear in the tensors that they move, if masks and indices are constants
 STRUCTURAL = frozenset(
@@ -46,11 +46,11 @@ class Tracked(Tensor):
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
-        with torch._C.DisableTorchFunctionSubclass():
-            if name in QUERIES:
+        if name in QUERIES:
+            with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
-            tracked = list(tracked_in((args, kwargs)))
-            return tracked[0].rules(func, name, tracked, args, kwargs)
+        tracked = list(tracked_in((args, kwargs)))
+        return tracked[0].rules(func, name, tracked, args, kwargs)
 
     def plain(self) -> Tensor:
         """Returns the tensor itself, still in the graph, on which functions act as ever."""
@@ -109,10 +109,6 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 def plain(tensor: Tracked) -> Tensor:
     return tensor.plain()
-
-
-def second(tensor: Tracked) -> Tensor:
-    return tensor.plain() if tensor.other is None else tensor.other
 
 
 class Rules(ABC):
@@ -198,13 +194,17 @@ def attention_scores(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Returns what F.scaled_dot_product_attention gives to its softmax, [..., T, T]; -inf where it is masked."""
+    """Returns what F.scaled_dot_product_attention gives to its softmax, [..., T, T].
+
+    Masked ones are the lowest finite number, since -inf in all of a row (of padding) would make it nan.
+    """
     if enable_gqa:
         key = repeat_heads(key, query.shape[-3])
     scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    lowest = torch.finfo(scores.dtype).min
     if is_causal:
         keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        return scores.masked_fill(~keep, -torch.inf)
+        return scores.masked_fill(~keep, lowest)
     if attn_mask is None:
         return scores
-    return scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores.masked_fill(~attn_mask, lowest) if attn_mask.dtype == torch.bool else scores + attn_mask.clamp(lowest)
