@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import Any, Literal
 
 import torch
@@ -31,12 +32,17 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """A Predict that remembers the probabilities of one batch's own inputs, which every definition compares with."""
+    """A Predict that remembers what metrics of one batch share, whatever attribution they measure.
+
+    That is the probabilities of the batch's own inputs, which every definition compares with, and `memo`: what else
+    does not depend on attributions, by its definition.
+    """
 
     def __init__(self, predict: Predict, inputs: TextInputs) -> None:
         self.predict = predict
         self.inputs = inputs
         self.probs: Tensor | None = None
+        self.memo: dict[Hashable, Any] = {}
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
@@ -105,7 +111,8 @@ class AttributionMetric(Metric, ABC):
 
     def update(self, attribution: Attribution, batch: Batch, predict: Predict) -> None:
         """Measures the rows of one batch; `attribution` is [B, K, T] for the examples of `batch`."""
-        predict = PredictOnce(predict, batch.inputs)
+        if not (isinstance(predict, PredictOnce) and predict.inputs is batch.inputs):
+            predict = PredictOnce(predict, batch.inputs)
         kept = attribution.target_mask & self.explained_rows(attribution, batch, predict)  # [B, K]
         attribution = Attribution(attribution.scores, attribution.targets, kept, attribution.token_mask)
         records = self.measure(attribution, batch, predict)

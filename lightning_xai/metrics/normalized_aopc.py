@@ -1,0 +1,157 @@
+"""Faithfulness on the scale of what an order of erasure can reach on a text: 0 for the worst order, 1 for the best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.beam_search import best_orders, outputs_without, require_search
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.features import Unit
+from lightning_xai.functional.perturbation import predict_erased
+from lightning_xai.functional.ranking import token_ranks, unit_ids
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, Sign, with_sign
+from lightning_xai.types import Attribution, Batch, TextInputs
+
+Order = Literal["comprehensiveness", "sufficiency"]
+
+
+def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """Returns (aopc - lower) / (upper - lower); NaN where all orders are worth the same, as for a single unit."""
+    room = upper - lower
+    return (aopc - lower) / room.masked_fill(room == 0, torch.nan)
+
+
+class NormalizedAOPC(AttributionMetric):
+    """Area over the perturbation curve of an attribution, between those of the worst and of the best order of erasure.
+
+    AOPC is the mean over k = 1 ... N of f(x) - f(x without k units), f being the probability of the class; units go in
+    the attribution's order. It compares attributions of one model. Its least and largest values, `lower` and `upper`,
+    differ between models and texts, and dividing their range out lets models be compared as well. The bounds are
+    searched once for a batch, whatever number of attributions and metrics reads them.
+
+    Bounds are exact for short texts. For longer ones they are what a beam search finds, which a good attribution may
+    exceed; a larger beam tightens them. A row costs about b N^2 predictions for N units and a beam of b.
+
+    Args:
+        order: "comprehensiveness" erases the most important units first; higher is better. "sufficiency" erases the
+            least important first; lower is better.
+        erasure: how a unit is taken away, see `erase`.
+        unit: tokens, or words with the sum of their tokens' scores.
+        sign: what becomes of the scores before they are summed and ranked.
+        beam_size: orders kept at each k, for each of the two bounds.
+        exact_up_to: texts of at most so many units have exact bounds, with 2^N predictions.
+        max_units: rows of longer texts are not measured, and counted as skipped.
+        explained: see AttributionMetric.
+        decision_threshold: see AttributionMetric.
+        name: see AttributionMetric.
+
+    Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
+        Explainability", arXiv 2408.08137, section 3.
+    Differs: the released beam holds several orders of one set, and its exact bounds walk through N! orders.
+    """
+
+    columns = ("lower", "upper", "aopc", "naopc")
+
+    def __init__(
+        self,
+        *,
+        order: Order = "comprehensiveness",
+        erasure: Erasure = "mask",
+        unit: Unit = "token",
+        sign: Sign = "signed",
+        beam_size: int = 5,
+        exact_up_to: int = 8,
+        max_units: int = 64,
+        explained: Explained = "predicted",
+        decision_threshold: float = 0.5,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        require_choices(
+            {"order": Order, "erasure": Erasure, "unit": Unit, "sign": Sign},
+            {"order": order, "erasure": erasure, "unit": unit, "sign": sign},
+        )
+        require_search(beam_size, exact_up_to)
+        if max_units < 1:
+            raise ValueError(f"max_units is {max_units}: give the largest number of units to search, from 1")
+        self.order, self.erasure, self.unit, self.sign = order, erasure, unit, sign
+        self.beam_size, self.exact_up_to, self.max_units = beam_size, exact_up_to, max_units
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for sufficiency, where erasing what matters least should change little."""
+        return self.order == "comprehensiveness"
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
+        records = torch.full((*attribution.targets.shape, 4), torch.nan, dtype=torch.float64)
+        inputs = replace(batch.inputs, token_mask=attribution.token_mask)
+        if self.unit == "word" and inputs.word_ids is None:
+            raise ValueError(f"{self.name} erases words, but the inputs have no word_ids: encode them, or erase tokens")
+        word_ids = inputs.word_ids.cpu() if self.unit == "word" else None
+        mask = inputs.token_mask.cpu()
+        scores = with_sign(attribution.scores, self.sign).cpu()  # ranked on the CPU, so that no device decides ties
+        ranks, num_units = token_ranks(scores, mask, word_ids)
+        measured = ((num_units > 0) & (num_units <= self.max_units)).unsqueeze(1) & attribution.target_mask.cpu()
+        example, row = measured.nonzero(as_tuple=True)  # [R] each
+        if len(example):
+            whole = predict(batch.inputs).cpu()
+            lower, upper = self._bounds(predict, inputs, attribution.targets, unit_ids(mask, word_ids), example, row)
+            targets = attribution.targets.cpu()[example, row]
+            erased = self._erased(ranks[example, row], num_units[example])
+            options = {"how": self.erasure, "pad_id": self.pad_id}
+            changed = predict_erased(predict, inputs, example, erased, targets, whole, **options)  # [R, J]
+            drops = whole[example, targets].double().unsqueeze(1) - changed
+            counted = torch.arange(1, erased.shape[1] + 1) <= num_units[example].unsqueeze(1)
+            aopc = (drops * counted).sum(dim=1) / num_units[example]
+            records[example, row] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
+        return records.to(attribution.scores.device)
+
+    def aggregate(self, records: Tensor) -> dict[str, Tensor]:
+        values = super().aggregate(records)
+        return {"": values.pop("naopc"), **values}
+
+    def _erased(self, ranks: Tensor, num_units: Tensor) -> Tensor:
+        """Returns [R, J, T] bool: the tokens of the first 1, 2, ... J units to go, from ranks [R, T]."""
+        counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
+        ranks = ranks.unsqueeze(1)
+        if self.order == "comprehensiveness":
+            return ranks < torch.minimum(counts, num_units.view(-1, 1, 1))
+        return (ranks >= num_units.view(-1, 1, 1) - counts) & (ranks < num_units.view(-1, 1, 1))
+
+    def _bounds(
+        self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the least and the largest AOPC [R] in float64 of rows (example, row), from the memo where it can."""
+        definition = ("aopc bounds", self.erasure, self.pad_id, self.beam_size, self.exact_up_to)
+        memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
+        classes = targets.cpu()[example, row].tolist()
+        keys = [(b, c, units[b].numpy().tobytes()) for b, c in zip(example.tolist(), classes, strict=True)]
+        places = {key: place for place, key in enumerate(keys) if key not in memo}  # two rows may have one class
+        missing = torch.tensor(list(places.values()), dtype=torch.long)
+        found = self._search(predict, inputs, targets, units, example[missing], row[missing])
+        memo.update(zip(places, found, strict=True))
+        return torch.stack([memo[key] for key in keys]).unbind(dim=1)
+
+    def _search(
+        self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
+    ) -> Tensor:
+        """Returns the least and the largest AOPC [R, 2] in float64."""
+        # two searches a row, side by side: they share the sets of one unit, of all, and what else they both visit
+        example, row = example.repeat_interleave(2), row.repeat_interleave(2)
+        direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(example) // 2)
+        whole = predict(predict.inputs).cpu()[example, targets.cpu()[example, row]].double()
+        options = {"how": self.erasure, "pad_id": self.pad_id}
+
+        def drops(problem: Tensor, erased: Tensor) -> Tensor:
+            probs = outputs_without(predict, inputs, targets, units, example[problem], erased, **options)
+            return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
+
+        num_units = units.amax(dim=1)[example] + 1
+        search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to}
+        totals = best_orders(drops, num_units, **search).totals
+        return (direction * totals / num_units).view(-1, 2)
