@@ -72,6 +72,11 @@ class XAICLI(LightningCLI):
             args=args,
         )
 
+    def subcommands(self) -> dict[str, set[str]]:
+        """Returns the given subcommand alone where there is one: the parsers of the others take a second of a stage."""
+        known = LightningCLI.subcommands()
+        return {name: skipped for name, skipped in known.items() if name in self._args[:1]} or known
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
         parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")

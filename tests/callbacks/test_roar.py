@@ -219,9 +219,9 @@ def test_table_shows_a_row_a_measure_in_percent():
     frame = frame.assign(seed=0, split="test", metric="macro_f1", step="percentage", run="")
     assert roar_table(frame, "macro_f1").splitlines()[1:] == [
         "                       0    50   100",
-        "random               90.0  80.0  50.0",
-        "gradient             90.0  60.0     -",
-        "gradient positions      -  55.0     -",
+        "random              90.0  80.0  50.0",
+        "gradient            90.0  60.0     -",
+        "gradient positions     -  55.0     -",
     ]
 
 
