@@ -20,7 +20,6 @@ from lightning_xai.functional.tracked import (
     Rules,
     Tracked,
     attention_scores,
-    layer_norm,
     norm_arguments,
     plain,
     repeat_heads,
@@ -159,19 +158,20 @@ class FrozenCoefficients(Rules):
         return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # one mask for both runs
 
     def _norm(self, name: str, args: tuple, kwargs: dict) -> Tracked:
-        states, shape, weight, bias, eps = norm_arguments(name, args, kwargs)
+        states, shape, weight, eps = norm_arguments(name, args, kwargs)
         dims = tuple(range(-len(shape), 0))
-        with self._frozen():
-            value = states.plain()
-            if name == "layer_norm":
-                value = value - value.mean(dims, keepdim=True)
-            scale = (value.square().mean(dims, keepdim=True) + eps).rsqrt()
+        bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
-        def normalize(centered: Tensor, _dims: tuple) -> Tensor:
-            return centered * scale
+        def center(run: Tensor) -> Tensor:
+            return run - run.mean(dims, keepdim=True) if name == "layer_norm" else run
+
+        with self._frozen():
+            scale = (center(states.plain()).square().mean(dims, keepdim=True) + eps).rsqrt()
 
         def apply(run: Tensor) -> Tensor:
-            return layer_norm(normalize, run, shape, weight, bias, centered=name == "layer_norm")
+            run = center(run) * scale
+            run = run if weight is None else run * weight
+            return run if bias is None else run + bias
 
         return self.wrap(apply(states.plain()), None if states.other is None else apply(states.other))
 

@@ -16,7 +16,6 @@ from lightning_xai.functional.tracked import (
     Rules,
     Tracked,
     attention_scores,
-    layer_norm,
     norm_arguments,
     plain,
     repeat_heads,
@@ -61,13 +60,22 @@ def secant_slope(
             for equal x and b only.
     """
     difference = x - b
-    nearest = torch.finfo(x.dtype).eps ** (1 / 3) if smooth else torch.finfo(x.dtype).tiny
-    near = ~(difference.abs() >= nearest)  # nan where both are the same infinity
     slope = (values[0] - values[1]) / difference
-    with torch.enable_grad():
-        middle = (x[near] / 2 + b[near] / 2).requires_grad_()
-        slope[near] = torch.autograd.grad(function(middle).sum(), middle)[0]
+    nearest = torch.finfo(x.dtype).eps ** (1 / 3) if smooth else torch.finfo(x.dtype).tiny
+    places = (difference.abs() < nearest).flatten().nonzero().squeeze(1)
+    if len(places):
+        with torch.enable_grad():
+            middle = ((x.flatten()[places] + b.flatten()[places]) / 2).requires_grad_()
+            derivatives = torch.autograd.grad(function(middle).sum(), middle)[0]
+        slope = slope.flatten().index_copy(0, places, derivatives).view_as(x)
     return slope
+
+
+def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns the slope of exp between two points `difference` apart, with the `values` exp has there."""
+    # nan where both points are -inf
+    near = ~(difference.abs() >= torch.finfo(difference.dtype).eps ** (1 / 3))
+    return torch.where(near, (values[0] + values[1]) / 2, (values[0] - values[1]) / difference)
 
 
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
@@ -75,17 +83,27 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 
     The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Both are bounded whatever constants are added
     to x or to b, to which softmax is blind too; exp(x) * (1 / sum) would give large multipliers that cancel.
+
+    Args:
+        values: softmax(x) and softmax(b).
     """
     totals = torch.logsumexp(x, dim, keepdim=True), torch.logsumexp(b, dim, keepdim=True)
-    # of what all rows share the larger is taken out, so that nothing overflows
-    shift = torch.maximum(*totals)
-    shifted, base = x - shift, b - shift
-    exps = shifted.exp(), base.exp()
-    numerators = secant_slope(torch.exp, shifted, base, exps, smooth=True)
+    shift = torch.maximum(*totals)  # taken out of all, so that nothing overflows
     sums = (totals[0] - shift).exp(), (totals[1] - shift).exp()
-    log_slope = secant_slope(torch.exp, totals[0] - shift, totals[1] - shift, sums, smooth=True)
-    slopes = secant_slope(torch.exp, x - totals[0], b - totals[1], values, smooth=True)
-    return slopes, numerators / log_slope
+    difference, apart = x - b, totals[0] - totals[1]
+    weights = exp_slope(difference, (values[0] * sums[0], values[1] * sums[1])) / exp_slope(apart, sums)
+    return exp_slope(difference - apart, values), weights
+
+
+def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns (scale, middle, slope) of a norm, c / std(c) of centered states c at `x` and `b`.
+
+    It changes as c * scale + middle * slope * mean(middle * c) does, by the rules of products and of the square, the
+    mean and the root in 1 / std.
+    """
+    roots = [(states.square().mean(dims, keepdim=True) + eps).rsqrt() for states in (x, b)]
+    slope = -2 * (roots[0] * roots[1]).square() / (roots[0] + roots[1])
+    return (roots[0] + roots[1]) / 2, (x + b) / 2, slope
 
 
 class Rescale(Rules):
@@ -121,7 +139,7 @@ class Rescale(Rules):
         if base == "softmax":
             return self._softmax(func, args, kwargs)
         if base in ("layer_norm", "rms_norm"):
-            return self._norm(base, args, kwargs)
+            return self._norm(func, base, args, kwargs)
         if base == "scaled_dot_product_attention":
             scores = attention_scores(*args, **kwargs)
             return scores.softmax(-1) @ repeat_heads(args[2], scores.shape[-3])
@@ -179,17 +197,26 @@ class Rescale(Rules):
             values = func(states.plain(), *args[1:], **kwargs), func(states.other, *args[1:], **kwargs)
             x, b = states.plain().detach().to(values[0].dtype), states.other.to(values[0].dtype)
             slopes, weights = softmax_multipliers(x, b, values, dim)
+            weights = -weights
         run = states.plain().to(values[0].dtype)
-        run = (run - (weights * run).sum(dim, keepdim=True)) * slopes
+        run = (run + (weights * run).sum(dim, keepdim=True)) * slopes
         return self.wrap(_At.apply(run, values[0]), values[1])
 
-    def _norm(self, base: str, args: tuple, kwargs: dict) -> Tracked:
-        states, shape, weight, bias, eps = norm_arguments(base, args, kwargs)
+    def _norm(self, func: Callable, base: str, args: tuple, kwargs: dict) -> Tracked:
+        states, shape, weight, eps = norm_arguments(base, args, kwargs)
+        dims = tuple(range(-len(shape), 0))
 
-        def normalize(centered: Tensor, dims: tuple[int, ...]) -> Tensor:
-            return centered * (centered.square().mean(dims, keepdim=True) + eps).rsqrt()
+        def center(run: Tensor) -> Tensor:
+            # the sign is changed where it is cheap, in the mean and in its derivative
+            return run + -run.mean(dims, keepdim=True) if base == "layer_norm" else run
 
-        return layer_norm(normalize, states, shape, weight, bias, centered=base == "layer_norm")
+        with torch.no_grad():
+            value = func(*replaced(args, plain), **replaced(kwargs, plain))
+            scale, middle, slope = norm_multipliers(center(states.plain()), center(states.other), dims, eps)
+        run = center(states.plain())
+        run = run * scale + middle * (slope * (middle * run).mean(dims, keepdim=True))
+        run = run if weight is None else run * weight
+        return self.wrap(_At.apply(run, value), self._at_baseline(func, args, kwargs))
 
 
 def baseline(tensor: Tracked) -> Tensor:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# what is asked about a tensor, without a value of it
+# what is asked about a tensor without a value of it, constants of its shape included
 QUERIES = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
-    "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook requires_grad shape size stride storage_offset zeros_like".split()
+    "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook "
+    "requires_grad shape size storage_offset stride zeros_like".split()
 )
 # linear in the tensors that they move, if masks and indices are constants
 STRUCTURAL = frozenset(
@@ -153,29 +154,13 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
 WITHOUT_RULE = "choose an architecture without it, or a gradient or perturbation method"
 
 
-def layer_norm(
-    normalize: Callable[[Tensor, Tensor], Tensor],
-    states: Tensor,
-    shape: list[int],
-    weight: Tensor | None,
-    bias: Tensor | None,
-    *,
-    centered: bool,
-) -> Tensor:
-    """Returns `normalize(centered states, dims)` times `weight` plus `bias`: LayerNorm, or RMSNorm if not centered."""
-    dims = tuple(range(-len(shape), 0))
-    states = normalize(states - states.mean(dims, keepdim=True) if centered else states, dims)
-    states = states if weight is None else states * weight
-    return states if bias is None else states + bias
-
-
 def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple:
-    """Returns (states, shape, weight, bias, eps) of a call of F.layer_norm or F.rms_norm."""
+    """Returns (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm."""
     names = ("input", "normalized_shape", "weight", *(("bias",) if name == "layer_norm" else ()), "eps")
     given = dict(zip(names, args, strict=False)) | kwargs
     eps = given.get("eps", 1e-5 if name == "layer_norm" else None)
     eps = torch.finfo(given["input"].dtype).eps if eps is None else eps
-    return given["input"], given["normalized_shape"], given.get("weight"), given.get("bias"), eps
+    return given["input"], given["normalized_shape"], given.get("weight"), eps
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.base import explaining
+from lightning_xai.attributions.decompx import DecompX
 from lightning_xai.attributions.decompx_reverse import DecompXReverse
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
@@ -29,6 +30,14 @@ def test_scores_are_the_authors_without_biases(golden, name):  # golden/decompx.
         torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=2e-9)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "llama"])
+def test_scores_are_those_of_the_forward_form(kind, inputs):
+    model = tiny_classifier(kind).double()
+    model.set_attention("eager")
+    wanted = DecompX(bias="none").attribute(model, inputs, TARGETS).scores
+    torch.testing.assert_close(DecompXReverse().attribute(model, inputs, TARGETS).scores, wanted, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("value_bias", [True, False])
@@ -38,6 +47,12 @@ def test_scores_and_the_biases_score_sum_to_the_logit(kind, kernel, value_bias, 
     method = DecompXReverse(value_bias)
     total = method.scores(model, inputs, TARGETS).sum(-1) + method.bias_scores(model, inputs, TARGETS)
     torch.testing.assert_close(total.detach(), logits(model, inputs), rtol=0, atol=1e-10)
+
+
+def test_scores_of_a_decoder_sum_to_the_logit(inputs):  # no biases; transformers' RMSNorm rounds to float32
+    model = tiny_classifier("llama").double()
+    total = DecompXReverse().scores(model, inputs, TARGETS).sum(-1)
+    torch.testing.assert_close(total.detach(), logits(model, inputs), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "gelu_fast", "gelu_python", "quick_gelu", "silu", "relu", "mish"])
