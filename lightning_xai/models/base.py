@@ -30,7 +30,8 @@ class Classifier(nn.Module, ABC):
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
-        bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+        # partial, because a copy is made without arguments; a missing one is __init__'s to report
+        bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so its __setattr__ would refuse
         object.__setattr__(self, "init_args", {k: v for k, v in bound.arguments.items() if k != "self"})

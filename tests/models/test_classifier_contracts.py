@@ -4,6 +4,7 @@ import copy
 import importlib
 import inspect
 import pkgutil
+import re
 from dataclasses import replace
 
 import pytest
@@ -43,6 +44,17 @@ def model(request):
 
 
 @pytest.fixture
+def attending(model, inputs):
+    """The model, if tokens attend to one another in it; a recurrent network returns no attentions."""
+    model.set_attention("eager")
+    attentions = model(inputs, output_attentions=True).attentions
+    model.set_attention("sdpa")
+    if attentions is None:
+        pytest.skip(f"{type(model).__name__} has no attention between tokens")
+    return model
+
+
+@pytest.fixture
 def inputs():
     return text_inputs([9, 5])
 
@@ -52,7 +64,7 @@ def close(one, other):
 
 
 def test_the_walk_finds_the_models():
-    assert {"HFClassifier", "PLMCA"} <= {c.__name__ for c in classifier_classes()}
+    assert {"BiLSTMAttention", "HFClassifier", "PLMCA"} <= {c.__name__ for c in classifier_classes()}
 
 
 def test_embeddings_of_the_inputs_give_the_same_logits(model, inputs):
@@ -108,29 +120,29 @@ def test_hidden_states_keep_their_columns_when_padding_is_on_the_left(model, inp
     close(states[:, 4:], model(inputs[1:], output_hidden_states=True).hidden_states[-1][:, :5])
 
 
-def test_there_is_one_hidden_state_more_than_attentions(model, inputs):
-    model.set_attention("eager")
-    output = model(inputs, output_attentions=True, output_hidden_states=True)
+def test_there_is_one_hidden_state_more_than_attentions(attending, inputs):
+    attending.set_attention("eager")
+    output = attending(inputs, output_attentions=True, output_hidden_states=True)
     assert len(output.hidden_states) == len(output.attentions) + 1
     assert {tuple(s.shape) for s in output.hidden_states} == {(2, 9, output.hidden_states[0].shape[-1])}
 
 
-def test_attentions_are_in_the_graph_of_the_logits(model, inputs):
-    model.set_attention("eager")
-    output = model(inputs, output_attentions=True)
+def test_attentions_are_in_the_graph_of_the_logits(attending, inputs):
+    attending.set_attention("eager")
+    output = attending(inputs, output_attentions=True)
     for gradient in torch.autograd.grad(output.logits.sum(), output.attentions):
         assert gradient.isfinite().all()
 
 
-def test_attentions_without_eager_attention_are_refused(model, inputs):
+def test_attentions_without_eager_attention_are_refused(attending, inputs):
     with pytest.raises(ValueError, match="set_attention"):
-        model(inputs, output_attentions=True)
+        attending(inputs, output_attentions=True)
 
 
-def test_attentions_with_padding_on_the_left_are_refused(model, inputs):
-    model.set_attention("eager")
+def test_attentions_with_padding_on_the_left_are_refused(attending, inputs):
+    attending.set_attention("eager")
     with pytest.raises(ValueError, match="on the right"):
-        model(inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t), output_attentions=True)
+        attending(inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t), output_attentions=True)
 
 
 def test_both_attention_kernels_give_the_same_logits(model, inputs):
@@ -147,7 +159,9 @@ def test_double_backward_through_eager_attention_reaches_encoder_weights(model, 
     embeds = model.embed(inputs).detach().requires_grad_()
     gradient = torch.autograd.grad(model(inputs, embeds).logits.sum(), embeds, create_graph=True)[0]
     gradient.norm().backward()
-    weights = [p for n, p in model.named_parameters() if "layer.0" in n and "query.weight" in n]
+    # of a transformer's first layer, of an LSTM
+    first = re.compile(r"layer\.0\..*query\.weight$|encoder\.weight_ih_l0$")
+    weights = [p for n, p in model.named_parameters() if first.search(n)]
     assert weights and all(p.grad.abs().sum() > 0 for p in weights)
 
 

@@ -1,0 +1,220 @@
+"""A bidirectional LSTM whose states are read by additive attention."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.modules import right_padding_order, take_columns
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+Kernel = Literal["eager", "sdpa"]
+MaskRow = Literal["zero", "random"]
+
+
+def read_sequences(lstm: nn.LSTM, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns states [B, T, 2H] and the last states of both directions [B, 2H], as if only kept tokens were there.
+
+    Both are 0 where nothing is kept.
+
+    Args:
+        embeds: [B, T, D].
+        keep: [B, T] bool; what is not kept may lie anywhere and hold anything.
+    """
+    order = right_padding_order(keep)
+    embeds = torch.where(keep.unsqueeze(-1), embeds, 0.0)
+    if order is not None:
+        embeds = take_columns(embeds, order)
+    # a packed sequence needs a token, so rows without one read a zero, which is dropped below
+    lengths = keep.sum(dim=1).clamp(min=1).cpu()
+    packed, (last, _) = lstm(pack_padded_sequence(embeds, lengths, batch_first=True, enforce_sorted=False))
+    states, _ = pad_packed_sequence(packed, batch_first=True, total_length=keep.shape[1])
+    if order is not None:
+        states = take_columns(states, order.argsort(dim=1))
+    last = last.transpose(0, 1).flatten(1)  # [2, B, H] -> [B, 2H]
+    return torch.where(keep.unsqueeze(-1), states, 0.0), torch.where(keep.any(dim=1, keepdim=True), last, 0.0)
+
+
+def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Tensor:
+    """Returns weights [B, T] that sum to 1 over preferred tokens, else over allowed ones, and are 0 without either.
+
+    Args:
+        scores: [B, T] logits.
+        preferred: [B, T] bool.
+        allowed: [B, T] bool, where a row without preferred tokens may look.
+    """
+    keep = torch.where(preferred.any(dim=1, keepdim=True), preferred, allowed)
+    empty = ~keep.any(dim=1, keepdim=True)
+    # in half precision, weights over thousands of tokens would not sum to 1
+    precision = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.masked_fill(~(keep | empty), -torch.inf).softmax(dim=-1, dtype=precision)
+    return weights.masked_fill(empty, 0.0)
+
+
+class BiLSTMAttention(Classifier):
+    """Reads a text in both directions and sums its states by additive attention, alpha = softmax(v . tanh(W h + b)).
+
+    A pair has two encoders: u_i = tanh(W_x h_x,i + W_y h_y + b) with h_y the last states of the auxiliary text, and
+    attention is over the main text alone. Special tokens are read but get no attention, unless a text has no others.
+
+    Args:
+        vocab_size: rows V of the embedding table; the data tells it.
+        num_classes: number of classes C.
+        multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
+        paired: whether token_type_ids tell a main text (0) from an auxiliary one (1); False reads both as one text.
+        embedding_size: D.
+        hidden_size: H of each direction, and of the attention's hidden layer.
+        pad_id: row of padding, 0 for good.
+        mask_id: row of the mask token.
+        mask_row: whether that row starts at "zero" or at "random" like words without a vector.
+        word_vectors: [V, D] pretrained rows, NaN where there is none; such rows are drawn from N(0, 1), as all are
+            without vectors. The data tells them.
+
+    Raises:
+        ValueError: a size is not positive, an id is no row, vectors have another shape; in `forward`, a pair comes
+            without token_type_ids.
+
+    Reference: Jain and Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, section 3; the formulas are in
+    Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly
+    Important Tokens and Retraining", arXiv 2110.08412, appendix C.1.
+    Differs: for pairs the paper only says that the context is transformed by a dense layer; logits here are
+    O tanh(D_x context + D_y h_y), as in both released codes, which also add biases to W_x and W_y. Madsen et al. start
+    words without a vector at 0 in SST.
+    """
+
+    readout_is_attention: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_classes: int = 2,
+        multilabel: bool = False,
+        *,
+        paired: bool = False,
+        embedding_size: int = 300,
+        hidden_size: int = 128,
+        pad_id: int = 0,
+        mask_id: int = 3,
+        mask_row: MaskRow = "zero",
+        word_vectors: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if num_classes < (1 if multilabel else 2):
+            raise ValueError(f"num_classes is {num_classes}: a single-label classifier needs at least 2")
+        for name, size in {"embedding_size": embedding_size, "hidden_size": hidden_size}.items():
+            if size < 1:
+                raise ValueError(f"{name} is {size}: give at least 1")
+        for name, row in {"pad_id": pad_id, "mask_id": mask_id}.items():
+            if not 0 <= row < vocab_size:
+                raise ValueError(f"{name} is {row}: the vocabulary has rows 0 to {vocab_size - 1}")
+        require_choices({"mask_row": MaskRow}, {"mask_row": mask_row})
+        self.num_classes = num_classes
+        self.multilabel = multilabel
+        self.paired = paired
+        self.pad_id = pad_id
+        self._kernel: Kernel = "sdpa"
+        self.embedding = nn.Embedding(vocab_size, embedding_size, padding_idx=pad_id)
+        self.encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True, bidirectional=True)
+        self.attention = nn.Linear(2 * hidden_size, hidden_size)
+        self.query = nn.Linear(hidden_size, 1, bias=False)
+        if paired:
+            self.auxiliary_encoder = nn.LSTM(embedding_size, hidden_size, batch_first=True, bidirectional=True)
+            self.auxiliary_attention = nn.Linear(2 * hidden_size, hidden_size)
+            self.decoder = nn.Linear(2 * hidden_size, hidden_size)
+            self.auxiliary_decoder = nn.Linear(2 * hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size if paired else 2 * hidden_size, num_classes)
+        self._start_rows(word_vectors, mask_id if mask_row == "zero" else None)
+        # a checkpoint has the trained table, so it need not hold the vectors too
+        self.init_args["word_vectors"] = None
+
+    @torch.no_grad()
+    def _start_rows(self, word_vectors: Tensor | None, zero_row: int | None) -> None:
+        table = self.embedding.weight  # drawn from N(0, 1), 0 at padding
+        if word_vectors is not None:
+            if word_vectors.shape != table.shape:
+                rows, width = word_vectors.shape
+                raise ValueError(
+                    f"word vectors are {rows} x {width}, the embedding table is {table.shape[0]} x {table.shape[1]}: "
+                    f"set the network's embedding_size to {width}"
+                )
+            table.copy_(torch.where(word_vectors.isnan(), table, word_vectors))
+            table[self.pad_id] = 0.0
+        if zero_row is not None:
+            table[zero_row] = 0.0
+
+    @property
+    def embedding_matrix(self) -> nn.Parameter:
+        return self.embedding.weight
+
+    def embed(self, inputs: TextInputs) -> Tensor:
+        return self.embedding(inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id))
+
+    def head_parameters(self) -> list[nn.Parameter]:
+        encoders = ("embedding.", "encoder.", "auxiliary_encoder.")
+        return [parameter for name, parameter in self.named_parameters() if not name.startswith(encoders)]
+
+    @property
+    def attention_implementation(self) -> str:
+        return self._kernel
+
+    def set_attention(self, implementation: Kernel) -> None:
+        """Chooses the LSTM's kernel: "sdpa" lets cuDNN run it, "eager" does not, as double backward needs on CUDA."""
+        require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
+        self._kernel = implementation
+
+    def forward(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> ClassifierOutput:
+        """Returns logits and readout [B, 1, T]; padding may lie anywhere.
+
+        There are no attentions between tokens, so none are returned, and the one hidden state [B, T, 2H] is what the
+        attention reads, 0 at the auxiliary text.
+        """
+        if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
+            raise ValueError(
+                f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
+                "repeat the inputs as often as their embeddings"
+            )
+        embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
+        main, auxiliary = self._parts(inputs)
+        # cuDNN has no double backward for recurrent networks, and no backward at all in eval mode
+        fast = self._kernel == "sdpa" and (self.training or not torch.is_grad_enabled())
+        with torch.backends.cudnn.flags(enabled=fast and torch.backends.cudnn.enabled):
+            states, _ = read_sequences(self.encoder, embeds, main)  # [B, T, 2H]
+            if self.paired:
+                _, last = read_sequences(self.auxiliary_encoder, embeds, auxiliary)  # [B, 2H]
+        hidden = self.attention(states)  # [B, T, H]
+        if self.paired:
+            hidden = hidden + self.auxiliary_attention(last).unsqueeze(1)
+        scores = self.query(hidden.tanh()).squeeze(-1)
+        readout = attention_weights(scores, main & ~inputs.special_tokens_mask, main).unsqueeze(1)  # [B, 1, T]
+        context = (readout.to(states.dtype) @ states).squeeze(1)  # [B, 2H]
+        if self.paired:
+            context = (self.decoder(context) + self.auxiliary_decoder(last)).tanh()
+        return ClassifierOutput(
+            logits=self.output(context),
+            readout=readout,
+            hidden_states=(states,) if output_hidden_states else None,
+        )
+
+    def _parts(self, inputs: TextInputs) -> tuple[Tensor, Tensor | None]:
+        """Returns which tokens [B, T] the main and the auxiliary encoder read."""
+        if not self.paired:
+            return inputs.attention_mask, None
+        if inputs.token_type_ids is None:
+            raise ValueError(
+                "a paired network needs token_type_ids to tell the two texts apart: encode with VocabularyEncoder, or "
+                "with a tokenizer that gives them"
+            )
+        auxiliary = inputs.token_type_ids > 0
+        return inputs.attention_mask & ~auxiliary, inputs.attention_mask & auxiliary
