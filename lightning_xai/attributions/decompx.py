@@ -81,7 +81,7 @@ def decompose_segment(
             starts = range(0, length, chunk_size)
             attended = (layer.attend_to_tokens(slice(start, min(start + chunk_size, length))) for start in starts)
             if bias == "token":
-                attended = chain(attended, [trace.hidden.new_zeros(len(rows), 1, trace.hidden.shape[-1])])
+                attended = chain(attended, [(trace.hidden.new_zeros(len(rows), 1, trace.hidden.shape[-1]), None)])
         else:
             attended = map(layer.attend, states.chunks())
         states = decompose_layer(layer, attended, bias)

@@ -24,7 +24,6 @@ class BiasShares:
         self.biases = {} if rule == "none" else biases
         self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim] biases that entered before, as they arrive there
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
-        self.num_sources = 0
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
         """Returns the columns [R, k, dim] with the place's bias as one more."""
@@ -43,15 +42,15 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[place].transpose(1, 2)]
-        self.products[place].append(torch.cat(parts, dim=-1) if parts else vectors[..., :1].detach())
+        parts = parts or [vectors[..., :1].detach().clone()]  # the number of sources is all that is needed
+        self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     def shares(self) -> Tensor | None:
         """Returns the fraction [R, S, K] of each bias that each source gets, biases in the order of their entry."""
         found: list[Tensor] = []
         for place in self.biases:
-            if place in self.earlier:
-                found.append(self._share(place, torch.cat(self.products[place], dim=1), found))
+            found.append(self._share(place, torch.cat(self.products[place], dim=1), found))
         return torch.stack(found, dim=-1) if found else None
 
     def _share(self, place: str, products: Tensor, found: list[Tensor]) -> Tensor:

@@ -65,15 +65,23 @@ def _derivative(activation: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
 class FrozenNorm:
     """A LayerNorm or RMSNorm as the linear map that it is for given statistics, without its bias."""
 
-    scale: Tensor  # [R, 1, D] weight / true standard deviation or root mean square
+    rate: Tensor  # [R, 1, 1] 1 / true standard deviation or root mean square
+    weight: Tensor  # [D]
     centered: bool
     bias: Tensor | None  # [D]
 
     def __call__(self, vectors: Tensor) -> Tensor:
         """Returns the normalized vectors [R, c, D]; each is centered by its own mean."""
+        return self._scaled(vectors, self.rate * self.weight)
+
+    def without_rate(self, vectors: Tensor) -> Tensor:
+        """Returns what the norm makes of vectors [..., D] but for the factor that depends on the target."""
+        return self._scaled(vectors, self.weight)
+
+    def _scaled(self, vectors: Tensor, scale: Tensor) -> Tensor:
         if self.centered:
-            return _times(vectors - vectors.mean(dim=-1, keepdim=True), self.scale)
-        return vectors * self.scale
+            return _times(vectors - vectors.mean(dim=-1, keepdim=True), scale)
+        return vectors * scale
 
 
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
@@ -84,15 +92,15 @@ def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
     """
     if isinstance(norm, nn.LayerNorm):
         variance = states.var(dim=-1, unbiased=False, keepdim=True)
-        scale = (variance + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight)
-        return FrozenNorm(scale.unsqueeze(1), True, norm.bias)
+        weight = states.new_ones(states.shape[-1]) if norm.weight is None else norm.weight
+        return FrozenNorm((variance + norm.eps).rsqrt().unsqueeze(1), weight, True, norm.bias)
     if not hasattr(norm, "variance_epsilon"):
         raise ValueError(
             f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon: it cannot be frozen; "
             "choose a gradient or perturbation method"
         )
     square = states.square().mean(dim=-1, keepdim=True)
-    return FrozenNorm(((square + norm.variance_epsilon).rsqrt() * norm.weight).unsqueeze(1), False, None)
+    return FrozenNorm((square + norm.variance_epsilon).rsqrt().unsqueeze(1), norm.weight, False, None)
 
 
 @dataclass
@@ -110,7 +118,8 @@ class SourceStates:
             part = self.parts.pop(0)
             if self.shares is not None:
                 share = self.shares[:, first : first + part.shape[1]]
-                part = torch.baddbmm(part, share, self.biases)
+                given = torch.baddbmm if torch.is_grad_enabled() else torch.Tensor.baddbmm_
+                part = given(part, share, self.biases)
             first += part.shape[1]
             yield part
 
@@ -133,7 +142,7 @@ class FrozenLayer:
     slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which `after_attention` meets them
 
-    def attend(self, vectors: Tensor) -> Tensor:
+    def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
         """Returns input + attention [R, c, D] of the vectors [T, c, D] of some sources at every token, without bias."""
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         kept = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -148,31 +157,48 @@ class FrozenLayer:
             values = values.permute(2, 0, 1, 3).reshape(len(weight), num_tokens, -1)  # [value heads, T, c * head size]
             mixed = self.attention.view(len(weight), shared * num_rows, num_tokens) @ values
         mixed = mixed.view(num_heads, num_rows, count, -1).permute(1, 2, 0, 3).reshape(num_rows * count, -1)
-        return torch.addmm(kept.flatten(0, 1), mixed, parts.output.weight.T).view(num_rows, count, -1)
+        return torch.addmm(kept.flatten(0, 1), mixed, parts.output.weight.T).view(num_rows, count, -1), None
 
-    def attend_to_tokens(self, sources: slice) -> Tensor:
-        """Returns input + attention [R, c, D] of the first layer, whose sources are the tokens themselves.
+    def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
+        """Returns input + attention [R, c, D] of the first layer, and the feed-forward units [R, c, F] that follow.
 
-        A source is at its own place only, so there is nothing to sum, and the bias of a value stays with its token.
+        The sources are the tokens themselves, each at its own place only. So nothing is summed over tokens, the bias of
+        a value stays with its token, and whatever the target, the vectors of a source are sums of the same H + 1: its
+        values as every head passes them on, and itself. These few go through the maps that come next.
         """
-        weights = self.attention[:, :, sources].permute(1, 2, 0).unsqueeze(-1)  # [R, c, H, 1]
-        mixed = (weights * self.values[:, sources].transpose(0, 1)).flatten(2)  # [R, c, H * head size]
-        own = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources] == self.rows.unsqueeze(1)
-        kept = own.unsqueeze(-1) * self.hidden[sources]
-        return torch.addmm(kept.flatten(0, 1), mixed.flatten(0, 1), self.parts.output.weight.T).view_as(kept)
+        parts = self.parts
+        own = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1) == self.rows.view(
+            -1, 1
+        )
+        weights = self.attention[:, :, sources].permute(2, 1, 0)
+        weights = torch.cat([weights, own.to(weights.dtype)], dim=-1)  # [c, R, H + 1]
+        passed = self.values[:, sources] @ parts.output.weight.T.unflatten(0, (parts.num_heads, -1))
+        passed = torch.cat([passed.transpose(0, 1), self.hidden[sources].unsqueeze(1)], dim=1)  # [c, H + 1, D]
+        vectors = (weights @ passed).transpose(0, 1)
+        if self.slope is None:
+            return vectors, None
+        norm = self.feed_forward_norm if parts.norm_first else self.attention_norm
+        units = (weights * norm.rate.squeeze(1)) @ F.linear(norm.without_rate(passed), parts.up.weight)
+        return vectors, units.transpose(0, 1)
 
-    def after_attention(self, vectors: Tensor, visit: Visit) -> Tensor:
-        """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias."""
+    def after_attention(self, vectors: Tensor, visit: Visit, units: Tensor | None = None) -> Tensor:
+        """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias.
+
+        Args:
+            units: [R, c, F], what `up` makes of the vectors, if it is known.
+        """
         parts = self.parts
         block = visit("attention", vectors)
         if not parts.norm_first:
             block = visit("attention_norm", self.attention_norm(block))
         if self.slope is not None:
             inputs = visit("feed_forward_norm", self.feed_forward_norm(block)) if parts.norm_first else block
-            units = visit("up", F.linear(inputs, parts.up.weight))
+            units = visit("up", F.linear(inputs, parts.up.weight) if units is None else units)
             units = visit("activation", _times(units, self.slope))
             added = visit("down", F.linear(units, parts.down.weight))
-            block = added + F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))  # biases may have entered
+            if added.shape != block.shape:  # biases have entered
+                block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
+            block = added + block if torch.is_grad_enabled() else added.add_(block)
         if not parts.norm_first:
             block = visit("feed_forward_norm", self.feed_forward_norm(block))
         return block
@@ -193,8 +219,6 @@ def freeze_layer(
     before = trace.hidden[0] if parts.norm_first else trace.attention_sum[0, rows]
     attention_norm = freeze_norm(parts.attention_norm, before)
     after = trace.attention_block if parts.norm_first else trace.feed_forward_sum
-    if feed_forward == "none" and not parts.norm_first:
-        after = trace.feed_forward_sum
     feed_forward_norm = freeze_norm(parts.feed_forward_norm, after[0, rows])
     if parts.norm_first and attention_norm.bias is not None:
         raise ValueError("the norm before attention has a bias, which cannot be decomposed: choose another method")
@@ -237,12 +261,14 @@ def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
     return passed if bias is None else passed + bias
 
 
-def decompose_layer(layer: FrozenLayer, attended: Iterable[Tensor], rule: BiasRule) -> SourceStates:
-    """Returns the layer's output as a sum over sources, from chunks [R, c, D] of input + attention (`attend`)."""
+def decompose_layer(
+    layer: FrozenLayer, attended: Iterable[tuple[Tensor, Tensor | None]], rule: BiasRule
+) -> SourceStates:
+    """Returns the layer's output as a sum over sources, from what `attend` or `attend_to_tokens` gives for chunks."""
     shares = BiasShares(rule, layer.biases)
     none = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
     biases = layer.after_attention(none, shares.enter)
-    parts = [layer.after_attention(chunk, shares.record) for chunk in attended]
+    parts = [layer.after_attention(vectors, shares.record, units) for vectors, units in attended]
     return SourceStates(parts, shares.shares(), biases)
 
 

@@ -53,7 +53,7 @@ def decomposed(parts, traces, rule, *, rows=ALL, chunk_size=2, feed_forward="zer
             slices = [slice(first, min(first + chunk_size, 6)) for first in range(0, 6, chunk_size)]
             attended = [frozen.attend_to_tokens(sources) for sources in slices]
             if rule == "token":
-                attended.append(torch.zeros_like(attended[0][:, :1]))
+                attended.append((torch.zeros_like(attended[0][0][:, :1]), None))
         else:
             attended = [frozen.attend(chunk) for chunk in states.chunks()]
         states = decompose_layer(frozen, attended, rule)
