@@ -43,6 +43,7 @@ class Cell:
     arguments: tuple[tuple[str, object], ...] = ()
     network: Literal["text", "plm_ca"] = "text"
     floor: bool = False  # time the passes themselves
+    eager: bool = False  # time a forward pass with eager attention too, where the method has a faster kernel
     peer_classes: int = 0
     scale: float = 1.0
 
@@ -67,6 +68,7 @@ class Result:
     ours: float = math.nan
     floor: float = math.nan
     peer: float = math.nan
+    eager: float = math.nan
     mebibytes: float = math.nan
     passes: float = math.nan
     error: str = ""
@@ -105,6 +107,13 @@ def random_inputs(examples: int, tokens: int) -> TextInputs:
         word_ids=words,
         index=torch.arange(examples),
     )
+
+
+def eager_forward(model: Classifier, inputs: TextInputs) -> None:
+    before = model.attention_implementation
+    model.set_attention("eager")
+    plain_forward(model, inputs)
+    model.set_attention(before)
 
 
 def explainable(tokens: int) -> int:
@@ -171,7 +180,7 @@ def least_seconds(functions: dict[str, Callable[[], object]], settings: Settings
     for _ in range(settings.repeats):
         for name, function in functions.items():
             # a plain forward pass is short beside the rest and divides all of it
-            for _ in range(5 if name == "forward" else 1):
+            for _ in range(5 if name in ("forward", "eager") else 1):
                 best[name] = min(best[name], timed(function, settings.device))
         if time.perf_counter() - begin > settings.seconds:
             break
@@ -195,6 +204,8 @@ def measure(cell: Cell, settings: Settings) -> Result:
     }
     if cell.floor:
         functions["floor"] = partial(make_passes, model, inputs, targets, method)
+    if cell.eager:
+        functions["eager"] = partial(eager_forward, model, inputs)
     if cell.peer_classes:
         functions["peer"] = PEERS[cell.name](method, model, inputs, targets[:, : cell.peer_classes])
     method.attribute(model, random_inputs(1, 12).to(settings.device), targets[:1, :1])  # loads what is loaded late
