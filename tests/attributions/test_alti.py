@@ -69,7 +69,7 @@ def test_scores_differ_from_the_authors_code_by_nothing_but_its_shift(golden, na
         torch.testing.assert_close(scores[0, 0], plain, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", GOLDEN_MODELS)
+@pytest.mark.parametrize("name", GOLDEN_MODELS[:2])
 def test_contributions_of_each_layer_are_those_of_the_authors_code(golden, name):  # golden/alti.json
     case = golden("alti", name)
     output = case.model(case.inputs, output_attentions=True, output_hidden_states=True)

@@ -53,6 +53,15 @@ def test_l1_distances_are_those_to_the_pair_vectors_in_blocks_of_any_size(parts,
     torch.testing.assert_close(found, wanted)
 
 
+def test_l1_distances_of_more_targets_than_a_block_has():
+    attention, vectors = torch.rand(2, 2, 150, 150), torch.randn(2, 150, 2, 3)
+    own, resultants = torch.randn(2, 150, 3), torch.randn(2, 150, 3)
+    pairs = torch.einsum("nhij,njhd->nijd", attention, vectors)
+    pairs[:, range(150), range(150)] += own
+    wanted = (resultants.unsqueeze(2) - pairs).abs().sum(dim=-1)
+    torch.testing.assert_close(l1_distances(attention, vectors, own, resultants, chunk_elements=2000), wanted)
+
+
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_l1_distances_leave_their_arguments_as_they_were(parts, create_graph):
     *arguments, _ = parts
