@@ -47,7 +47,7 @@ class ALTI(DifferentiableAttribution):
         norm: of the distances; "l1" in the paper.
 
     Reference: Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",
-    arXiv 2203.04212, Eq. 8 to 12.
+    arXiv 2203.04212, section 3.
     Differs: the released code adds 1e-6 to every coordinate of a difference and skips texts above 200 tokens. A state
     that no source brings nearer, undefined there, is its own token's.
     """

@@ -35,7 +35,7 @@ class GlobEnc(DifferentiableAttribution):
     They are the same for every class unless the head reads each class by its own attention.
 
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
-    Encoder Layer in Transformers", arXiv 2205.03286, N_Enc in section 2.
+    Encoder Layer in Transformers", arXiv 2205.03286, the measure N_Enc.
     Differs: the released code forms a vector for every pair of tokens; norms here come from inner products of heads.
     """
 
