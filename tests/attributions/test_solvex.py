@@ -1,5 +1,5 @@
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 import torch
@@ -30,25 +30,23 @@ def test_units_that_do_not_exist_have_no_say():
     assert signed_ranks(ranks, effects, ranks >= 0).tolist() == [[0.5, -0.5, 0, 0]]
 
 
-def objectives(model, inputs, target, metric, how, order):
-    """Returns the sum over k by one forward pass for every erased text."""
+def objectives_of_all_orders(model, inputs, target, metric, how):
+    """Returns the sum over k by order of the units, from one forward pass for every set of them."""
+    units = range(int(inputs.token_mask.sum()))
+    probs = {}
+    for size in range(len(units) + 1):
+        for gone in combinations(units, size):
+            keep = torch.ones_like(inputs.token_mask)
+            keep[0, [place + 1 for place in gone]] = False
+            erased = erase(inputs, keep, how)[0].trim()
+            probs[frozenset(gone)] = float(model(erased).logits.softmax(dim=-1)[0, target])
 
-    def prob(erased):
-        keep = torch.ones_like(inputs.token_mask)
-        keep[0, [place + 1 for place in erased]] = False
-        return float(model(*_embedded(model, *erase(inputs, keep, how))).logits.softmax(-1)[0, target])
+    def gain(order, k):
+        comp = probs[frozenset()] - probs[frozenset(order[:k])]
+        suff = probs[frozenset(order[k:])] - probs[frozenset()]
+        return {"comp": comp, "suff": suff, "comp_suff": comp + suff}[metric]
 
-    total, whole = 0.0, prob([])
-    for k in range(1, len(order) + 1):
-        comp = whole - prob(order[:k])
-        suff = prob(order[k:]) - whole
-        total += {"comp": comp, "suff": suff, "comp_suff": comp + suff}[metric]
-    return total
-
-
-def _embedded(model, inputs, embed_mask):
-    inputs = inputs.trim()
-    return inputs, None if embed_mask is None else model.embed(inputs) * embed_mask.unsqueeze(-1)
+    return {order: sum(gain(order, k + 1) for k in units) for order in permutations(units)}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +59,7 @@ def network():
 def test_the_exact_order_is_the_best_of_all(network, metric, how):
     inputs = text_inputs([6])
     with torch.no_grad():
-        orders = list(permutations(range(4)))
-        wanted = {order: objectives(network, inputs, 2, metric, how, list(order)) for order in orders}
+        wanted = objectives_of_all_orders(network, inputs, 2, metric, how)
     best = max(wanted, key=wanted.get)
     ranks, found = Solvex(metric, 1, exact_up_to=4, erasure=how).solve(network, inputs, torch.tensor([[2]]))
     assert float(found) == pytest.approx(wanted[best], abs=1e-10)
@@ -78,11 +75,18 @@ def authors(golden, name, metric, how, max_examples):
 
 
 GOLDEN_CASES = [
-    (name, metric, how, 3) for name in ("tiny-bert", "tiny-roberta") for metric in METRICS for how in ("delete", "mask")
-]
+    *(
+        (name, metric, how, 2)
+        for name in ("tiny-bert", "tiny-roberta")
+        for metric in METRICS
+        for how in ("delete", "mask")
+    ),
+    ("tiny-roberta", "comp_suff", "mask", 3),
+    ("minilm", "comp_suff", "delete", 1),
+]  # name, metric, how, number of examples: more of them take minutes
 
 
-@pytest.mark.parametrize("name, metric, how, count", [*GOLDEN_CASES, ("minilm", "comp_suff", "delete", 1)])
+@pytest.mark.parametrize("name, metric, how, count", GOLDEN_CASES)
 def test_ranks_and_objectives_equal_the_authors(golden, name, metric, how, count):
     given, records, labels = authors(golden, name, metric, how, count)
     with explaining(given.model, "cpu"):
@@ -95,18 +99,18 @@ def test_ranks_and_objectives_equal_the_authors(golden, name, metric, how, count
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
 def test_scores_equal_the_authors(golden, name, metric):
-    given, records, labels = authors(golden, name, metric, "mask", 3)
+    given, records, labels = authors(golden, name, metric, "mask", 2)
     scores = Solvex(metric, 10, beams="orders").attribute(given.model, given.inputs, labels).scores
     for row, record in enumerate(records):
         assert scores[row, 0, given.inputs.token_mask[row]].tolist() == record["exp"]
 
 
-def test_a_beam_of_sets_reaches_the_optimum_that_the_authors_beam_misses(golden):
-    given = golden("solvex", "tiny-roberta", max_examples=2)  # at most 7 units
-    record = given.outputs[1]["outputs"]["remove"]["suff"]
-    given_row = given.inputs[[1]].trim(), torch.tensor([[record["label"]]])
-    _, found = Solvex("suff", 10, erasure="delete").solve(given.model, *given_row)
-    assert record["score"] - 1e-8 <= float(found) <= record["brute_force_optimum"] + 1e-8
+@pytest.mark.parametrize("metric", ["suff", "comp_suff"])
+def test_a_beam_of_sets_reaches_the_optimum_that_the_authors_beam_misses(golden, metric):
+    given, records, labels = authors(golden, "tiny-roberta", metric, "delete", 2)
+    _, total = Solvex(metric, 10, erasure="delete").solve(given.model, given.inputs[[1]].trim(), labels[[1]])
+    assert records[1]["score"] < records[1]["brute_force_optimum"] - 1e-3
+    assert float(total) == pytest.approx(records[1]["brute_force_optimum"], abs=1e-8)
 
 
 def test_tokens_of_a_word_share_its_rank(network):
