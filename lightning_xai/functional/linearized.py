@@ -99,7 +99,7 @@ class FrozenCoefficients(Rules):
             return self._activation(func, args, kwargs)
         if base in ("layer_norm", "rms_norm"):
             return self._norm(name, args, kwargs)
-        if base == "scaled_dot_product_attention" and args[2].origin is None:
+        if base == "scaled_dot_product_attention" and any(args[2] is tensor for tensor in linear):
             return self._attention(args, kwargs)
         if base == "dropout":
             return self._dropout(*args, **kwargs)

@@ -140,7 +140,7 @@ class Rescale(Rules):
             return self._softmax(func, args, kwargs)
         if base in ("layer_norm", "rms_norm"):
             return self._norm(func, base, args, kwargs)
-        if base == "scaled_dot_product_attention":
+        if base == "scaled_dot_product_attention" and not kwargs.get("dropout_p"):
             scores = attention_scores(*args, **kwargs)
             return scores.softmax(-1) @ repeat_heads(args[2], scores.shape[-3])
         if base == "dropout" and not kwargs.get("training", args[2] if len(args) > 2 else True):
@@ -220,6 +220,7 @@ class Rescale(Rules):
 
 
 def baseline(tensor: Tracked) -> Tensor:
+    """Returns the tensor's value at the baseline."""
     return tensor.other
 
 

@@ -48,6 +48,7 @@ class Tracked(Tensor):
         kwargs = kwargs or {}
         name = function_name(func)
         if name in QUERIES:
+            # as "Extending PyTorch" in its notes has it, for calls that shall not come back here
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         tracked = list(tracked_in((args, kwargs)))
@@ -109,6 +110,7 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
+    """Returns the tensor itself, for `replaced`."""
     return tensor.plain()
 
 
