@@ -46,7 +46,10 @@ def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
 
 
 def _blocks(table: pd.DataFrame, more: dict[str, list[str]], title: str, width: int) -> list[str]:
-    """Returns the table and `more` columns as text, spread over as many blocks as the width asks for."""
+    """Returns the table and `more` columns as text, spread over as many blocks as the width asks for.
+
+    What `more` holds stays together.
+    """
     table = table.dropna(axis="columns", how="all")
     if table.empty:
         return [f"{title}\n{'-' * min(width, len(title))}\nno number is defined for these examples"]
@@ -60,9 +63,11 @@ def _blocks(table: pd.DataFrame, more: dict[str, list[str]], title: str, width: 
     height = max(map(len, headers))
     blocks, start = [], 0
     while start < len(headers):
-        stop = start + 1
-        while stop < len(headers) and first + sum(widths[start : stop + 1]) <= width:
-            stop += 1
+        stop = start
+        for end in range(start + 1, len(headers) + 1):
+            apart = len(names) < end < len(headers)
+            if end == start + 1 or (not apart and first + sum(widths[start:end]) <= width):
+                stop = end
         shown = range(start, stop)
         padded = [[""] * (height - len(headers[c])) + headers[c] for c in shown]
         rows = [["", *(header[line] for header in padded)] for line in range(height)]

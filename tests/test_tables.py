@@ -61,6 +61,14 @@ def test_cost_of_many_metrics_stays_within_the_width():
     assert "50+100" in shown and max(map(len, shown.splitlines())) <= 80
 
 
+def test_columns_of_cost_stay_together():
+    for number in range(1, 9):
+        wide = results(**{f"metric{i}": ("preset", "method", 0.5) for i in range(number)})
+        lines = results_tables(wide.assign(**COST), width=60).splitlines()
+        (line,) = [line for line in lines if "50+100" in line]
+        assert line.split()[-3:] == ["50+100", "1.04", "512"]
+
+
 def test_memory_that_nothing_counts_has_no_column():
     costs = COST | {"peak_memory_mb": math.nan}
     assert "memory" not in results_tables(results(map=("p", "random", 0.5)).assign(**costs), width=80)

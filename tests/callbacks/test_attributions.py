@@ -1,7 +1,10 @@
+import inspect
 import math
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.attention import Attention
@@ -9,6 +12,7 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.attributions import Cost, resident_memory, start_peak_memory
+from tests.attributions.test_attribution_contracts import CLASSES
 from tests.callbacks.conftest import Constant, Recorder, compute, planted_data, trainer
 
 
@@ -146,3 +150,14 @@ def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
     cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
     cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
     assert list(cost.per_example().values()) == [1, 1, 0.5, 10]
+
+
+def test_the_bundle_of_all_methods_leaves_out_those_only_that_need_an_argument():
+    path = Path(__file__).parents[2] / "configs" / "eval" / "methods_all.yaml"
+    listed = [method["class_path"] for method in yaml.safe_load(path.read_text())["init_args"]["methods"].values()]
+    complete = [
+        f"{cls.__module__}.{cls.__name__}"
+        for cls in CLASSES
+        if all(p.default is not p.empty for p in inspect.signature(cls).parameters.values())
+    ]
+    assert sorted(listed) == sorted(complete)
