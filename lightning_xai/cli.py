@@ -92,7 +92,8 @@ class XAICLI(LightningCLI):
             }
         )
         parser.link_arguments("seed_everything", "data.init_args.seed")
-        for name in ("num_classes", "multilabel"):
+        # a link to an argument that the network does not have is left out
+        for name in ("num_classes", "multilabel", "vocab_size", "word_vectors"):
             target = f"model.init_args.network.init_args.{name}"
             parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
 

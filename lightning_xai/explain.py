@@ -20,7 +20,7 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.heatmap import ExplainedClass, ExplainedDocument, ansi, html_page
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import decision_threshold, load_network, read_checkpoint
+from lightning_xai.models.checkpoint import data_state, decision_threshold, load_network, read_checkpoint
 from lightning_xai.runs import RunFolder
 from lightning_xai.types import TextInputs
 
@@ -91,7 +91,7 @@ def explain(
     network = load_network(str(best)).to(device).eval()
     explainer = Explainer(
         network,
-        encoder_of(config_file),
+        trained_encoder(config_file, str(best)),
         method or InputXGradient(),
         class_names=read_checkpoint(str(best))["class_names"],
         threshold=decision_threshold(str(best)),
@@ -182,6 +182,15 @@ def encoder_of(config_file: Path) -> Encoder:
     parser.add_subclass_arguments(Encoder, "encoder")
     config = OmegaConf.to_container(OmegaConf.load(config_file), resolve=True)
     return parser.instantiate_classes(parser.parse_object({"encoder": config["data"]["init_args"]["encoder"]})).encoder
+
+
+def trained_encoder(config_file: Path, ckpt: str) -> Encoder:
+    """Returns a run's encoder with what it learned from the training rows, which the checkpoint holds."""
+    encoder = encoder_of(config_file)
+    learned = data_state(ckpt)
+    if learned:
+        encoder.load_state_dict(learned["encoder"])
+    return encoder
 
 
 def print_document(document: ExplainedDocument) -> None:

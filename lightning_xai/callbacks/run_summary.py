@@ -8,9 +8,13 @@ from lightning import Callback, LightningModule, Trainer
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns a line for each split of a data module's summary, within 80 columns."""
+    """Returns a line for the vocabulary and for each split of a data module's summary, within 80 columns."""
     weak = "weak evidence" if summary.get("rationales_are_weak") else "evidence"
     lines = []
+    if summary.get("num_words"):
+        covered = summary["vector_coverage"]
+        line = f"  vocabulary: {summary['num_words']:,} words"
+        lines.append(line if covered is None else f"{line}, {covered:.0%} with a pretrained vector")
     for name, facts in summary.items():
         if not isinstance(facts, dict):
             continue

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from tokenizers.processors import TemplateProcessing
+from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightning_xai.functional.paths import resolve_model_path
@@ -19,7 +16,6 @@ from lightning_xai.functional.spans import evidence_kept_fraction, strip_offsets
 
 Fill = Literal["mask", "pad", "unk"]
 _PROBE = "The cat and 2 other animals walked, unbelievably."
-SPECIAL_WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,35 @@ class Encoder(ABC):
     mask_token_id: int | None
     fill_token_id: int  # what stands for an erased token
     unk_token_id: int | None
+    needs_fit: bool = False  # True as long as `fit` has to come before anything is encoded
+    word_vectors: Tensor | None = None  # [V, D] pretrained embeddings of the ids, NaN in rows without one
+
+    @property
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """Number of ids V, special ones included."""
+
+    def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
+        """Learns from the training rows what encoding needs."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what `fit` learned, primitives only; {} if nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over what another encoder learned, as a checkpoint has it.
+
+        Raises:
+            ValueError: this encoder has ids of its own.
+        """
+        raise ValueError(
+            f"the checkpoint was trained on a vocabulary of its own, but the data is encoded by {type(self).__name__}: "
+            "choose data with VocabularyEncoder and words left out (null)"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Returns facts about the vocabulary worth logging."""
+        return {}
 
     def encode(self, example: dict[str, Any]) -> Encoded:
         """Returns the tokens of one example."""
@@ -113,6 +138,10 @@ class FastTokenizerEncoder(Encoder):
         encoding = tokenizer([_PROBE], return_special_tokens_mask=True).encodings[0]
         self._check_offsets(encoding, name)
         self._words_by_space = len({word for word in encoding.word_ids if word is not None}) < 2
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.tokenizer)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
         """Raises ValueError if a token of the probe does not stand where its offsets say."""
@@ -207,37 +236,3 @@ class TokenizerEncoder(FastTokenizerEncoder):
     def __init__(self, path: str, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True) -> None:
         tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path))
         super().__init__(tokenizer, max_length, fill, explain_pair)
-
-
-class VocabularyEncoder(FastTokenizerEncoder):
-    """Encodes whitespace words, one token a word, without any pretrained file: [CLS] words [SEP].
-
-    Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
-
-    Args:
-        words: the vocabulary; a number n stands for the words "w0" to "w{n-1}" of the planted source.
-        max_length, fill, explain_pair: see FastTokenizerEncoder.
-    """
-
-    def __init__(
-        self, words: list[str] | int = 95, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True
-    ) -> None:
-        words = numbered_words(words) if isinstance(words, int) else words
-        vocabulary = {word: i for i, word in enumerate([*SPECIAL_WORDS, *words])}
-        if len(vocabulary) != len(SPECIAL_WORDS) + len(words):
-            raise ValueError(f"the {len(words)} words of the vocabulary repeat one another; remove the duplicates")
-        tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = WhitespaceSplit()
-        tokenizer.post_processor = TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-        )
-        fast = PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-            unk_token="[UNK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-        )  # fmt: skip
-        super().__init__(fast, max_length, fill, explain_pair)
-
-
-def numbered_words(num_words: int) -> list[str]:
-    """Returns "w0" to "w{num_words - 1}"."""
-    return [f"w{i}" for i in range(num_words)]

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from datasets import DatasetDict
 from lightning.pytorch import LightningDataModule
-from torch.utils.data import DataLoader, Dataset
+from torch import Tensor
+from torch.utils.data import DataLoader
 
 from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.data.erasures import Erasure, apply_erasures, check_erasure
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
@@ -20,37 +22,6 @@ from lightning_xai.data.sources.base import TextSource, check_example
 from lightning_xai.types import Batch
 
 MAIN_SPLITS = ("train", "validation", "test")
-
-
-class EncodedSplit(Dataset):
-    """The tokenized examples of one split; indexed by a list of positions, or by one.
-
-    Args:
-        examples: the rows, with the columns of TextSource.
-        encoded: their tokens.
-        index: [rows] ascending, each example's row in the whole split.
-    """
-
-    def __init__(self, examples: Sequence[dict[str, Any]], encoded: list[Encoded], index: np.ndarray) -> None:
-        self.examples = examples
-        self.encoded = encoded
-        self.index = index
-        self.lengths = np.array([len(e) for e in encoded])
-
-    def __len__(self) -> int:
-        return len(self.encoded)
-
-    def __getitem__(self, positions: int | list[int]) -> list[Item]:
-        # Lightning's overfit_batches puts a sequential sampler in the place of ours, which yields integers
-        positions = [positions] if isinstance(positions, int) else positions
-        return [Item(int(self.index[i]), self.encoded[i], self.examples[i]["labels"]) for i in positions]
-
-    def position(self, index: int) -> int:
-        """Returns where the example with the given row in the whole split stands here."""
-        position = int(np.searchsorted(self.index, index))
-        if position == len(self.index) or self.index[position] != index:
-            raise ValueError(f"example {index} is not in this split, or left out by max_examples")
-        return position
 
 
 class TextDataModule(LightningDataModule):
@@ -134,6 +105,36 @@ class TextDataModule(LightningDataModule):
         return self.source.multilabel
 
     @property
+    def vocab_size(self) -> int:
+        """Number of ids V that a network's embedding table needs rows for."""
+        self._fit_encoder()
+        return self.encoder.vocab_size
+
+    @property
+    def word_vectors(self) -> Tensor | None:
+        """[V, D] pretrained embeddings of the ids, NaN in rows without one; None if there are none."""
+        self._fit_encoder()
+        return self.encoder.word_vectors
+
+    def _fit_encoder(self) -> None:
+        if not self.encoder.needs_fit:
+            return
+        if "train" not in self.rows:
+            raise ValueError(f"a vocabulary is built from split 'train', but {self._available()}: give words instead")
+        rows = self.rows["train"]
+        self.encoder.fit(rows.select(self._subset("train", len(rows))))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a checkpoint has to hold for its network to read further texts."""
+        learned = self.encoder.state_dict()
+        return {"encoder": learned} if learned else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over what a checkpoint's encoder learned, so that ids are those that its network knows."""
+        self.encoder.load_state_dict(state_dict["encoder"])
+        self._splits.clear()  # encoded again at their next use
+
+    @property
     def rows(self) -> DatasetDict:
         """The source's splits, loaded once."""
         if self._rows is None:
@@ -178,6 +179,7 @@ class TextDataModule(LightningDataModule):
             examples = rows.select(index).to_list()
             for example in examples:
                 check_example(example, name, self.num_classes, self.multilabel)
+            self._fit_encoder()
             encoded = self.encoder.encode_batch(examples)
             if self.erasures is not None:
                 unk = self.encoder.unk_token_id
@@ -268,12 +270,12 @@ class TextDataModule(LightningDataModule):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source and about each split that was set up.
+        """Returns facts about the source, the vocabulary and each split that was set up.
 
         Per split: examples, mean_tokens, truncated_fraction (at the encoder's limit), evidence_kept_fraction (mean over
         examples with evidence, None without any) and padding_fraction.
         """
-        facts = self.source.summary()
+        facts = self.source.summary() | self.encoder.summary()
         for name, data in self._splits.items():
             kept = [e.evidence_kept for e in data.encoded if e.evidence_kept is not None]
             facts[name] = {

@@ -158,6 +158,13 @@ def class_names(path: str) -> list[str] | None:
     return [names[i] for i in range(len(names))]
 
 
+def data_state(path: str) -> dict[str, Any]:
+    """Returns what the data module left in the checkpoint at `path`, {} if nothing or if there is none."""
+    if _is_released(path) or checkpoint_path(path) is None:
+        return {}
+    return read_checkpoint(path).get("TextDataModule", {})
+
+
 def check_class_order(path: str, data_names: list[str]) -> None:
     """Raises a ValueError if the network at `path` has the classes `data_names`, but in another order."""
     names = class_names(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import check_class_order, decision_threshold, load_network
+from lightning_xai.models.checkpoint import check_class_order, data_state, decision_threshold, load_network
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -37,6 +37,9 @@ class Evaluation(Objective):
             )
         if data is not None:
             check_class_order(self.path, data.class_names)
+            learned = data_state(self.path)
+            if learned:  # its ids, whatever the rows of this data are
+                data.load_state_dict(learned)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")

@@ -7,9 +7,9 @@ from lightning import Callback, Trainer
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
-from lightning_xai.data.encoding import VocabularyEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency

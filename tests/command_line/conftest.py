@@ -53,7 +53,7 @@ def planted(**source: Any) -> dict[str, Any]:
         "init_args": {
             "source": {"class_path": "lightning_xai.data.sources.planted.Planted", "init_args": sizes | source},
             "encoder": {
-                "class_path": "lightning_xai.data.encoding.VocabularyEncoder",
+                "class_path": "lightning_xai.data.vocabulary.VocabularyEncoder",
                 "init_args": {"words": 95, "max_length": 32},
             },
             "batch_size": 8,

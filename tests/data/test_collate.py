@@ -3,7 +3,7 @@
 import torch
 
 from lightning_xai.data.collate import Item, collate
-from lightning_xai.data.encoding import VocabularyEncoder
+from lightning_xai.data.vocabulary import VocabularyEncoder
 
 ENCODER = VocabularyEncoder()
 

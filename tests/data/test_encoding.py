@@ -5,7 +5,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder, VocabularyEncoder
+from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.spans import token_mask_from_spans
 
 TEXTS = [

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_xai.data.encoding import VocabularyEncoder
 from lightning_xai.data.erasures import erase
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.store import RaggedWriter
 
 PAD, CLS, SEP, MASK, UNK = range(5)

@@ -5,10 +5,10 @@ import torch
 from datasets import DatasetDict
 from lightning.pytorch import LightningModule, Trainer
 
-from lightning_xai.data.encoding import VocabularyEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 
 GOOD = {"text": "w1 w2 w3", "labels": 1, "rationales": [{"label": 1, "spans": [[0, 2]]}], "id": "a"}
 

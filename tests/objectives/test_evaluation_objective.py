@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from lightning_xai.data.encoding import VocabularyEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.models.checkpoint import class_names
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.token_masking import TokenMasking

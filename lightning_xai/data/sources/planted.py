@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.encoding import numbered_words
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.vocabulary import numbered_words
 
 
 def planted_document(

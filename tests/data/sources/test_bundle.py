@@ -3,10 +3,10 @@
 import pytest
 from datasets import DatasetDict
 
-from lightning_xai.data.encoding import VocabularyEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset
 from lightning_xai.data.sources.bundle import Bundle, join_snippets
+from lightning_xai.data.vocabulary import VocabularyEncoder
 
 
 class Snippets(TextSource):

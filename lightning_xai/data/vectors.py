@@ -1,0 +1,118 @@
+"""Pretrained word vectors from GloVe, fastText and word2vec files, read for the words of a vocabulary alone."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+_BLOCK = 1 << 20
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # fastText's own format, which holds n-grams, begins with it
+
+
+def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
+    """Returns float32 vectors [len(words), D], NaN where the file has none for a word; the first of a word counts.
+
+    A name with the suffix .bin is word2vec's binary format; all others are text, a word and its numbers a line, with or
+    without a first line of the two counts. Either may be compressed (.gz). The file is streamed.
+
+    Raises:
+        ValueError: there is no such file, it is truncated, or a line of a wanted word has another width than the first.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"there are no word vectors at {path}: give a text or .bin file, or none (null)")
+    kinds = file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]
+    read = _binary_vectors if ".bin" in kinds else _text_vectors
+    rows = {word.encode(): row for row, word in enumerate(words)}
+    table: np.ndarray | None = None
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+        for word, vector in read(stream, path, rows):
+            if table is None:
+                table = np.full((len(words), len(vector)), np.nan, dtype=np.float32)
+            row = rows[word]
+            if np.isnan(table[row, 0]):
+                table[row] = vector
+    if table is None:
+        raise ValueError(f"{path} has a vector for none of the {len(words)} words: check language and case")
+    return table
+
+
+def coverage(vectors: np.ndarray) -> float:
+    """Returns the fraction of rows [V, D] that are vectors, not NaN."""
+    return float(np.mean(~np.isnan(vectors[:, 0])))
+
+
+def _counts(line: bytes) -> tuple[int, int] | None:
+    """Returns the number of vectors and their width if a line is such a header, else None."""
+    fields = line.split()
+    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
+
+
+def _text_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yields wanted words with their vectors [D]."""
+    header, width, number = None, None, 0
+    for number, line in enumerate(stream, start=1):  # noqa: B007 - the last one is used
+        if number == 1:
+            header = _counts(line)
+            width = header[1] if header else len(line.split()) - 1
+            if width < 1:
+                raise ValueError(f"{path}, line 1: no vector; give a file with a word and its numbers a line")
+            if header:
+                continue
+        first = line[: line.find(b" ")]
+        if first not in wanted:
+            continue
+        # words of some files hold spaces, so numbers are split off from the right
+        word, *numbers = line.rstrip().rsplit(b" ", width)
+        extra = word.split(b" ")[1:]
+        if extra and not all(_is_number(part) for part in extra):
+            continue
+        if extra or len(numbers) != width or not all(_is_number(part) for part in numbers):
+            raise ValueError(
+                f"{path}, line {number}: {first.decode(errors='replace')!r} has no {width} finite numbers, which "
+                f"{'the first line promises' if header else 'the first line has'}; correct or remove the line"
+            )
+        yield word, np.array(numbers, dtype=np.float32)
+    found = number - (header is not None)
+    if header and found < header[0]:
+        raise ValueError(f"{path} ends after {found} of {header[0]} vectors, line {number}: download it again")
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _binary_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Yields wanted words with their vectors [D] from "<count> <width>\\n" and entries "<word> <float32 * width>"."""
+    line = stream.readline(100)
+    header = _counts(line)
+    if line.startswith(_FASTTEXT_MODEL):
+        raise ValueError(f"{path} is a model of fastText, not a table of vectors: give the .vec file beside it")
+    if header is None or header[1] < 1:
+        raise ValueError(
+            f"{path}, line 1: no binary word2vec file, which begins with two counts; text needs another suffix"
+        )
+    count, width = header
+    size, buffer, start = 4 * width, b"", 0
+    for number in range(1, count + 1):
+        space = buffer.find(b" ", start)
+        while space < 0 or len(buffer) < space + 1 + size:
+            block = stream.read(_BLOCK)
+            if not block:
+                raise ValueError(f"{path} ends within vector {number} of {count}, after line 1: download it again")
+            buffer, start = buffer[start:] + block, 0
+            space = buffer.find(b" ")
+        word = buffer[start:space].lstrip(b"\n")  # some writers end entries with a line feed
+        start = space + 1 + size
+        if word in wanted:
+            vector = np.frombuffer(buffer, dtype="<f4", count=width, offset=space + 1)
+            if not np.isfinite(vector).all():
+                raise ValueError(f"{path}, vector {number}: {word.decode()!r} is not finite; remove it from the file")
+            yield word, vector

@@ -1,0 +1,165 @@
+"""Words to ids without any pretrained tokenizer: a vocabulary that is given, or built from the training rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import torch
+from tokenizers import Tokenizer, normalizers
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace, WhitespaceSplit
+from tokenizers.processors import TemplateProcessing
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from lightning_xai.data.encoding import Encoded, FastTokenizerEncoder, Fill
+from lightning_xai.data.vectors import coverage, read_word_vectors
+from lightning_xai.functional.choices import require_choices
+
+Split = Literal["whitespace", "punctuation"]
+SPECIAL_WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
+
+
+def numbered_words(num_words: int) -> list[str]:
+    """Returns "w0" to "w{num_words - 1}"."""
+    return [f"w{i}" for i in range(num_words)]
+
+
+def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
+    """Returns the words of texts that are already split, those in most texts first, equals in alphabetical order.
+
+    Args:
+        min_count: fewest texts that a word occurs in.
+        max_words: most words; None for all.
+    """
+    counts = Counter(word for words in texts for word in set(words))
+    kept = [word for word, count in counts.items() if count >= min_count and word not in SPECIAL_WORDS]
+    return sorted(kept, key=lambda word: (-counts[word], word))[:max_words]
+
+
+def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> PreTrainedTokenizerFast:
+    """Returns a tokenizer with one token a word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair."""
+    vocabulary = {word: i for i, word in enumerate([*SPECIAL_WORDS, *words])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    if lowercase:
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = WhitespaceSplit() if split == "whitespace" else Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+        unk_token="[UNK]", model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )  # fmt: skip
+
+
+class VocabularyEncoder(FastTokenizerEncoder):
+    """Encodes words, one token a word, without any pretrained tokenizer: [CLS] words [SEP].
+
+    Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
+
+    Args:
+        words: the vocabulary; a number n stands for the words "w0" to "w{n-1}" of the planted source; None builds it
+            from the training rows, and every checkpoint then holds it.
+        max_length, fill, explain_pair: see FastTokenizerEncoder.
+        split: words are what is between white space, or in addition runs of punctuation are words of their own.
+        lowercase: whether letters are lowered before words are looked up.
+        min_count: fewest training rows that a word of a built vocabulary occurs in.
+        max_words: most words of a built vocabulary, those in most rows first; None for all.
+        vectors: file of pretrained vectors, see `read_word_vectors`; None for none.
+
+    Raises:
+        ValueError: words repeat or a number is not positive; in `fit`, no word is left; in `encode_batch`, the
+            vocabulary is still to be built.
+    """
+
+    def __init__(
+        self,
+        words: list[str] | int | None = 95,
+        max_length: int = 512,
+        fill: Fill = "mask",
+        explain_pair: bool = True,
+        split: Split = "whitespace",
+        lowercase: bool = False,
+        min_count: int = 1,
+        max_words: int | None = None,
+        vectors: str | None = None,
+    ) -> None:
+        require_choices({"split": Split}, {"split": split})
+        for name, value in {"min_count": min_count, "max_words": max_words}.items():
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}: give at least 1")
+        self.words = numbered_words(words) if isinstance(words, int) else words
+        self.built = words is None
+        self.split = split
+        self.lowercase = lowercase
+        self.min_count = min_count
+        self.max_words = max_words
+        self.vectors = vectors
+        self._vectors: Tensor | None = None
+        taken = {*SPECIAL_WORDS, *(self.words or [])}
+        if len(taken) != len(SPECIAL_WORDS) + len(self.words or []):
+            raise ValueError(f"the {len(self.words)} words of the vocabulary repeat one another; remove the duplicates")
+        super().__init__(self._tokenizer(), max_length, fill, explain_pair)
+
+    def _tokenizer(self) -> PreTrainedTokenizerFast:
+        return word_tokenizer(self.words or [], split=self.split, lowercase=self.lowercase)
+
+    def _use(self, words: list[str]) -> None:
+        self.words, self._vectors = words, None
+        self.tokenizer = self._tokenizer()
+        self.tokenizer.truncation_side = "right"
+
+    @property
+    def needs_fit(self) -> bool:
+        return self.words is None
+
+    def fit(self, examples: Iterable[dict[str, Any]]) -> None:
+        """Builds the vocabulary from the rows' texts and pairs."""
+        backend = self.tokenizer.backend_tokenizer
+        normalize = backend.normalizer.normalize_str if self.lowercase else str
+
+        def split(example: dict[str, Any]) -> list[str]:
+            texts = [example["text"], example.get("text_pair") or ""]
+            return [word for text in texts for word, _ in backend.pre_tokenizer.pre_tokenize_str(normalize(text))]
+
+        words = frequent_words(map(split, examples), min_count=self.min_count, max_words=self.max_words)
+        if not words:
+            raise ValueError(f"no word occurs in {self.min_count} training rows: lower min_count")
+        self._use(words)
+
+    def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
+        if self.needs_fit:
+            raise ValueError("the vocabulary is still to be built: call fit(training rows), or give words")
+        return super().encode_batch(examples)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"words": self.words} if self.built and self.words else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if not self.built and state["words"] != self.words:
+            raise ValueError(
+                f"the checkpoint was trained on a vocabulary of {len(state['words'])} words, this encoder is given "
+                f"other ones, {len(self.words)}: leave its words out (null), so that they come from the checkpoint"
+            )
+        if self.built:
+            self._use(list(state["words"]))
+
+    @property
+    def word_vectors(self) -> Tensor | None:
+        """[V, D] pretrained vectors, NaN in the rows of special words and of words without one; None without a file.
+
+        Raises:
+            ValueError: the file cannot be read.
+        """
+        if self.vectors is not None and self._vectors is None:
+            found = torch.from_numpy(read_word_vectors(self.vectors, self.words or []))
+            self._vectors = torch.cat([torch.full((len(SPECIAL_WORDS), found.shape[1]), torch.nan), found])
+        return self._vectors
+
+    def summary(self) -> dict[str, Any]:
+        vectors = self.word_vectors
+        covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
+        return {"num_words": len(self.words or []), "vector_coverage": covered}
