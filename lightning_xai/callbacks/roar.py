@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import torch
@@ -19,6 +19,8 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.roar import Step, erased_counts, next_erasure
 from lightning_xai.types import Batch
+
+Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 BASELINE = "random"
 ALL = "all/100"
@@ -71,7 +73,7 @@ class ROAR(Callback):
         control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
             above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
             100 percent are that run.
-        metric: what the table at the end shows.
+        metric: what the table at the end shows; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
 
     Raises:
         ValueError: names, percentages or numbers that make no chain.
@@ -90,9 +92,9 @@ class ROAR(Callback):
         max_tokens: int = 10,
         recursive: bool = True,
         control: bool = False,
-        metric: str = "macro_f1",
+        metric: Metric = "macro_f1",
     ) -> None:
-        require_choices({"step": Step}, {"step": step})
+        require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
         taken = [name for name in measures if name in (BASELINE, "all") or name.endswith("_positions")]
         if taken or not measures or any("/" in name for name in measures):
             raise ValueError(
@@ -144,7 +146,7 @@ class ROAR(Callback):
         if eager:
             pl_module.network.set_attention(implementation)
         if trainer.is_global_zero:
-            print(f"ROAR erased {', '.join(names)} in {time.monotonic() - began:.1f} s")
+            print(f"ROAR: erasures for {len(names)} runs, {time.monotonic() - began:.1f} s")
 
     def written_by(self, stage: Stage) -> list[tuple[str, int]]:
         """Returns the (measure, amount) whose erasures a stage's best checkpoint yields."""
@@ -238,16 +240,9 @@ def _control(stage: Stage) -> bool:
     return "_positions/" in stage.name
 
 
-def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test") -> str:
-    """Returns a metric of a split in percent, measures by percentage erased, within 80 columns for ten steps.
-
-    Raises:
-        ValueError: the runs have no such metric.
-    """
+def roar_table(results: pd.DataFrame, metric: Metric, *, split: str = "test") -> str:
+    """Returns a metric of a split in percent, measures by percentage erased, within 80 columns for ten steps."""
     rows = results[(results["metric"] == metric) & (results["split"] == split)]
-    if rows.empty:
-        known = ", ".join(sorted(set(results["metric"])))
-        raise ValueError(f"metric is {metric!r}, which the runs do not have: choose one of {known}")
     names = rows["measure"] + rows["control"].map({True: " positions", False: ""})
     table = rows.assign(name=names).pivot(index="name", columns="percentage", values="value").loc[names.unique()]
     width = max(map(len, table.index))

@@ -54,7 +54,7 @@ def chain_config(documents: int) -> dict:
             "class_path": f"{prefix}.data.module.TextDataModule",
             "init_args": {
                 "source": {"class_path": f"{prefix}.data.sources.planted.Planted", "init_args": source(documents)},
-                "encoder": {"class_path": f"{prefix}.data.encoding.VocabularyEncoder"},
+                "encoder": {"class_path": f"{prefix}.data.vocabulary.VocabularyEncoder"},
                 "batch_size": BATCH_SIZE,
                 "eval_batch_size": EVAL_BATCH_SIZE,
             },

@@ -186,6 +186,7 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
         ({"percentages": ()}, "ascending integers from 1 to 99"),
         ({"step": "token", "max_tokens": 0}, "max_tokens is 0"),
         ({"step": "word"}, "step is 'word'"),
+        ({"metric": "f1"}, "metric is 'f1'"),
     ],
 )
 def test_chain_that_cannot_run_is_refused_at_construction(options, message):
@@ -223,9 +224,3 @@ def test_table_shows_a_row_a_measure_in_percent():
         "gradient            90.0  60.0     -",
         "gradient positions     -  55.0     -",
     ]
-
-
-def test_unknown_metric_is_refused_with_those_there_are():
-    frame = pd.DataFrame({"metric": ["accuracy"], "split": ["test"], "measure": [""], "control": [False]})
-    with pytest.raises(ValueError, match="choose one of accuracy"):
-        roar_table(frame, "f1")
