@@ -58,7 +58,8 @@ def _distilbert_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
 
 
 def _llama_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
-    if _first(layer, "self_attn.v_proj") is None or _first(layer, "mlp.gate_proj") is None:
+    parts = ("self_attn.v_proj", "mlp.gate_proj", "input_layernorm", "post_attention_layernorm")
+    if any(_first(layer, part) is None for part in parts):
         return None
     return EncoderLayer(
         module=layer,
