@@ -174,12 +174,12 @@ class FrozenLayer:
         weights = torch.cat([weights, own.to(weights.dtype)], dim=-1)  # [c, R, H + 1]
         passed = self.values[:, sources] @ parts.output.weight.T.unflatten(0, (parts.num_heads, -1))
         passed = torch.cat([passed.transpose(0, 1), self.hidden[sources].unsqueeze(1)], dim=1)  # [c, H + 1, D]
-        vectors = (weights @ passed).transpose(0, 1)
+        vectors = (weights @ passed).transpose(0, 1).contiguous()
         if self.slope is None:
             return vectors, None
         norm = self.feed_forward_norm if parts.norm_first else self.attention_norm
         units = (weights * norm.rate.squeeze(1)) @ F.linear(norm.without_rate(passed), parts.up.weight)
-        return vectors, units.transpose(0, 1)
+        return vectors, units.transpose(0, 1).contiguous()
 
     def after_attention(self, vectors: Tensor, visit: Visit, units: Tensor | None = None) -> Tensor:
         """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias.
