@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.ranking import num_erased
 from lightning_xai.functional.rationales import align_rationale
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Attribution, Batch, Predict
@@ -44,6 +45,19 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
     # the slack lets nine of ten equal shares hold 0.9
     needed = (held < mass - 1e-9).sum(dim=-1) + 1
     return (needed.double() / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
+
+
+def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
+    """Returns [..., P] in [0, 1]: the share of |scores| [..., T] within `mask` that the largest tokens hold.
+
+    NaN for scores that are all 0.
+
+    Args:
+        counts: [..., P] long: how many of the largest; more than a text has are all of it.
+    """
+    held = _shares(scores, mask).sort(dim=-1, descending=True).values.cumsum(dim=-1)
+    held = torch.cat([torch.zeros_like(held[..., :1]).where(~held[..., :1].isnan(), torch.nan), held], dim=-1)
+    return held.gather(-1, counts.clamp(max=scores.shape[-1]).expand(*held.shape[:-1], -1))
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
@@ -104,6 +118,42 @@ class Sparsity(AttributionMetric):
         mask = attribution.token_mask.unsqueeze(1)
         values = gini(attribution.scores, mask), mass_fraction(attribution.scores, mask, self.mass)
         return torch.stack(values, dim=-1)
+
+
+class TopShare(AttributionMetric):
+    """Share of |scores| that the k largest tokens hold, for several k: the points of a sparsity curve.
+
+    Args:
+        percentages: percent of a text's tokens, each giving one k, rounded down; or
+        counts: the numbers k themselves; more than a text has are all of it.
+        **kwargs: see AttributionMetric.
+
+    Raises:
+        ValueError: none or both of the two, or a number below 0.
+
+    Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
+        Allegedly Important Tokens and Retraining", arXiv 2110.08412, Appendix E.
+    """
+
+    def __init__(self, *, percentages: list[float] | None = None, counts: list[int] | None = None, **kwargs) -> None:
+        super().__init__(**kwargs)
+        points = percentages or counts
+        if bool(percentages) == bool(counts) or min(points) < 0:
+            raise ValueError(
+                f"percentages are {percentages} and counts are {counts}: list numbers from 0 in one of them"
+            )
+        for percentage in percentages or []:
+            num_erased(torch.tensor([1]), percentage)  # refuses what is no percentage
+        self.percentages, self.counts = percentages, counts
+        self.columns = tuple(f"{point:g}" for point in points)
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+        mask = attribution.token_mask
+        if self.counts:
+            counts = torch.tensor(self.counts, device=mask.device).expand(len(mask), -1)
+        else:
+            counts = torch.stack([num_erased(mask.sum(dim=1), p) for p in self.percentages], dim=1)
+        return top_shares(attribution.scores, mask.unsqueeze(1), counts.unsqueeze(1))  # [B, K, P]
 
 
 class SpecialTokenShare(AttributionMetric):

@@ -1,7 +1,15 @@
 import pytest
 import torch
 
-from lightning_xai.metrics.complexity import Entropy, SpecialTokenShare, gini, mass_fraction, normalized_entropy
+from lightning_xai.metrics.complexity import (
+    Entropy,
+    SpecialTokenShare,
+    TopShare,
+    gini,
+    mass_fraction,
+    normalized_entropy,
+    top_shares,
+)
 from tests.metrics.conftest import bag_of_words, explained_batch
 
 ONES = torch.ones(8, dtype=torch.bool)
@@ -66,3 +74,35 @@ def test_special_token_share_counts_cls_and_sep():
     metric = SpecialTokenShare()
     metric.update(attribution, batch, bag_of_words)
     assert float(metric.compute()["special_token_share"]) == pytest.approx(0.6)
+
+
+def test_top_shares_are_those_of_the_largest_sizes():
+    scores = torch.tensor([0.0, 6.0, 0.0, -3.0, 1.0, 0.0, 0.0, 0.0])
+    assert top_shares(scores, ONES, torch.tensor([0, 1, 2, 3, 20])).tolist() == pytest.approx([0, 0.6, 0.9, 1, 1])
+
+
+def test_top_shares_leave_masked_tokens_out():
+    scores = torch.tensor([[1.0, 3.0, 96.0]])
+    assert float(top_shares(scores, torch.tensor([[True, True, False]]), torch.tensor([[1]]))) == 0.75
+
+
+def test_top_shares_of_zeros_are_undefined():
+    assert top_shares(torch.zeros(8), ONES, torch.tensor([0, 3])).isnan().all()
+
+
+def test_top_percentages_are_rounded_down_to_tokens():
+    attribution, batch = explained_batch([9])
+    by_percent, by_count = TopShare(percentages=[30.0]), TopShare(counts=[2])  # 30 % of 8 tokens, specials left out
+    for metric in (by_percent, by_count):
+        metric.update(attribution, batch, bag_of_words)
+    tokens = int(attribution.token_mask.sum())
+    assert 30 * tokens // 100 == 2
+    assert torch.equal(by_percent.table()[1], by_count.table()[1])
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"percentages": [10.0], "counts": [1]}, {"counts": [-1]}, {"percentages": [120.0]}]
+)
+def test_top_share_without_sensible_numbers_is_refused(arguments):
+    with pytest.raises(ValueError, match="percentage"):
+        TopShare(**arguments)

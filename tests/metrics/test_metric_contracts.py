@@ -19,7 +19,7 @@ from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.types import Attribution
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
-PRESETS = ["edin", "edin_code", "eraser", "er", "regex", "aml", "naopc"]
+PRESETS = ["edin", "edin_code", "eraser", "er", "regex", "aml", "naopc", "sparsity"]
 EVALUATION = Path(__file__).parents[2] / "configs" / "eval"
 LENGTHS = [9, 14, 6, 11, 3, 8, 17]
 
