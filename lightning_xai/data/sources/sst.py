@@ -77,19 +77,26 @@ class SST(TextSource):
         data_dir: folder with train.txt, dev.txt and test.txt, one bracketed tree a line.
         binary: negative or positive, neutral sentences dropped; else five classes.
         rationale_threshold: a word is evidence if its phrase score, 0, .5 or 1, is at least this.
+        min_words: fewest words of a sentence, punctuation marks included; shorter ones are left out of every split.
+            Madsen et al. (2022), arXiv 2110.08412, have 6.
     """
 
     name = "sst"
     rationales_are_weak = True
 
-    def __init__(self, data_dir: str, binary: bool = True, rationale_threshold: float = 0.5) -> None:
+    def __init__(
+        self, data_dir: str, binary: bool = True, rationale_threshold: float = 0.5, min_words: int = 1
+    ) -> None:
         if not 0 < rationale_threshold <= 1:
             raise ValueError(f"rationale_threshold={rationale_threshold} is not over 0 and at most 1")
+        if min_words < 1:
+            raise ValueError(f"min_words is {min_words}: give at least 1")
         five = ["very negative", "negative", "neutral", "positive", "very positive"]
         self.class_names = ["negative", "positive"] if binary else five
         self.data_dir = Path(data_dir)
         self.binary = binary
         self.rationale_threshold = rationale_threshold
+        self.min_words = min_words
 
     def load(self) -> DatasetDict:
         splits = {}
@@ -101,9 +108,11 @@ class SST(TextSource):
                 )
             with path.open(encoding="utf-8", newline="\n") as lines:
                 trees = {i: parse_tree(line) for i, line in enumerate(lines) if line.strip()}
-            rows = [self._row(tree, f"{stem}-{i}") for i, tree in trees.items() if not self.binary or tree.label != 2]
-            splits[split] = rows_to_dataset(rows)
+            splits[split] = rows_to_dataset([self._row(t, f"{stem}-{i}") for i, t in trees.items() if self._keeps(t)])
         return DatasetDict(splits)
+
+    def _keeps(self, tree: Tree) -> bool:
+        return (not self.binary or tree.label != 2) and len(leaves(tree)) >= self.min_words
 
     def _row(self, tree: Tree, name: str) -> dict[str, Any]:
         text = " ".join(leaves(tree))

@@ -70,7 +70,15 @@ def test_corpus_has_the_published_sizes_and_rationales_of_whole_words(shared):
         "validation": 872,
         "test": 1821,
     }  # E4
+    lengths = {split: [len(text.split(" ")) for text in rows["text"]] for split, rows in splits.items()}
+    kept = {split: sum(length >= 6 for length in part) for split, part in lengths.items()}
+    assert kept == {"train": 6579, "validation": 848, "test": 1776}  # madsen2022, Table 3: what min_words=6 leaves
     for row in splits["validation"].to_list():
         text = f" {row['text']} "
         ends = [(begin, end) for rationale in row["rationales"] for begin, end in rationale["spans"]]
         assert all(text[begin] == text[end + 1] == " " for begin, end in ends)
+
+
+def test_short_sentences_are_left_out(folder):
+    (folder / "dev.txt").write_text("(4 (2 a) (3 good))\n(4 (2 a) (3 (3 good) (2 film)))\n")
+    assert SST(str(folder), min_words=3).load()["validation"]["id"][:] == ["dev-1"]
