@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 from datasets import Dataset, DatasetDict, Features, List, Value
 
 from lightning_xai.functional.spans import check_spans
@@ -22,6 +23,14 @@ def rows_to_dataset(rows: list[dict[str, Any]], multilabel: bool = False) -> Dat
     used = [name for name in features if any(name in row for row in rows)]
     columns = {name: [row.get(name) for row in rows] for name in used}
     return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
+
+
+def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
+    """Returns a random partition of the rows into train, validation and test."""
+    order = np.random.default_rng(seed).permutation(num_rows)
+    num_test, num_validation = round(test_fraction * num_rows), round(validation_fraction * num_rows)
+    parts = np.split(order, [num_test, num_test + num_validation])
+    return {"train": np.sort(parts[2]), "validation": np.sort(parts[1]), "test": np.sort(parts[0])}
 
 
 class TextSource(ABC):

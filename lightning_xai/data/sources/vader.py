@@ -13,10 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset, split_rows
 from lightning_xai.functional.spans import word_offsets
 
 Domain = Literal["movie", "amazon", "nyt", "tweets"]
@@ -65,14 +64,6 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
         if lexicon.get(word.lower(), 0.0) * sign > 0:
             spans.append([begin, begin + len(word)])
     return spans
-
-
-def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
-    """Returns a random partition of the rows into train, validation and test."""
-    order = np.random.default_rng(seed).permutation(num_rows)
-    num_test, num_validation = round(test_fraction * num_rows), round(validation_fraction * num_rows)
-    parts = np.split(order, [num_test, num_test + num_validation])
-    return {"train": np.sort(parts[2]), "validation": np.sort(parts[1]), "test": np.sort(parts[0])}
 
 
 def cache_folder(cache_dir: str | None) -> Path:
