@@ -1,0 +1,186 @@
+"""Stanford Natural Language Inference, from the hub or local files, with the highlighted words of e-SNLI."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from datasets import DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.hub import Hub
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.spans import spans_from_mask, word_offsets
+
+Main = Literal["premise", "hypothesis"]
+CLASSES = ["entailment", "neutral", "contradiction"]  # numbered as on the hub
+WITHOUT_LABEL = ("-", -1)  # annotators disagreed
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # ours -> as files are named
+SIDES = {"premise": 1, "hypothesis": 2}  # as sentences are numbered
+MOST_ANNOTATORS = 3
+
+
+def marked_words(marked: str, text: str, where: str) -> list[bool]:
+    """Returns for each whitespace word of `text` whether `marked` has it between asterisks.
+
+    Raises:
+        ValueError: `marked` is not the text with some words between asterisks.
+    """
+    words, found = text.split(), marked.split()
+    if len(words) != len(found) or any(f not in (w, f"*{w}*") for w, f in zip(words, found, strict=True)):
+        raise ValueError(f"{where}: {marked[:60]!r} is not {text[:60]!r} with words between asterisks; correct the row")
+    return [f == f"*{w}*" for w, f in zip(words, found, strict=True)]
+
+
+def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of s1.{part}, s2.{part} and labels.{part}, which have one row a line."""
+    paths = [folder / f"{name}.{part}" for name in ("s1", "s2", "labels")]
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(
+                f"{path} is missing beside {folder / f's1.{part}'}; premises, hypotheses and labels belong together"
+            )
+    columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths]
+    for path, column in zip(paths, columns, strict=True):
+        if len(column) != len(columns[0]):
+            raise ValueError(f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; fetch both again")
+    for line, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), start=1):
+        yield {
+            "premise": premise.strip(), "hypothesis": hypothesis.strip(), "label": label.strip(),
+            "id": f"{part}-{line}", "where": f"{paths[2]}, line {line}",
+        }  # fmt: skip
+
+
+def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of snli_1.0_{part}.jsonl, the form of the published archive."""
+    path = folder / f"snli_1.0_{part}.jsonl"
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            row = json.loads(line)
+            yield {
+                "premise": row["sentence1"], "hypothesis": row["sentence2"], "label": row["gold_label"],
+                "id": row["pairID"], "where": f"{path}, line {number}",
+            }  # fmt: skip
+
+
+def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of esnli_{part}.csv, in training of esnli_train_1.csv and esnli_train_2.csv.
+
+    Beside the texts, a row has the words that each annotator marked, in "premise_masks" and "hypothesis_masks".
+    """
+    for path in sorted(folder.glob(f"esnli_{part}*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            needed = {"pairID", "gold_label", "Sentence1", "Sentence2", "Sentence1_marked_1", "Sentence2_marked_1"}
+            missing = sorted(needed - set(rows.fieldnames or []))
+            if missing:
+                raise ValueError(f"{path} has no column {', '.join(missing)}; it is no file of e-SNLI")
+            for row in rows:
+                where = f"{path}, line {rows.line_num}"
+                found = {side: row[f"Sentence{number}"] for side, number in SIDES.items()}
+                for side, number in SIDES.items():
+                    marked = [row.get(f"Sentence{number}_marked_{i + 1}") for i in range(MOST_ANNOTATORS)]
+                    marked = [text for text in marked if text and text != "NA"]
+                    found[f"{side}_masks"] = [marked_words(text, found[side], where) for text in marked]
+                yield found | {"label": row["gold_label"], "id": row["pairID"], "where": where}
+
+
+# how the first file of a split is named -> what reads the split; the first that is there is used
+READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
+    "esnli_{part}*.csv": read_highlights,
+    "snli_1.0_{part}.jsonl": read_json_lines,
+    "s1.{part}": read_sentence_files,
+}
+
+
+class SNLI(TextSource):
+    """Premises and hypotheses: entailment, neutral or contradiction. Rows without a gold label are left out.
+
+    The main text is the premise, as in the paper, and the hypothesis is its pair; an encoder with `explain_pair: false`
+    explains and erases the main text alone. Where annotators marked words (e-SNLI), those that at least half of them
+    marked in the main text are the rationale of the gold class; they marked none in the premise of a neutral row.
+
+    Args:
+        path: the hub's id of the data set, or a folder. For each of the splits train, dev and test, a folder holds
+            esnli_{split}.csv (train in two files), snli_1.0_{split}.jsonl, or s1.{split}, s2.{split} and
+            labels.{split}; the first kind that is there is read. A split without files is left out.
+        main: which sentence is the main text; highlights for all classes are in the hypothesis.
+        revision: commit, tag or branch on the hub; None for the newest.
+
+    Raises:
+        ValueError: on loading, if a folder has no files, or a row a wrong label or wrong marks; names file and line.
+
+    Reference: Bowman et al. (2015), "A large annotated corpus for learning natural language inference", arXiv
+        1508.05326; highlights: Camburu et al. (2018), "e-SNLI", arXiv 1812.01193.
+    """
+
+    name = "snli"
+
+    def __init__(self, path: str = "stanfordnlp/snli", main: Main = "premise", revision: str | None = None) -> None:
+        require_choices({"main": Main}, {"main": main})
+        self.class_names = list(CLASSES)
+        self.path = path
+        self.main = main
+        self.revision = revision
+
+    def prepare(self) -> None:
+        if not self._readers():
+            self._hub().prepare()
+
+    def _hub(self) -> Hub:
+        return Hub(self.path, revision=self.revision)
+
+    def _readers(self) -> dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]]:
+        """Returns what reads each split that the folder has."""
+        found = {}
+        for split, part in SPLITS.items():
+            readers = [r for pattern, r in READERS.items() if any(Path(self.path).glob(pattern.format(part=part)))]
+            found |= {split: readers[0]} if readers else {}
+        return found
+
+    def _splits(self) -> dict[str, Iterator[dict[str, Any]]]:
+        if readers := self._readers():
+            return {split: read(Path(self.path), SPLITS[split]) for split, read in readers.items()}
+        if Path(self.path).is_dir() and not Path(self.path, "dataset_dict.json").is_file():
+            raise ValueError(
+                f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for some of the splits"
+            )
+        return {split: hub_rows(rows, split) for split, rows in self._hub().load_table().items()}
+
+    def load(self) -> DatasetDict:
+        return DatasetDict(
+            {
+                split: rows_to_dataset([self._row(row) for row in rows if row["label"] not in WITHOUT_LABEL])
+                for split, rows in self._splits().items()
+            }
+        )
+
+    def _row(self, raw: dict[str, Any]) -> dict[str, Any]:
+        if raw["label"] not in CLASSES:
+            raise ValueError(
+                f"{raw['where']}: label {raw['label']!r} is none of {', '.join(CLASSES)} and '-'; correct it"
+            )
+        label = CLASSES.index(raw["label"])
+        pair = next(side for side in SIDES if side != self.main)
+        row = {"text": raw[self.main], "text_pair": raw[pair], "labels": label, "id": raw["id"]}
+        masks = raw.get(f"{self.main}_masks")
+        if masks is None:
+            return row
+        words = word_offsets(row["text"])
+        spans = spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, row["text"]) if masks and len(words) else []
+        return row | {"rationales": [{"label": label, "spans": spans}] * bool(spans)}
+
+
+def hub_rows(rows: Any, split: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a split on the hub, where labels are numbers."""
+    for i, row in enumerate(rows):
+        label = row["label"]
+        named = CLASSES[label] if 0 <= label < len(CLASSES) else label
+        yield {
+            "premise": row["premise"], "hypothesis": row["hypothesis"], "label": named, "id": f"{split}-{i}",
+            "where": f"{split} row {i}",
+        }  # fmt: skip
