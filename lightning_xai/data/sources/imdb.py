@@ -1,0 +1,115 @@
+"""IMDB movie reviews, from the hub or from the folder of the published archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from datasets import DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset, split_rows
+from lightning_xai.data.sources.hub import Hub
+
+CLASS_FOLDERS = ("neg", "pos")
+
+
+def read_reviews(folder: Path) -> list[dict[str, Any]]:
+    """Returns the reviews of folder/neg and folder/pos, by class and then in the order of their numbers.
+
+    Raises:
+        ValueError: a folder is missing or without reviews, or a name is not "number_rating.txt"; names it.
+    """
+    rows = []
+    for label, name in enumerate(CLASS_FOLDERS):
+        paths = list((folder / name).glob("*.txt"))
+        if not paths:
+            raise ValueError(
+                f"{folder / name} has no reviews: the folder must hold train/neg, train/pos, test/neg and test/pos as "
+                "the archive aclImdb has them"
+            )
+        for path in paths:
+            if not path.stem.partition("_")[0].isdecimal():
+                raise ValueError(f"{path} is not named number_rating.txt: move it out of the folder")
+        for path in sorted(paths, key=lambda path: int(path.stem.partition("_")[0])):
+            text = path.read_text(encoding="utf-8")
+            rows.append({"text": text, "labels": label, "id": f"{folder.name}/{name}/{path.stem}"})
+    return rows
+
+
+class IMDB(TextSource):
+    """Reviews, negative or positive; line breaks, "<br />" in the data, become spaces.
+
+    A fraction of the training reviews validates. Words are those between white space.
+
+    Args:
+        path: the hub's id of the data set, a folder with train/neg, train/pos, test/neg and test/pos, or one that
+            `save_to_disk` wrote.
+        min_words: fewest words of a review; shorter ones are left out of every split.
+        max_words: most words of a review; longer ones are left out. None for no limit.
+        validation_fraction: of the training reviews that are not left out.
+        seed: of that division.
+
+    Raises:
+        ValueError: at once if a number is out of range; on loading if a folder or split is missing.
+
+    Reference: Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis", ACL.
+    Differs: Jain, Wallace (2019), arXiv 1902.10186, and Madsen et al. (2022), arXiv 2110.08412, keep 7 to 399 words, a
+        fifth of train as validation and a fifth of test; they count the words of a list without punctuation, in which
+        "br" is one, so that their reviews are not exactly those that `min_words` and `max_words` keep.
+    """
+
+    name = "imdb"
+    class_names = ["negative", "positive"]
+
+    def __init__(
+        self,
+        path: str = "stanfordnlp/imdb",
+        min_words: int = 1,
+        max_words: int | None = None,
+        validation_fraction: float = 0.2,
+        seed: int = 0,
+    ) -> None:
+        if not 0 < validation_fraction < 1:
+            raise ValueError(f"validation_fraction is {validation_fraction}: give a fraction between 0 and 1")
+        if min_words < 1 or (max_words is not None and max_words < min_words):
+            raise ValueError(f"min_words={min_words} and max_words={max_words} keep nothing: give 1 <= min <= max")
+        self.path = path
+        self.min_words = min_words
+        self.max_words = max_words
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    def prepare(self) -> None:
+        if not self._is_archive():
+            self._hub().prepare()
+
+    def _is_archive(self) -> bool:
+        folder = Path(self.path)
+        return folder.is_dir() and not (folder / "dataset_dict.json").is_file()  # else `save_to_disk` wrote it
+
+    def _hub(self) -> Hub:
+        return Hub(self.path, splits={"train": "train", "test": "test"})
+
+    def _reviews(self) -> dict[str, list[dict[str, Any]]]:
+        if self._is_archive():
+            return {split: read_reviews(Path(self.path, split)) for split in ("train", "test")}
+        return {
+            split: [{"text": row["text"], "labels": row["label"], "id": f"{split}-{i}"} for i, row in enumerate(rows)]
+            for split, rows in self._hub().load_table().items()
+        }
+
+    def load(self) -> DatasetDict:
+        kept = {
+            split: [row for row in map(_clean, rows) if self._keeps(row)] for split, rows in self._reviews().items()
+        }
+        parts = split_rows(len(kept["train"]), self.validation_fraction, 0.0, self.seed)
+        splits = {split: [kept["train"][i] for i in parts[split]] for split in ("train", "validation")}
+        return DatasetDict({split: rows_to_dataset(rows) for split, rows in (splits | {"test": kept["test"]}).items()})
+
+    def _keeps(self, row: dict[str, Any]) -> bool:
+        num_words = len(row["text"].split())
+        return self.min_words <= num_words and (self.max_words is None or num_words <= self.max_words)
+
+
+def _clean(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"text": row["text"].replace("<br />", " ")}
