@@ -36,7 +36,7 @@ from lightning_xai.runs import (
 from lightning_xai.tables import results_tables
 from lightning_xai.terminal import message_for_user, one_line, quiet, rank, say
 
-COMMANDS = ("fit", "validate", "test", "predict", "explain")
+COMMANDS = ("fit", "validate", "test", "predict", "explain", "racu")
 
 
 class XAICLI(LightningCLI):
@@ -261,6 +261,10 @@ def main(argv: list[str] | None = None) -> None:
 
                 import_all()
                 explain_command(argv[1:])
+            elif argv[:1] == ["racu"]:
+                from lightning_xai.racu import racu_command
+
+                racu_command(argv[1:])
             else:
                 run_stages(argv)
     except ArgumentError as error:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.racu_report import write_report
 from lightning_xai.callbacks.stages import Chain, Stage, erased_rows, explained_scores, write_erasures
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.fingerprint import weights_hash
@@ -61,7 +62,8 @@ class ROAR(Callback):
     erases by one draw an example. What a chain has finished is never repeated: the same command continues it.
 
     When every run is finished, the root's folder has `roar.csv`: seed, measure, percentage (or number of tokens),
-    split, metric, value, control, step, run. The runs at 0 and 100 percent are rows of every measure.
+    split, metric, value, control, step, run. The runs at 0 and 100 percent are rows of every measure. The experiment's
+    folder `report` has RACU and the curves over all seeds that are there by then (see racu_report).
 
     Args:
         measures: attribution methods by the name that folders and tables show. Large scores are erased first, so wrap
@@ -233,7 +235,9 @@ class ROAR(Callback):
         results.to_csv(partial, index=False)
         partial.replace(chain.root / "roar.csv")
         print(roar_table(results, self.metric))
-        print(f"written: {chain.root / 'roar.csv'}")
+        print(f"written: {chain.root / 'roar.csv'}\n")
+        experiment = chain.root.parent
+        print(write_report([experiment], experiment / "report", metrics=[self.metric], events=chain.root))
 
 
 def _control(stage: Stage) -> bool:

@@ -60,6 +60,13 @@ def test_stage_is_announced_with_its_number_and_the_time_left(whole):
     assert len(announced) == 6
 
 
+def test_chain_ends_with_racu_and_curves(whole):
+    runs, printed = whole
+    assert "RACU in percent" in printed and "runs/roar/report/roar.png" in printed
+    table = pd.read_csv(runs / "report" / "racu.csv")
+    assert table[["experiment", "measure", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
+
+
 def test_results_share_the_ends_between_the_measures(whole):
     runs, printed = whole
     table = pd.read_csv(runs / "seed0" / "roar.csv").query("split == 'test' and metric == 'log_loss'")
