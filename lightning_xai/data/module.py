@@ -131,8 +131,9 @@ class TextDataModule(LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what a checkpoint's encoder learned, so that ids are those that its network knows."""
-        self.encoder.load_state_dict(state_dict["encoder"])
-        self._splits.clear()  # encoded again at their next use
+        if state_dict["encoder"] != self.encoder.state_dict():
+            self.encoder.load_state_dict(state_dict["encoder"])
+            self._splits.clear()  # encoded again at their next use
 
     @property
     def rows(self) -> DatasetDict:

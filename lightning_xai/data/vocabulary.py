@@ -160,6 +160,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self.word_vectors
-        covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
+        read = self._vectors  # not those of a file that nothing has asked for
+        covered = None if read is None else coverage(read[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}
