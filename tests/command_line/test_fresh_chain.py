@@ -1,0 +1,74 @@
+"""The FRESH chain by one command: its runs, its table, and kills."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lightning_xai.store import RaggedStore
+from tests.command_line.conftest import command, planted, save, tiny_config
+from tests.command_line.test_chain import kill_when, status
+
+
+def fresh_config(folder: Path, **options) -> str:
+    methods = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
+    fresh = {
+        "class_path": "lightning_xai.callbacks.fresh.FRESH", "init_args": {"methods": methods, "ratio": 0.3} | options,
+    }  # fmt: skip
+    config = tiny_config(callbacks=[fresh]) | {"data": planted(num_train=24, num_validation=8)}
+    return save(config, folder / "fresh.json")
+
+
+def rationales(runs: Path) -> dict[str, list]:
+    stores = {s: RaggedStore(runs / "seed0" / "erasures" / "gradient" / s) for s in ("train", "validation", "test")}
+    return {split: [store.get(*key).tolist() for key in store.keys()] for split, store in stores.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, str]:
+    """The folder of runs of a chain that nothing interrupted, and what it printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    printed = command("fit", "--config", fresh_config(folder), "--runs_dir", folder / "runs")
+    return folder / "runs" / "fresh", printed
+
+
+def test_each_stage_is_a_finished_run_of_its_own(whole):
+    runs, printed = whole
+    assert status(runs / "seed0") == status(runs / "gradient" / "seed0") == "finished"
+    announced = [line for line in printed.splitlines() if line.startswith("FRESH stage")]
+    assert announced[0] == "FRESH stage 1 of 2: extractor, full text"
+    assert announced[1].startswith("FRESH stage 2 of 2: rationales of gradient, ")
+
+
+def test_full_text_stands_beside_the_rationales(whole):
+    runs, printed = whole
+    table = pd.read_csv(runs / "seed0" / "fresh.csv").query("metric == 'macro_f1'")
+    assert table[["method", "split", "run"]].to_records(index=False).tolist() == [
+        ("full text", "test", "fresh/seed0"),
+        ("gradient", "test", "fresh/gradient/seed0"),
+    ]
+    for value, run in table[["value", "run"]].itertuples(index=False, name=None):
+        results = pd.read_parquet(runs.parent / run / "results.parquet")
+        assert value == results.query("split == 'test' and metric == 'macro_f1'")["value"].item()
+    assert "FRESH, macro_f1 in percent" in printed and "full text" in printed
+
+
+def test_classifier_is_trained_as_its_own_configuration_says(tmp_path):
+    save({"trainer": {"max_epochs": 1}}, tmp_path / "classifier.json")
+    config = fresh_config(tmp_path, classifier="classifier.json")
+    command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
+    assert (tmp_path / "runs" / "fresh" / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
+    assert (tmp_path / "runs" / "fresh" / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+
+
+@pytest.mark.slow
+def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole, tmp_path):
+    runs = tmp_path / "runs" / "fresh"
+    argv = ["fit", "--config", fresh_config(tmp_path), "--runs_dir", str(tmp_path / "runs")]
+
+    kill_when((runs / "seed0" / "erasures" / "gradient" / "train" / "0.rows").exists, argv)  # while it extracts
+    kill_when((runs / "gradient" / "seed0" / "checkpoints" / "last.ckpt").exists, argv)  # while a classifier trains
+    command(*argv)
+
+    assert (runs / "seed0" / "fresh.csv").read_text() == (whole[0] / "seed0" / "fresh.csv").read_text()
+    assert rationales(runs) == rationales(whole[0])
