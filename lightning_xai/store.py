@@ -37,11 +37,14 @@ class RaggedWriter:
                     f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder"
                 )
         elif rank == 0:
-            description.write_text(json.dumps(metadata or {}, indent=1))
+            partial = self.path / "store.json.partial"
+            partial.write_text(json.dumps(metadata or {}, indent=1))
+            partial.replace(description)
         rows = _whole_rows(self.path, rank)
-        self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
+        # last, for a kill between the two must not leave rows without a file of values
+        self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
         """Appends one row."""

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,24 @@ def test_shard_cut_by_a_kill_loses_only_the_unfinished_row(tmp_path, cut):
     write(tmp_path, [(1, 0, [5.0, 6.0])])
     store = RaggedStore.open(tmp_path)
     assert store.get(0, 0).tolist() == [1.0, 2.0] and store.get(1, 0).tolist() == [5.0, 6.0]
+
+
+def test_store_killed_between_making_its_files_can_be_read_and_continued(tmp_path, monkeypatch):
+    made = []
+
+    def killed(file: Path) -> None:
+        if made:
+            raise KeyboardInterrupt
+        made.append(file)
+        file.open("ab").close()
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "touch", killed)
+        RaggedWriter(tmp_path)
+    assert len(RaggedStore(tmp_path)) == 0
+    with RaggedWriter(tmp_path) as writer:
+        writer.add(0, 0, np.ones(2))
+    assert RaggedStore(tmp_path).get(0, 0).tolist() == [1, 1]
 
 
 def test_other_metadata_is_refused_with_the_folder_named(tmp_path):
