@@ -22,7 +22,7 @@ ALLOWED = {
 SIBLINGS = {"models", "attributions", "metrics", "objectives", "callbacks"}  # siblings import only their base
 COMPOSITES = {
     "attributions/att_in_grad.py", "attributions/transformed.py", "attributions/cached.py",
-    "attributions/sequential_integrated_gradients.py",
+    "attributions/sequential_integrated_gradients.py", "callbacks/stability.py",
 }  # fmt: skip
 STDLIB_AND_TORCH = {"torch", "__future__"}
 

@@ -1,0 +1,184 @@
+"""Stability: which runs are compared, and that the numbers are those of the stored scores."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
+from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.stability import Stability
+from lightning_xai.functional.stability import jaccard, kendall, spearman
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.store import RaggedStore, RaggedWriter
+from tests.callbacks.conftest import planted_data, trainer
+from tests.conftest import tiny_classifier
+
+
+def objective_of(seed: int) -> Supervised:
+    return Supervised(tiny_classifier("bert", seed=seed))
+
+
+def test_run(folder: Path, seed: int, *callbacks, targets="gold", method=None, data=None, **arguments) -> None:
+    """Tests a network of its own seed, as the command does for a run in `folder`."""
+    compute = ComputeAttributions({"ixg": method or InputXGradient()}, targets)
+    run = trainer(folder, compute, *callbacks, **arguments)
+    run.test(objective_of(seed), datamodule=data or planted_data(eval_batch_size=3), verbose=False)
+
+
+test_run.__test__ = False  # no test, for all its name
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory) -> Path:
+    """A folder of two tested runs with stored scores, not to be written to."""
+    folder = tmp_path_factory.mktemp("runs") / "tm"
+    for seed in (0, 1):
+        test_run(folder / f"seed{seed}", seed, AttributionCacheWriter())
+        (folder / f"seed{seed}" / "results.parquet").touch()
+    return folder
+
+
+@pytest.fixture
+def runs(stored, tmp_path) -> Path:
+    return Path(shutil.copytree(stored, tmp_path / "tm"))
+
+
+@pytest.fixture(scope="module")
+def compared(stored) -> tuple[Stability, Path]:
+    """The callback after a third run was compared with the two, and that run's folder."""
+    callback = Stability([str(stored / "seed*")])
+    own = stored.parent / "own" / "seed7"
+    test_run(own, 7, AttributionCacheWriter(), callback)
+    return callback, own
+
+
+def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
+    _, own = compared
+    stores = [RaggedStore(run / "attributions" / "test" / "ixg") for run in (own, stored / "seed0", stored / "seed1")]
+    data = planted_data()
+    found = []
+    for index, target in stores[0].keys():
+        mask = data.encoded("test", index).token_mask
+        scores = torch.stack([torch.tensor(store.get(index, target))[mask] for store in stores])
+        found.append(torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
+    wanted = torch.stack(found).mean(dim=0)
+    assert wanted[0, 0, 1] < 0.9  # else all would be one network
+    table = pd.read_csv(own / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    names = ["own.seed7", "tm.seed0", "tm.seed1"]
+    for measure, matrix in zip(("jaccard", "spearman", "kendall"), wanted, strict=True):
+        for a, b in ((0, 1), (0, 2), (1, 2)):
+            assert table[measure, names[a], names[b]] == pytest.approx(float(matrix[a, b]), abs=1e-12)
+
+
+def test_results_have_this_run_beside_every_other(compared):
+    callback, own = compared
+    rows = {row["metric"]: row["value"] for row in callback.result_rows()}
+    table = pd.read_csv(own / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    assert len(rows) == 6
+    assert rows["jaccard/tm.seed1"] == pytest.approx(table["jaccard", "own.seed7", "tm.seed1"], abs=1e-12)
+
+
+def test_picture_of_the_matrices_is_written(compared):
+    picture = Image.open(compared[1] / "stability" / "test.png")
+    assert picture.width > picture.height > 200
+
+
+def test_numbers_do_not_depend_on_the_batches(compared, stored, tmp_path):
+    callback = Stability([str(stored / "seed*")])
+    test_run(tmp_path / "own" / "seed7", 7, callback, data=planted_data(eval_batch_size=1))
+    values = [[row["value"] for row in found.result_rows()] for found in (callback, compared[0])]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+
+
+def test_network_explains_like_itself(runs):
+    callback = Stability([str(runs / "seed1")])
+    test_run(runs / "seed0", 1, callback)
+    assert [row["value"] for row in callback.result_rows()] == pytest.approx([1, 1, 1])
+
+
+def test_run_is_not_compared_with_itself(runs):
+    callback = Stability([str(runs / "seed*")])
+    test_run(runs / "seed0", 0, callback)
+    assert {row["metric"].split("/")[1] for row in callback.result_rows()} == {"seed1"}
+
+
+def test_pattern_finds_tested_runs_only(runs, capsys):
+    for seed in (0, 1):
+        (runs / f"seed{seed}" / "results.parquet").unlink()
+    callback = Stability([str(runs / "seed*")])
+    test_run(runs.parent / "own" / "seed7", 7, callback)
+    assert callback.result_rows() == []
+    assert "yet, so nothing is compared" in capsys.readouterr().out
+
+
+def refusal(runs: Path, others=("seed0",), **arguments) -> str:
+    with pytest.raises(ValueError) as caught:
+        test_run(runs / "own", 7, Stability([str(runs / other) for other in others]), **arguments)
+    return str(caught.value)
+
+
+def test_missing_run_is_named(runs):
+    assert "seed5 is not there: fit and test that run first" in refusal(runs, ["seed5"])
+
+
+def test_run_without_scores_is_named(runs):
+    shutil.rmtree(runs / "seed0" / "attributions" / "test")
+    assert "an AttributionCacheWriter" in refusal(runs)
+
+
+def test_method_with_other_settings_is_refused(runs):
+    assert "'pool'" in refusal(runs, method=InputXGradient(pool="sum"))
+    assert "use one of them" in refusal(runs, method=IntegratedGradients(n_steps=2))
+
+
+def replace_row(store: Path, change) -> None:
+    """Writes a store anew with `change(key, values)` for its first row, None leaving it out."""
+    old = RaggedStore(store)
+    rows = [(key, np.array(old.get(*key))) for key in old.keys()]
+    shutil.rmtree(store)
+    with RaggedWriter(store, metadata=old.metadata) as writer:
+        for key, values in [change(*rows[0]), *rows[1:]]:
+            if values is not None:
+                writer.add(*key, values)
+
+
+def test_missing_example_is_named(runs):
+    replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, None))
+    assert "has no scores for example 0 and class" in refusal(runs)
+
+
+def test_other_class_is_named(runs):
+    store = runs / "seed0" / "attributions" / "test" / "ixg"
+    replace_row(store, lambda key, values: ((key[0], (key[1] + 1) % 3), values))
+    assert "has no scores for example 0 and class" in refusal(runs)
+
+
+def test_other_length_is_named(runs):
+    replace_row(runs / "seed0" / "attributions" / "test" / "ixg", lambda key, values: (key, values[:-1]))
+    assert "tokens of example 0" in refusal(runs)
+
+
+def test_example_that_this_run_does_not_explain_is_named(runs):
+    assert "which this run does not explain" in refusal(runs, data=planted_data(max_examples={"test": 5}))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"others": []}, "others is empty"), ({"others": ["a"], "percentage": 0}, "percentage is 0"),
+     ({"others": ["a"], "percentage": 101}, "percentage is 101")],
+)  # fmt: skip
+def test_impossible_comparison_is_refused_at_construction(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Stability(**arguments)
+
+
+def test_attributions_have_to_come_first(tmp_path):
+    with pytest.raises(ValueError, match="needs a ComputeAttributions before it"):
+        trainer(tmp_path, Stability([str(tmp_path)])).test(objective_of(0), datamodule=planted_data(), verbose=False)
