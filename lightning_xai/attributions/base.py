@@ -33,7 +33,8 @@ class AttributionMethod(ABC):
     """Scores every token for every class asked for. The constructor takes hyperparameters, never the model."""
 
     needs_attentions: bool = False  # the callback then chooses eager attention at setup
-    passes_at_most: bool = False  # True where texts that turn out equal are evaluated once, so `passes` is a bound
+    # True where `passes` is a bound: texts that turn out equal are evaluated once, or classes share a backward pass
+    passes_at_most: bool = False
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

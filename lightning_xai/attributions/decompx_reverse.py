@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.encoder_layer import EncoderLayer, from_segments
-from lightning_xai.functional.gradients import target_gradients
+from lightning_xai.functional.gradients import rows_per_forward
 from lightning_xai.functional.linearized import FrozenCoefficients
 from lightning_xai.functional.modules import right_padding_order, take_columns
 from lightning_xai.functional.tracked import Tracked, track
@@ -42,13 +42,37 @@ def states_replaced(
             handle.remove()
 
 
+def wide_gradients(
+    logits: Tensor, targets: Tensor, sources: Sequence[Tensor], *, create_graph: bool = False
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yields each source's gradients [k, ...] of the rows' target logits, for the next k columns of `targets` [B, K].
+
+    One backward pass takes several classes beside each other, as many as a bound on tokens allows, which saves what
+    they share. The graph of `logits` [B, C] is freed after the last one unless `create_graph`.
+    """
+    chosen = logits.gather(1, targets).sum(dim=0)
+    num_targets = len(chosen)
+    size = rows_per_forward(num_targets, sources[0].shape[:-1].numel())
+    for first in range(0, num_targets, size):
+        is_last = first + size >= num_targets
+
+        def pull_back(column: Tensor, is_last: bool = is_last) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(
+                chosen, sources, column, retain_graph=create_graph or not is_last, create_graph=create_graph
+            )
+
+        columns = torch.eye(num_targets, dtype=chosen.dtype, device=chosen.device)[first : first + size]
+        yield torch.func.vmap(pull_back)(columns)
+
+
 class DecompXReverse(DifferentiableAttribution):
     """Scores tokens by what their vectors in the first layer's input add to the class's logit in the frozen network.
 
     Attention probabilities, each norm's 1 / std and each activation's act(z) / z are frozen at their true values; of a
     gated unit (SwiGLU) the activated factor is. The logit is then linear in the first layer's input x, and token i
-    adds x_i . d logit / d x_i: one forward pass, and one backward pass for each class, at any length. Scores and
-    `bias_scores` sum to the logit. The attention kernel does not matter.
+    adds x_i . d logit / d x_i: one forward pass, and one backward pass for each class, at any length; classes share a
+    wider one unless the text is long. Scores and `bias_scores` sum to the logit. The attention kernel changes no score;
+    with "sdpa" no probabilities of T x T tokens are kept.
 
     These are the scores of DecompX with biases left out ("none") or given to a source of their own ("token"), which
     differ in `bias_scores` only. Rules that divide biases by the size of the decomposed vectors need the forward form.
@@ -67,6 +91,8 @@ class DecompXReverse(DifferentiableAttribution):
 
     Differs: the paper carries a vector for each pair of tokens forward, O(N) forward passes for N tokens.
     """
+
+    passes_at_most = True
 
     def __init__(self, value_bias: bool = True, coefficients: Coefficients = "detached") -> None:
         require_choices({"coefficients": Coefficients}, {"coefficients": coefficients})
@@ -101,10 +127,10 @@ class DecompXReverse(DifferentiableAttribution):
         with states_replaced(layer, states, values):
             logits = rules.linear(model(inputs).logits)
         rows = []
-        for gradients in target_gradients(logits, targets, tuple(sources), create_graph=create_graph):
+        for gradients in wide_gradients(logits, targets, sources, create_graph=create_graph):
             row = sum((factor * gradient).sum(-1) for factor, gradient in zip(factors, gradients, strict=True))
-            rows.append(from_segments(row.unsqueeze(-1), *inputs.input_ids.shape).squeeze(-1))
-        return self._as_given(torch.stack(rows, dim=1), inputs)
+            rows.append(from_segments(row.movedim(0, -1), *inputs.input_ids.shape))  # [B, T, k]
+        return self._as_given(torch.cat(rows, dim=-1).transpose(1, 2), inputs)
 
     @staticmethod
     def _as_given(scores: Tensor, inputs: TextInputs) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lightning_xai.functional.frozen_attention import FrozenAttention
 from lightning_xai.functional.tracked import (
     ELEMENTWISE_LINEAR,
     LINEAR,
@@ -39,6 +41,9 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
+    if not torch.is_grad_enabled():  # 0 / 0 is replaced, in half the passes over memory
+        slope = activation(states).div_(states)
+        return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
     return torch.where(is_zero, limit, activation(states) / states.masked_fill(is_zero, 1.0))
 
@@ -163,26 +168,30 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(run: Tensor) -> Tensor:
-            return run - run.mean(dims, keepdim=True) if name == "layer_norm" else run
+            # a sum's derivative is a view, where that of a mean or of a difference is one more pass over memory
+            return run + run.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else run
 
         with self._frozen():
             scale = (center(states.plain()).square().mean(dims, keepdim=True) + eps).rsqrt()
+        scale = scale if weight is None else scale * weight
 
         def apply(run: Tensor) -> Tensor:
-            run = center(run) * scale
-            run = run if weight is None else run * weight
-            return run if bias is None else run + bias
+            return center(run) * scale if bias is None else torch.addcmul(bias, center(run), scale)
 
         return self.wrap(apply(states.plain()), None if states.other is None else apply(states.other))
 
     def _attention(self, args: tuple, kwargs: dict) -> Tracked:
         query, key, value = args[:3]
-        with self._frozen():
-            scores = attention_scores(*replaced((query, key) + args[2:], plain), **replaced(kwargs, plain))
-            dropout = kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0)
-            attention = F.dropout(scores.softmax(-1), dropout, training=dropout > 0)
+        options = dict(zip(("attn_mask", "dropout_p", "is_causal"), args[3:], strict=False)) | kwargs
+        query, key, options = replaced((query, key, options), plain)
+        dropout = options.get("dropout_p", 0.0)
+        if self.detached and not dropout:
+            mix = FrozenAttention(query, key, options)
+        else:
+            with self._frozen():
+                attention = F.dropout(attention_scores(query, key, **options).softmax(-1), dropout)
 
-        def mix(run: Tensor) -> Tensor:
-            return attention @ repeat_heads(run, attention.shape[-3])
+            def mix(run: Tensor) -> Tensor:
+                return attention @ repeat_heads(run, attention.shape[-3])
 
         return self.wrap(mix(value.plain()), None if value.other is None else mix(value.other))

@@ -174,24 +174,29 @@ def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
 def attention_scores(
     query: Tensor,
     key: Tensor,
-    value: Tensor,
+    value: Tensor | None = None,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    rows: slice = slice(None),
 ) -> Tensor:
-    """Returns what F.scaled_dot_product_attention gives to its softmax, [..., T, T].
+    """Returns what F.scaled_dot_product_attention gives to its softmax, [..., T, T], of the queries in `rows`.
 
     Masked ones are the lowest finite number, since -inf in all of a row (of padding) would make it nan.
     """
     if enable_gqa:
         key = repeat_heads(key, query.shape[-3])
-    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    num_queries, scale = query.shape[-2], query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query[..., rows, :] * scale) @ key.transpose(-2, -1)
     lowest = torch.finfo(scores.dtype).min
     if is_causal:
-        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        return scores.masked_fill(~keep, lowest)
+        places = torch.arange(max(num_queries, scores.shape[-1]), device=scores.device)
+        return scores.masked_fill(places[:num_queries][rows].unsqueeze(-1) < places[: scores.shape[-1]], lowest)
     if attn_mask is None:
         return scores
+    if attn_mask.shape[-2] > 1:
+        attn_mask = attn_mask[..., rows, :]
     return scores.masked_fill(~attn_mask, lowest) if attn_mask.dtype == torch.bool else scores + attn_mask.clamp(lowest)
