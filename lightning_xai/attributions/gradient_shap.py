@@ -26,6 +26,8 @@ def random_points(
 ) -> tuple[Tensor, Tensor]:
     """Returns places [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, stdevs ** 2), 0 at padding.
 
+    Without noise it is one 0, of shape [B, 1, 1, 1].
+
     A draw depends on the seed, the example's index, its number of tokens and the sample's number only.
 
     Raises:
@@ -35,7 +37,7 @@ def random_points(
         raise ValueError("inputs.index is None: random points are seeded by it, so set it to the rows of the split")
     mask = inputs.attention_mask.cpu()
     places = torch.zeros(len(inputs), len(samples), 1, 1)
-    noise = torch.zeros(len(inputs), len(samples), mask.shape[1] if stdevs else 1, num_values if stdevs else 1)
+    noise = torch.zeros(len(inputs), *((len(samples), mask.shape[1], num_values) if stdevs else (1, 1, 1)))
     for row, index in enumerate(inputs.index.tolist()):
         for column, sample in enumerate(samples):
             generator = np.random.default_rng([seed, index, sample, _METHOD])
@@ -63,7 +65,7 @@ def expected_gradients(
 
     Args:
         start: [B, T, D] embeddings of the baseline; `end` has those of the input.
-        draw: gives the places [B, n, 1, 1] between the two and the noise [B, n, T, D] of n of the samples.
+        draw: gives the places and the noise of n of the samples, as `random_points` does.
         chunk_size: most rows (examples times samples) in one forward pass, fewer if they are long, None for all.
     """
     rows = rows_per_forward(chunk_size, end.shape[1]) or len(inputs) * n_samples
@@ -72,7 +74,7 @@ def expected_gradients(
     for first in range(0, n_samples, size):
         samples = range(first, min(first + size, n_samples))
         places, noise = draw(samples)
-        line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or n = 1 without noise
+        line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
         # a stretch of all lines by the same amounts: its gradient is the sum over samples of line times gradient
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (places.to(end) + stretch) * line
@@ -104,8 +106,8 @@ class GradientSHAP(DifferentiableAttribution):
             at once. Results do not depend on it.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
-    et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
-    gradients", arXiv 1906.10670, Eq. 3.
+        et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
+        gradients", arXiv 1906.10670.
     Differs: captum draws from the global random state; here draws belong to (seed, example), all classes share them.
     """
 

@@ -96,6 +96,11 @@ def test_noise_has_the_deviation_asked_for_and_none_at_padding():
     assert places.min() >= 0 and places.max() <= 1 and places.std().item() == pytest.approx(12**-0.5, rel=0.1)
 
 
+def test_without_noise_no_copies_of_the_line_are_held(inputs):
+    places, noise = random_points(inputs, range(3), num_values=16, stdevs=0.0, seed=0)
+    assert places.shape == (2, 3, 1, 1) and noise.shape == (2, 1, 1, 1) and not noise.any()
+
+
 @pytest.mark.parametrize("change", [{"seed": 1}, {"index": 5}])
 def test_another_seed_or_example_is_another_draw(inputs, change):
     first, _ = random_points(inputs, range(3), num_values=2, stdevs=0.0, seed=0)
