@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit, kept_tokens, spread, token_features
+from lightning_xai.functional.features import Unit, kept_tokens, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -90,12 +90,13 @@ class CoalitionAttribution(AttributionMethod):
         for rows, coalitions in self._groups(features, inputs):
             kept, weights = (list(parts) for parts in zip(*coalitions, strict=True))
             values = self._values(model, inputs[rows], targets[rows], features[rows], kept)
-            num_features = torch.tensor([some.shape[1] for some in kept])
-            kept = [F.pad(some, (0, int(num_features.max()) - some.shape[1])) for some in kept]
+            counts = torch.tensor([some.shape[1] for some in kept])
+            kept = [F.pad(some, (0, int(counts.max()) - some.shape[1])) for some in kept]
             kept, weights, values = (pad_sequence(parts, batch_first=True) for parts in (kept, weights, values))
-            found = self.feature_scores(kept, weights, values, num_features)  # [B, M, K]
+            found = self.feature_scores(kept, weights, values, counts)  # [B, M, K]
             scores[rows] = spread(found.transpose(1, 2), features[rows])
-        return scores.to(inputs.device)
+        # float64 only where the model has it, as not every device does
+        return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns the passes if every token is a feature and random coalitions differ; otherwise fewer are made."""
@@ -104,7 +105,7 @@ class CoalitionAttribution(AttributionMethod):
     def _groups(self, features: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[tuple[Tensor, Tensor]]]]:
         """Yields rows that have features, with their coalitions, as many at a time as memory should hold."""
         indices = [None] * len(inputs) if inputs.index is None else inputs.index.tolist()
-        counts = (features.amax(dim=1) + 1).tolist()
+        counts = num_features(features).tolist()
         rows, coalitions, elements = [], [], 0
         for row, (count, index) in enumerate(zip(counts, indices, strict=True)):
             if not count:

@@ -11,7 +11,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, outputs_without, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit, spread, token_features
+from lightning_xai.functional.features import Unit, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Evaluate, logits_of
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -64,8 +64,7 @@ class Solvex(AttributionMethod):
         unit: tokens or words.
         chunk_size: erased inputs in one forward pass. Results do not depend on it.
 
-    Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696,
-        section 4.
+    Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.
     Differs: the released beam holds several orders of one set (beams="orders"), and its "comp" and "suff" do not run.
     """
 
@@ -98,7 +97,7 @@ class Solvex(AttributionMethod):
         found = self._search(model, inputs, targets)
         values = signed_ranks(found.ranks, found.effects, found.ranks >= 0)
         values[~found.totals.isfinite()] = torch.nan  # ranks would hide it
-        return spread(values.view(*targets.shape, -1), found.features).to(inputs.device)
+        return spread(values.view(*targets.shape, -1), found.features).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the units' ranks [B, K, M], N - 1 the most important, -1 for none, and the objectives [B, K].
@@ -111,7 +110,7 @@ class Solvex(AttributionMethod):
     def _search(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> _Found:
         num_targets = targets.shape[1]
         features = token_features(inputs, self.unit).cpu()
-        num_units = features.amax(dim=1) + 1
+        num_units = num_features(features)
         width = max(int(num_units.max()), 1)
         evaluate = _probabilities_of(model)
         options = {"how": self.erasure, "pad_id": model.pad_id, "chunk_size": self.chunk_size}
@@ -156,11 +155,11 @@ class Solvex(AttributionMethod):
 
 
 def _probabilities_of(model: Classifier) -> Evaluate:
-    """Returns the function that gives probabilities in float64, in which confident ones still differ."""
+    """Returns the function that gives probabilities in float64, in which confident ones still differ, on the CPU."""
     logits_of_model = logits_of(model)
 
     def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        logits = logits_of_model(inputs, embed_mask).double()
+        logits = logits_of_model(inputs, embed_mask).cpu().double()  # not every device has float64
         return logits.sigmoid() if model.multilabel else logits.softmax(dim=-1)
 
     return evaluate

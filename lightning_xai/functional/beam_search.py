@@ -166,7 +166,7 @@ def outputs_without(
 
     def of_targets(copies: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         outputs = evaluate(copies, embed_mask)
-        return outputs.gather(1, targets[copies.index].to(outputs.device)).double()
+        return outputs.gather(1, targets[copies.index].to(outputs.device)).cpu().double()
 
     places = features.cpu()[example]  # [R, T]
     keep = ~erased.gather(1, places.clamp(min=0)) | (places < 0)

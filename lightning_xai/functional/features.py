@@ -6,7 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from lightning_xai.functional.ranking import unit_ids
 from lightning_xai.types import TextInputs
 
 Unit = Literal["token", "word"]
@@ -15,24 +17,22 @@ Unit = Literal["token", "word"]
 def token_features(inputs: TextInputs, unit: Unit) -> Tensor:
     """Returns the feature [B, T] long of each token, from 0 in order of appearance, -1 outside `token_mask`.
 
-    Explainable tokens of one word share a feature with the unit "word"; those outside words have their own.
+    With the unit "word" a feature is what metrics erase as a word: a run of explainable tokens of one word, or a single
+    one outside words.
 
     Raises:
         ValueError: words are asked for, but there are no word ids.
     """
-    places = torch.arange(inputs.input_ids.shape[1], device=inputs.device).expand_as(inputs.input_ids)
-    first = places
-    if unit == "word":
-        if inputs.word_ids is None:
-            raise ValueError("inputs.word_ids is None: words cannot be erased; encode them, or set unit to 'token'")
-        # the first explainable token of every word; a column more collects the tokens that are not explainable
-        words = inputs.word_ids.where(inputs.word_ids >= 0, places + int(inputs.word_ids.max()) + 1)
-        num_tokens = places.shape[1]
-        starts = torch.full((len(inputs), int(words.max()) + 1), num_tokens, device=inputs.device)
-        starts.scatter_reduce_(1, words, places.where(inputs.token_mask, num_tokens), "amin")
-        first = starts.gather(1, words).clamp(max=num_tokens - 1)
-    opens = inputs.token_mask & (first == places)
-    return (opens.cumsum(dim=1).gather(1, first) - 1).masked_fill(~inputs.token_mask, -1)
+    if unit == "token":
+        return unit_ids(inputs.token_mask)
+    if inputs.word_ids is None:
+        raise ValueError("inputs.word_ids is None: words cannot be erased; encode them, or set unit to 'token'")
+    return unit_ids(inputs.token_mask, inputs.word_ids)
+
+
+def num_features(features: Tensor) -> Tensor:
+    """Returns the number [B] long of features of each example, from `token_features` [B, T]; 0 where T is."""
+    return F.pad(features, (0, 1), value=-1).amax(dim=1) + 1
 
 
 def kept_tokens(features: Tensor, kept: Tensor) -> Tensor:

@@ -92,3 +92,14 @@ def test_texts_without_and_with_one_explainable_token(tiny_hf):
 def test_a_window_of_nothing_is_refused():
     with pytest.raises(ValueError, match="window is 0"):
         Occlusion(window=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_have_the_precision_of_the_model(dtype):
+    model = tiny_classifier("bert").to(dtype)
+    assert Occlusion().scores(model, text_inputs([5]), torch.tensor([[0]])).dtype == dtype
+
+
+def test_a_text_without_a_column_has_no_score(tiny_hf):
+    inputs = text_inputs([3]).map(lambda tensor: tensor[:, :0] if tensor.dim() > 1 else tensor)
+    assert Occlusion().scores(tiny_hf, inputs, torch.tensor([[0, 1]])).shape == (1, 2, 0)

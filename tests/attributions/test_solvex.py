@@ -113,6 +113,16 @@ def test_a_beam_of_sets_reaches_the_optimum_that_the_authors_beam_misses(golden,
     assert float(total) == pytest.approx(records[1]["brute_force_optimum"], abs=1e-8)
 
 
+def test_a_multilabel_class_is_explained_by_its_own_probability():
+    model = tiny_classifier("bert", multilabel=True).double()
+    inputs = text_inputs([3])
+    _, total = Solvex("comp", 1).solve(model, inputs, torch.tensor([[0, 2]]))
+    erased, _ = erase(inputs, torch.zeros_like(inputs.token_mask), "mask")
+    with torch.no_grad():
+        wanted = model(inputs).logits.sigmoid() - model(erased).logits.sigmoid()
+    torch.testing.assert_close(total, wanted[:, [0, 2]], rtol=0, atol=1e-12)
+
+
 def test_tokens_of_a_word_share_its_rank(network):
     inputs = text_inputs([9], seed=3)
     ranks, _ = Solvex("comp", 4, unit="word").solve(network, inputs, torch.tensor([[1]]))

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.functional.features import kept_tokens, spread, token_features
+from lightning_xai.functional.features import kept_tokens, num_features, spread, token_features
+from lightning_xai.functional.ranking import token_ranks
 from tests.conftest import text_inputs
 
 
@@ -30,6 +31,20 @@ def test_features_do_not_depend_on_the_batch():
     for unit in ("token", "word"):
         alone = torch.cat([token_features(inputs[row : row + 1], unit) for row in range(3)])
         assert torch.equal(token_features(inputs, unit), alone)
+
+
+def test_features_are_the_units_that_metrics_rank():
+    inputs = inputs_of([-1, 3, 3, 3, -1, 3, 0, 0, -1], [0, 1, 0, 1, 1, 1, 1, 1, 0])
+    features = token_features(inputs, "word")
+    ranks, count = token_ranks(-features.unsqueeze(1).double(), inputs.token_mask, inputs.word_ids)
+    assert num_features(features).tolist() == count.tolist() == [5]
+    same = features.unsqueeze(1) == features.unsqueeze(2)
+    assert torch.equal(same & inputs.token_mask.unsqueeze(1), (ranks.mT == ranks) & inputs.token_mask.unsqueeze(1))
+
+
+def test_texts_without_a_feature_or_a_column_have_none():
+    assert num_features(torch.tensor([[-1, -1], [0, 1]])).tolist() == [0, 2]
+    assert num_features(torch.zeros(2, 0, dtype=torch.long)).tolist() == [0, 0]
 
 
 def test_words_without_ids_are_refused():
