@@ -11,7 +11,7 @@ from torch import Tensor
 from lightning_xai.functional.beam_search import best_orders, outputs_without, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit
+from lightning_xai.functional.features import Unit, num_features
 from lightning_xai.functional.perturbation import predict_erased
 from lightning_xai.functional.ranking import token_ranks, unit_ids
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, Sign, with_sign
@@ -19,23 +19,31 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
+_LEAST_ROOM = 1e-6  # probability: in float32 that of one text differs between batches by a tenth of it
+
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Returns (aopc - lower) / (upper - lower); NaN where all orders are worth the same, as for a single unit."""
+    """Returns (aopc - lower) / (upper - lower); NaN where all orders are worth the same, as for a single unit.
+
+    That is where the bounds are less than 1e-6 apart: the value would be that of rounding errors.
+    """
     room = upper - lower
-    return (aopc - lower) / room.masked_fill(room == 0, torch.nan)
+    return (aopc - lower) / room.masked_fill(room < _LEAST_ROOM, torch.nan)
 
 
 class NormalizedAOPC(AttributionMetric):
     """Area over the perturbation curve of an attribution, between those of the worst and of the best order of erasure.
 
     AOPC is the mean over k = 1 ... N of f(x) - f(x without k units), f being the probability of the class; units go in
-    the attribution's order. It compares attributions of one model. Its least and largest values, `lower` and `upper`,
-    differ between models and texts, and dividing their range out lets models be compared as well. The bounds are
-    searched once for a batch, whatever number of attributions and metrics reads them.
+    the attribution's order. k = N, where all of them are gone, counts although no order changes it; k = 0 does not.
+    Drops keep their sign, and special tokens stay. It compares attributions of one model. Its least and largest values
+    over all orders, `lower` and `upper`, differ between models and texts, and dividing their range out lets models be
+    compared as well. The bounds are searched once for a batch, whatever number of attributions and metrics reads them;
+    sufficiency, which is the AOPC of the reverse order, has the same ones.
 
-    Bounds are exact for short texts. For longer ones they are what a beam search finds, which a good attribution may
-    exceed; a larger beam tightens them. A row costs about b N^2 predictions for N units and a beam of b.
+    Bounds are exact for short texts. For longer ones each is what a beam search of its own finds, which a good
+    attribution may exceed; a larger beam tightens them. A row costs about b N^2 predictions for N units and a beam
+    of b. Where all orders are worth the same to the precision of float32, the value is undefined.
 
     Args:
         order: "comprehensiveness" erases the most important units first; higher is better. "sufficiency" erases the
@@ -51,8 +59,9 @@ class NormalizedAOPC(AttributionMetric):
         name: see AttributionMetric.
 
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
-        Explainability", arXiv 2408.08137, section 3.
-    Differs: the released beam holds several orders of one set, and its exact bounds walk through N! orders.
+        Explainability", arXiv 2408.08137.
+    Differs: the released beam holds several orders of one set and runs in half precision; its exact bounds walk
+        through N! orders, and the upper one starts from sums of 0. What is measured is the same.
     """
 
     columns = ("lower", "upper", "aopc", "naopc")
@@ -151,7 +160,7 @@ class NormalizedAOPC(AttributionMetric):
             probs = outputs_without(predict, inputs, targets, units, example[problem], erased, **options)
             return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
 
-        num_units = units.amax(dim=1)[example] + 1
+        num_units = num_features(units)[example]
         search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to}
         totals = best_orders(drops, num_units, **search).totals
         return (direction * totals / num_units).view(-1, 2)

@@ -21,6 +21,12 @@ def test_naopc_is_undefined_where_all_orders_are_worth_the_same():
     assert normalized_aopc(torch.ones(1), torch.ones(1), torch.ones(1)).isnan()
 
 
+def test_naopc_is_undefined_where_the_bounds_differ_by_rounding_only():
+    lower, aopc, upper = (torch.tensor([value], dtype=torch.float64) for value in (0.5, 0.5 + 3e-8, 0.5 + 6e-8))
+    assert normalized_aopc(aopc, lower, upper).isnan()
+    assert float(normalized_aopc(aopc, lower, upper + 1e-5)) < 0.01
+
+
 def worth_of_all_orders(inputs, target, units, how="mask"):
     """Returns by order of the units, tuples of places, the mean over k of f(x) - f(x without the first k)."""
     drops = {}
