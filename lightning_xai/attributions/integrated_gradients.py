@@ -45,9 +45,9 @@ class IntegratedGradients(DifferentiableAttribution):
         delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking
             costs two more forward passes an example; None leaves it out.
 
-    Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Eq. 1 and 3.
+    Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, section 3.
     Differs: Edin et al. (2024) release multiply_by_inputs=False with "l2"; Madsen et al. (2022) release gradients that
-    carry the point as a further factor; captum's trapezoid weights sum to 1 - 1 / n_steps, here they sum to 1.
+        carry the point as a further factor; captum's trapezoid weights sum to 1 - 1 / n_steps, here they sum to 1.
     """
 
     def __init__(

@@ -35,9 +35,9 @@ class SequentialIntegratedGradients(AttributionMethod):
             depend on it.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
-    models", arXiv 2305.15853, Eq. 2.
+        models", arXiv 2305.15853.
     Differs: the published code takes the line for the sum as well; its experiments normalize the sums, which
-    `Transformed` does, and embed twice what they explain, which this does not.
+        `Transformed` does, and embed twice what they explain, which this does not.
     """
 
     def __init__(
