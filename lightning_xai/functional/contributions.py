@@ -52,7 +52,8 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
         mixings: L x [M, S target, S source], first layer first.
     """
     for mixing in reversed(mixings):  # rows times matrices: cheaper than the product of the matrices
-        readout = read_tokens(readout, mixing)
+        # of half precision where the readout is not
+        readout = read_tokens(readout, mixing.to(readout.dtype))
     return readout
 
 

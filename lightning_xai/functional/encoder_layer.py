@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from lightning_xai.types import ClassifierOutput
 
 _TOLERANCE = 1e-3  # of the largest value: a layer of another form misses by orders more, float32 by orders less
+_ROUNDINGS = 4  # of the dtype, where they are more, as in bfloat16
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def _require_equal(found: Tensor, wanted: Tensor, otherwise: str) -> None:
     if not wanted.numel():
         return
     gap, scale = float((found - wanted).abs().max()), float(wanted.abs().max())
-    if not gap <= _TOLERANCE * (scale + 1e-6):
+    tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(found.dtype).eps)
+    if not gap <= tolerance * (scale + 1e-6):
         raise ValueError(
             f"{otherwise} than the roles of its parts say (values up to {scale:.3g} are missed by {gap:.3g}): this "
             "architecture cannot be decomposed; choose a gradient or perturbation method"

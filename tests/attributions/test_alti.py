@@ -136,3 +136,12 @@ def test_rows_sum_to_one(kind, norm):
 def test_scores_are_not_negative(tiny_hf):
     tiny_hf.set_attention("eager")
     assert ALTI().attribute(tiny_hf, text_inputs([13]), torch.tensor([[0]])).scores.min() >= 0
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama", "plm_ca"])
+def test_a_network_in_bfloat16_has_about_the_scores_of_double_precision(kind):
+    model, inputs, targets = tiny_classifier(kind).double(), text_inputs([13, 20]), torch.tensor([[0], [1]])
+    model.set_attention("eager")
+    wanted = ALTI().attribute(model, inputs, targets).scores
+    found = ALTI().attribute(model.bfloat16(), inputs, targets).scores
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0.03)

@@ -130,6 +130,20 @@ def test_class_scores_of_all_tokens_sum_to_the_logit(kind, rule):
     torch.testing.assert_close(scores.sum(-1), logits, rtol=1e-10, atol=1e-10)
 
 
+def test_class_scores_of_a_decoder_sum_to_the_logit():  # transformers' RMSNorm rounds to float32
+    model, inputs, targets = tiny_classifier("llama"), text_inputs([6, 20]), torch.tensor([[0, 2], [1, 2]])
+    scores = in_double(DecompX(), model, inputs, targets)
+    torch.testing.assert_close(scores.sum(-1), model(inputs).logits.gather(1, targets), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama", "plm_ca"])
+def test_a_network_in_bfloat16_has_about_the_scores_of_double_precision(kind):
+    model, inputs, targets = tiny_classifier(kind), text_inputs([6, 20]), torch.tensor([[0, 2], [1, 2]])
+    wanted = in_double(DecompX(), model, inputs, targets)
+    found = DecompX().attribute(model.bfloat16(), inputs, targets).scores
+    torch.testing.assert_close(found, wanted.float(), rtol=0, atol=0.05 * float(wanted.abs().max()))
+
+
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 def test_with_a_source_of_all_biases_outputs_sum_to_the_logits(kind):
     model, inputs = tiny_classifier(kind).double(), text_inputs([20])

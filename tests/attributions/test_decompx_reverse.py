@@ -4,6 +4,7 @@ import torch
 from lightning_xai.attributions.base import explaining
 from lightning_xai.attributions.decompx import DecompX
 from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.functional import gradients
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -100,6 +101,27 @@ def test_differentiable_coefficients_give_the_whole_derivative(kind, place, inpu
     scores = DecompXReverse(coefficients="differentiable").scores(model, inputs, TARGETS, create_graph=True)
     gradient = torch.autograd.grad(scores.square().sum(), parameter)[0]
     assert float((gradient * direction).sum()) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "llama"])
+def test_both_attention_kernels_give_a_loss_the_same_gradients(kind, inputs):
+    found = []
+    for kernel in ("eager", "sdpa"):
+        model = tiny_classifier(kind).double()
+        model.set_attention(kernel)
+        scores = DecompXReverse().scores(model, inputs, TARGETS, create_graph=True)
+        weights = model.encoder_layers()[0]
+        weights = [weights.value.weight, weights.down.weight, model.encoder_layers()[1].value.weight]
+        found.append(torch.autograd.grad(scores.square().sum(), weights))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-5 if kind == "llama" else 1e-12)
+
+
+def test_classes_of_long_texts_are_taken_in_turn(inputs, monkeypatch):
+    model, targets = tiny_classifier("bert").double(), torch.tensor([[0, 1, 2]] * 3)
+    wanted = DecompXReverse().scores(model, inputs, targets)
+    for tokens in (1, 2 * inputs.input_ids.numel()):  # a class at a time, two and the last
+        monkeypatch.setattr(gradients, "_FORWARD_TOKENS", tokens)
+        torch.testing.assert_close(DecompXReverse().scores(model, inputs, targets), wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("role", ["value", "intermediate.dense"])

@@ -79,6 +79,14 @@ def test_each_class_follows_its_own_attention(tiny_plm_ca):
     assert not torch.allclose(scores[0, 0], scores[0, 1])
 
 
+def test_a_network_in_bfloat16_has_about_the_scores_of_double_precision(tiny_plm_ca):
+    inputs, targets = text_inputs([21]), torch.tensor([[3, 1]])
+    tiny_plm_ca.double().set_attention("eager")
+    wanted = GlobEnc().attribute(tiny_plm_ca, inputs, targets).scores
+    found = GlobEnc().attribute(tiny_plm_ca.bfloat16(), inputs, targets).scores
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0.05 * float(wanted.max()))
+
+
 def test_a_decoder_is_refused():
     with pytest.raises(ValueError, match="normalizes before attention.* choose ALTI"):
         GlobEnc().scores(tiny_classifier("llama"), text_inputs([5]), torch.tensor([[0]]))
