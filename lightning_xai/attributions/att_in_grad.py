@@ -25,7 +25,7 @@ class AttInGrad(DifferentiableAttribution):
     reads, averaged over heads.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
-    Records", arXiv 2406.08958, Eq. 1.
+    Records", arXiv 2406.08958, section 3.
     Differs: the released code divides by the sum over all tokens and classes of a document; `Transformed` with
     "normalize" divides each class by its own, which is what its metrics do next.
     """

@@ -50,7 +50,7 @@ class LIME(CoalitionAttribution):
         seed: non-negative; another seed is another draw.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
-        1602.04938, Eq. 1 and section 3.
+        1602.04938, section 3.
     Differs: captum, with which Edin et al. (2024) take 3 samples a token and absolute values, measures the cosine
         between token ids, not between binary vectors, and fits a lasso; marcotcr/lime draws how many features go, has
         the whole text among its samples, a kernel width of 0.25 and a ridge with alpha 1.

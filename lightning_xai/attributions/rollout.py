@@ -16,7 +16,7 @@ class AttentionRollout(DifferentiableAttribution):
     Args:
         residual: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
 
-    Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928, Eq. 1.
+    Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
     Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by attention that was softmaxed over
     classes instead of tokens.
     """
