@@ -14,6 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from lightning_xai.functional.curves import Curve, Panel, curves_figure, figure_image, save_png
 from lightning_xai.functional.racu import bca_interval, leakage, racu
+from lightning_xai.metrics.classification import LOWER_IS_BETTER
 
 Quantity = Literal["racu", "leakage"]
 
@@ -86,7 +87,8 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
                 )
             quantity: Quantity = "leakage" if control else "racu"
             area = leakage if control else racu
-            value = area(torch.tensor(baseline.to_numpy()), torch.tensor(curve.to_numpy()), fractions)
+            sign = -1 if chain["metric"].iloc[0] in LOWER_IS_BETTER else 1
+            value = area(*(sign * torch.tensor(scores.to_numpy()) for scores in (baseline, curve)), fractions)
             found.append((experiment, measure, quantity, seed, float(value)))
     return pd.DataFrame(found, columns=["experiment", "measure", "quantity", "seed", "value"])
 
@@ -117,14 +119,14 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     if (summary["num_seeds"] > 1).any():
         parts.append("+ and -: to the ends of the 95 % interval over seeds (BCa bootstrap)")
     if summary["mean"].isna().any():
-        parts.append("-: undefined, as erasing everything costs nothing in one of the seeds")
+        parts.append("-: undefined, as erasing everything costs nothing or helps in one of the seeds")
     return "\n\n".join(parts)
 
 
 def _blocks(rows: pd.DataFrame, title: str, width: int) -> list[str]:
     experiments, measures = list(rows["experiment"].unique()), list(rows["measure"].unique())
     cells = {(row.experiment, row.measure): _cell(row) for row in rows.itertuples()}
-    seeds = rows.groupby("experiment")["num_seeds"].max()
+    seeds = {name: _range(group["num_seeds"]) for name, group in rows.groupby("experiment")}
     first = max(map(len, [*measures, "seeds"]))
     size = max([18, *map(len, cells.values())])
     per_block = max(1, (width - first) // (size + 2))
@@ -136,11 +138,17 @@ def _blocks(rows: pd.DataFrame, title: str, width: int) -> list[str]:
         padded = [[""] * (height - len(header)) + header for header in headers]
         lines = [("", *(header[line] for header in padded)) for line in range(height)]
         lines += [(measure, *(cells.get((name, measure), "") for name in shown)) for measure in measures]
-        lines.append(("seeds", *(str(seeds[name]) for name in shown)))
+        lines.append(("seeds", *(seeds[name] for name in shown)))
         blocks.append(
             "\n".join((line[0].ljust(first) + "".join(c.rjust(size + 2) for c in line[1:])).rstrip() for line in lines)
         )
     return [f"{title}\n{blocks[0]}", *blocks[1:]]
+
+
+def _range(numbers: pd.Series) -> str:
+    """Returns "5", or "3 to 5" where measures have other numbers of seeds."""
+    low, high = numbers.min(), numbers.max()
+    return str(high) if low == high else f"{low} to {high}"
 
 
 def _cell(row) -> str:

@@ -15,10 +15,11 @@ def racu(baseline: Tensor, measure: Tensor, fractions: Tensor, *, clipped: bool 
     """Returns [...] float64: how much of the area that could be lost a measure's erasures lose more than random ones.
 
     1 if a measure's first erasure already costs all that erasing everything costs, 0 for one no better than random
-    erasures, negative for a worse one. NaN where random erasures cost nothing at all.
+    erasures, negative for a worse one. NaN where random erasures cost nothing or help.
 
     Args:
-        baseline: [..., P] scores after random erasures of `fractions`, the last of which erases everything.
+        baseline: [..., P] scores, of which higher ones are better, after random erasures of `fractions`, the last of
+            which erases everything.
         measure: [..., P] scores after the measure's erasures.
         fractions: [P] of tokens erased, ascending, from 0 to 1.
         clipped: to [-1, 1], as the authors do in each seed.
@@ -29,6 +30,7 @@ def racu(baseline: Tensor, measure: Tensor, fractions: Tensor, *, clipped: bool 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Eq. 3.
     Differs: Eq. 3 writes its sums up to I - 1 over a count of I; here, as in the authors' code, every step counts.
+    Theirs divides by a negative area as well, which turns every sign around.
     """
     share = _share(baseline.double() - measure.double(), baseline, fractions)
     return share.clamp(-1, 1) if clipped else share
@@ -55,7 +57,7 @@ def _share(heights: Tensor, baseline: Tensor, fractions: Tensor) -> Tensor:
     if len(x) < 2 or x[0] != 0 or x[-1] != 1 or not (x.diff() > 0).all():
         raise ValueError(f"fractions are {x.tolist()}: give ascending ones from 0 to 1")
     largest = torch.trapezoid(b - b[..., -1:], x, dim=-1)
-    return torch.trapezoid(heights, x, dim=-1) / largest.masked_fill(largest == 0, torch.nan)
+    return torch.trapezoid(heights, x, dim=-1) / largest.masked_fill(largest <= 0, torch.nan)
 
 
 def bca_interval(

@@ -11,6 +11,7 @@ from torchmetrics import Metric
 from lightning_xai.functional.ranking import auroc, average_precision
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 
+LOWER_IS_BETTER = frozenset({"log_loss"})
 _COLUMNS = 256  # classes ranked at once, bounds the memory of rankings over thousands of classes
 _TINY = 1e-12
 

@@ -97,6 +97,18 @@ def test_undefined_seed_is_not_skipped(tmp_path):
     assert math.isnan(summary_of(tmp_path / "roar")["mean"].item())
 
 
+def test_curve_of_losses_has_the_racu_of_scores(tmp_path):
+    chain(tmp_path / "a", metric="log_loss", random=[0.1, 0.2, 0.5], gradient=[0.1, 0.5, 0.5])
+    rows = read_chains([tmp_path / "a"], ["log_loss"], "test")
+    assert racu_by_seed(rows)["value"].item() == pytest.approx(0.6)  # oracle E7 with 1 - score
+
+
+def test_measure_of_fewer_seeds_shows_in_the_number_of_seeds(tmp_path):
+    chain(tmp_path / "a", 0, gradient=[0.9, 0.6, 0.5], ig=[0.9, 0.7, 0.5])
+    chain(tmp_path / "a", 1, gradient=[0.9, 0.6, 0.5])
+    assert "seeds                 1 to 2" in racu_table(summary_of(tmp_path / "a"))
+
+
 def test_table_is_at_most_80_columns_wide_for_many_experiments(tmp_path):
     folders = [
         chain(tmp_path / f"a_rather_long_experiment_name_{i}", integrated_gradients=[0.9, 0.5, 0.5]) for i in range(6)
