@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 from lightning import Callback
 
 from lightning_xai.callbacks.base import Explains
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.models.checkpoint import read_checkpoint
 from lightning_xai.objectives.base import Objective
-
-LOWER_IS_BETTER = {"log_loss"}
+from lightning_xai.runs import RunFolder
 
 
 def check_checkpoint_settings(checkpoint: Any) -> None:
@@ -53,3 +54,22 @@ def check_checkpoint(path: str, objective: Objective) -> None:
                 f"{path} does not fit this configuration: {name} is {found.get(name, 'absent')} in the checkpoint and "
                 f"{own.get(name, 'absent')} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
             )
+
+
+def resolve_checkpoint(run: RunFolder, ckpt_path: str | None, objective: Objective) -> str | None:
+    """Returns the file that "best", "last" or a path names; for None the run's best one, or None if there is none.
+
+    Raises:
+        ValueError: there is no such file, or it does not fit `objective`.
+    """
+    if ckpt_path not in (None, "best", "last"):
+        if not Path(ckpt_path).is_file():
+            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
+        found = Path(ckpt_path)
+    else:
+        found = run.checkpoint(ckpt_path or "best")
+        if ckpt_path is not None and found is None:
+            raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
+    if found is not None:
+        check_checkpoint(str(found), objective)
+    return str(found) if found else None

@@ -19,7 +19,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_xai.callbacks.base import FollowUp
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
-from lightning_xai.checks import check_checkpoint, check_checkpoint_settings, check_monitor
+from lightning_xai.checks import check_checkpoint_settings, check_monitor, resolve_checkpoint
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.discovery import import_all
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.models.checkpoint import checkpoint_hash
@@ -28,6 +29,7 @@ from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.runs import (
     RunFolder,
     comparable,
+    data_settings,
     experiment_name,
     folder_of_config,
     with_config_paths,
@@ -46,11 +48,12 @@ class XAICLI(LightningCLI):
     subcommand itself ran to its end, and `dry` whether it leaves nothing behind (fast_dev_run).
     """
 
-    def __init__(self, args: list[str]) -> None:
+    def __init__(self, args: list[str], loaded: tuple[TextDataModule, dict[str, Any]] | None = None) -> None:
         self.requested: list[str] = []
         self.done = False
         self._began = time.monotonic()
         self._args = args
+        self.loaded = loaded  # data of the stage before, and their settings
         self._config_files = [args[i + 1] for i, arg in enumerate(args[:-1]) if arg in ("-c", "--config")]
         super().__init__(
             model_class=Objective,
@@ -75,7 +78,7 @@ class XAICLI(LightningCLI):
     def subcommands(self) -> dict[str, set[str]]:
         """Returns the given subcommand alone where there is one: the parsers of the others take a second of a stage."""
         known = LightningCLI.subcommands()
-        return {name: skipped for name, skipped in known.items() if name in self._args[:1]} or known
+        return {name: known[name] for name in self._args[:1] if name in known} or known
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
@@ -96,6 +99,17 @@ class XAICLI(LightningCLI):
         for name in ("num_classes", "multilabel", "vocab_size", "word_vectors"):
             target = f"model.init_args.network.init_args.{name}"
             parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
+
+    def _add_instantiators(self) -> None:
+        super()._add_instantiators()
+        self.parser.add_instantiator(self._data, TextDataModule, prepend=True)
+
+    def _data(self, class_type: Any, *args: Any, applied_instantiation_links: Any, **kwargs: Any) -> TextDataModule:
+        data, settings = class_type(*args, **kwargs), data_settings(self.settings)
+        if self.loaded is not None and self.loaded[1] == settings:
+            data.take_over(self.loaded[0])
+        self.loaded = data, settings
+        return data
 
     def parse_arguments(self, parser: LightningArgumentParser, args: list[str]) -> None:
         self.config = parser.parse_args(args)  # the parent warns of arguments that do not come from sys.argv
@@ -139,6 +153,7 @@ class XAICLI(LightningCLI):
             )
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
+        trainer.datamodule = self.datamodule  # for those who are asked what has to come before the fit
         # save_last writes only when the best checkpoint does, so a resume would lose the epochs after it; at the end of
         # the list this one's file knows which checkpoint is the best
         trainer.callbacks.append(
@@ -148,8 +163,7 @@ class XAICLI(LightningCLI):
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs or resumes the fit and tests its best checkpoint, unless another stage has to come first."""
-        finished = self.run.finished and not self.dry
-        if not finished:
+        if self.dry or not self.run.finished:
             self.requested = self._ask_for_follow_up()
             if self.requested:
                 return
@@ -171,27 +185,28 @@ class XAICLI(LightningCLI):
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
-        path = self._resolve_checkpoint(ckpt_path)
         self.results.keep_others = True
-        self._test(path)
+        self._test(resolve_checkpoint(self.run, ckpt_path, self.model))
         self._finish_stage()
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Prints the tables of the validation split, whose thresholds are tuned on itself, and writes none."""
-        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve_checkpoint(ckpt_path))
+        self.trainer.validate(
+            **(kwargs | {"verbose": False}), ckpt_path=resolve_checkpoint(self.run, ckpt_path, self.model)
+        )
         self._finish_stage()
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs the callbacks over the predict split; predictions are not collected in memory."""
         kwargs["return_predictions"] = False
-        self.trainer.predict(ckpt_path=self._resolve_checkpoint(ckpt_path), **kwargs)
+        self.trainer.predict(ckpt_path=resolve_checkpoint(self.run, ckpt_path, self.model), **kwargs)
         self.done = True
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
         checkpoint = self.config.fit.checkpoint
         check_monitor(checkpoint.monitor, checkpoint.mode, self.model, self.trainer.callbacks)
         if ckpt_path is not None:
-            ckpt_path = self._resolve_checkpoint(ckpt_path)
+            ckpt_path = resolve_checkpoint(self.run, ckpt_path, self.model)
         last = self.run.checkpoint("last")
         if last is not None and not self.dry:
             say(f"{self.run.path}: resuming from {last.name}")
@@ -200,7 +215,7 @@ class XAICLI(LightningCLI):
             self.run.path.mkdir(parents=True, exist_ok=True)
             self._parser("fit").save(
                 self._portable_config, str(self.run.path / "config.yaml"),
-                skip_none=False, overwrite=True, multifile=False,
+                skip_none=False, overwrite=True, multifile=False, skip_check=True,  # parsing has checked it
             )  # fmt: skip
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:
@@ -220,8 +235,7 @@ class XAICLI(LightningCLI):
         self.done = True
         if self.trainer.is_global_zero and self.results.table is not None:
             print(results_tables(self.results.table))
-            page = self.run.path / "heatmaps" / "test.html"
-            for path in [self.run.path / f"{self.results.stem}.csv", page]:
+            for path in [self.run.path / f"{self.results.stem}.csv", self.run.path / "heatmaps" / "test.html"]:
                 if path.exists() and self.subcommand != "validate":
                     print(f"written: {path}")
         if self.subcommand == "fit":
@@ -229,24 +243,9 @@ class XAICLI(LightningCLI):
 
     def _ask_for_follow_up(self) -> list[str]:
         for part in [self.model, *self.trainer.callbacks]:
-            if isinstance(part, FollowUp):
-                overrides = part.follow_up(self.trainer)
-                if overrides:
-                    return overrides if self.config[self.subcommand].follow_up else []
+            if isinstance(part, FollowUp) and (overrides := part.follow_up(self.trainer)):
+                return overrides if self.config[self.subcommand].follow_up else []
         return []
-
-    def _resolve_checkpoint(self, ckpt_path: str | None) -> str | None:
-        if ckpt_path not in (None, "best", "last"):
-            if not Path(ckpt_path).is_file():
-                raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
-            found = Path(ckpt_path)
-        else:
-            found = self.run.checkpoint(ckpt_path or "best")
-            if ckpt_path is not None and found is None:
-                raise ValueError(f"{self.run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
-        if found is not None:
-            check_checkpoint(str(found), self.model)
-        return str(found) if found else None
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -280,10 +279,11 @@ def main(argv: list[str] | None = None) -> None:
 def run_stages(argv: list[str]) -> XAICLI:
     """Runs `argv`, before it the stages that it lacks and after it those that it asks for; returns the last one."""
     import_all()
-    stack, seen = [argv], []
+    stack, seen, loaded = [argv], [], None
     while True:
         current = stack[-1]
-        cli = XAICLI(with_config_paths(current))
+        cli = XAICLI(with_config_paths(current), loaded)
+        loaded = cli.loaded
         if cli.requested:
             following = with_overrides(current, cli.requested)
             if following in seen and cli.dry:

@@ -16,6 +16,7 @@ INCIDENTAL = {
     "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
     "follow_up",
 }  # fmt: skip
+ERASURES = "data.init_args.erasures"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,17 @@ def comparable(config: dict[str, Any]) -> dict[str, Any]:
     for key in ("default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"):
         trainer.pop(key, None)
     kept["trainer"] = trainer
-    return _flat(json.loads(json.dumps(kept, default=str)))
+    found = _flat(json.loads(json.dumps(kept, default=str)))
+    erasures, runs_dir = found.get(ERASURES), config.get("runs_dir")
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # a folder of runs may be moved
+        found[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
+    return found
+
+
+def data_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns those of `comparable` settings that say which examples are loaded, and how they are encoded."""
+    erased = (ERASURES, "data.init_args.erasure")
+    return {key: value for key, value in settings.items() if key.startswith("data.") and key not in erased}
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -53,6 +53,15 @@ def test_settings_compare_what_numbers_depend_on():
     assert comparable(config) == {"trainer.max_epochs": 2, "data.sizes.0": 1, "data.sizes.1": 2, "data.path": "p"}
 
 
+def test_erasures_among_the_runs_are_compared_by_their_place_there():
+    found = [
+        comparable({"runs_dir": runs, "data": {"init_args": {"erasures": f"{runs}/roar/seed0/erasures/a"}}})
+        for runs in ("runs", "/moved/runs")
+    ]
+    assert found[0] == found[1]
+    assert found[0]["data.init_args.erasures"] == "roar/seed0/erasures/a"
+
+
 def test_configuration_is_found_as_given_beside_others_or_among_those_shipped(tmp_path):
     (tmp_path / "beside.yaml").touch()
     assert find_config(str(tmp_path / "beside.yaml")) == str(tmp_path / "beside.yaml")

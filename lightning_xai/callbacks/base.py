@@ -19,7 +19,8 @@ class FollowUp(Protocol):
     def follow_up(self, trainer: Trainer) -> list[str]:
         """Returns command-line overrides for that fit, or [] when nothing is asked for.
 
-        Asked twice: before `trainer.fit` (trainer.state.fn is then None) and after the test that ends it.
+        Asked twice: before `trainer.fit` (trainer.state.fn is then None, trainer.datamodule there) and after the
+        test that ends it.
         """
         ...
 
@@ -30,6 +31,7 @@ class NamesExperiment(Protocol):
 
     experiment: str
     seed: int
+    tests_after_fit: bool
 
 
 class ResultRow(TypedDict):

@@ -13,7 +13,8 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, ReadsSplit, explaining
-from lightning_xai.callbacks.stages import Chain, Stage, write_erasures
+from lightning_xai.callbacks.erasure_pass import write_erasures
+from lightning_xai.callbacks.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.ranking import num_erased
@@ -28,10 +29,12 @@ COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
     """Returns the runs of a chain: the extractor, then a classifier of each method's rationales."""
-    overrides = ("--data.init_args.erasure=delete", *(("--config", classifier) if classifier else ()))
     return [
         Stage("", "extractor, full text", "extractor"),
-        *(Stage(name, f"rationales of {name}", "classifier", name, overrides) for name in methods),
+        *(
+            Stage(name, f"rationales of {name}", "classifier", name, erasure="delete", config=classifier)
+            for name in methods
+        ),
     ]
 
 
@@ -74,10 +77,7 @@ class FRESH(Callback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"selection": Selection, "metric": Metric}, {"selection": selection, "metric": metric})
-        if not methods or any("/" in name or name in (FULL_TEXT, "report") for name in methods):
-            raise ValueError(
-                f"methods are {list(methods)}: give one or more, none named {FULL_TEXT!r}, 'report' or with a slash"
-            )
+        check_names("methods", list(methods), taken=(FULL_TEXT, "report"))
         ratios = {"ratio": ratio, **{f"split_ratios.{name}": value for name, value in (split_ratios or {}).items()}}
         for name, value in ratios.items():
             if not 0 < value <= 1:
@@ -115,7 +115,7 @@ class FRESH(Callback):
         write_erasures(
             trainer,
             {name: chain.erasures(name) for name in self.methods},
-            lambda batch, split: self._erasures(pl_module, batch, split),
+            lambda batch, split, _: self._erasures(pl_module, batch, split),
             {name: {"method": name, **settings, "weights": weights} for name in self.methods},
         )
         if eager:
@@ -129,9 +129,11 @@ class FRESH(Callback):
             return []
         chain, stage = Chain.of_run(Path(trainer.default_root_dir), self.stages)
         if trainer.state.fn is None:
+            chain.begin(stage, trainer)
             if trainer.is_global_zero:
                 print(chain.progress(stage, "FRESH"))
             return []
+        chain.check_finished()
         unfinished = chain.unfinished()
         if unfinished:
             return chain.overrides(unfinished[0], trainer)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.erasure_pass import explained_scores, write_erasures
 from lightning_xai.callbacks.racu_report import write_report
-from lightning_xai.callbacks.stages import Chain, Stage, erased_rows, explained_scores, write_erasures
+from lightning_xai.callbacks.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.roar import Step, erased_counts, next_erasure
@@ -33,23 +34,29 @@ def stage_name(measure: str, amount: int, *, control: bool = False) -> str:
     return f"{measure}{'_positions' if control else ''}/{amount:03d}"
 
 
-def roar_stages(measures: Sequence[str], amounts: Sequence[int], *, step: Step, control: bool) -> list[Stage]:
+def roar_stages(
+    measures: Sequence[str], amounts: Sequence[int], *, step: Step, control: bool, recursive: bool = True
+) -> list[Stage]:
     """Returns the runs of a chain: nothing erased, all erased, the random baseline, then measure by measure."""
     erased = "{} %" if step == "percentage" else "{} tokens"
-    mask = ("--data.init_args.erasure=mask",)
     stages = [Stage("", f"all measures, {erased.format(0)}", "root")]
     if step == "percentage":
-        stages.append(Stage(ALL, "all measures, 100 %", BASELINE, ALL, mask))
-    for measure in [BASELINE, *measures]:
-        for amount in amounts:
-            name = stage_name(measure, amount)
-            stages.append(Stage(name, f"{measure}, {erased.format(amount)}", measure, name, mask))
-    for measure in measures if control else []:
-        for amount in amounts:
-            title = f"positions of {measure}, {erased.format(amount)}"
-            positions = ("--data.init_args.erasure=positions",)
-            name = stage_name(measure, amount, control=True)
-            stages.append(Stage(name, title, BASELINE, stage_name(measure, amount), positions))
+        stages.append(Stage(ALL, "all measures, 100 %", BASELINE, ALL))
+    for positions in (False, True) if control else (False,):
+        for measure in measures if positions else [BASELINE, *measures]:
+            for before, amount in zip([0, *amounts], amounts, strict=False):
+                name = stage_name(measure, amount, control=positions)
+                title = f"{'positions of ' if positions else ''}{measure}, {erased.format(amount)}"
+                stages.append(
+                    Stage(
+                        name,
+                        title,
+                        BASELINE if positions else measure,
+                        erasures=stage_name(measure, amount),
+                        erasure="positions" if positions else "mask",
+                        writer=stage_name(measure, before) if recursive and before and measure != BASELINE else "",
+                    )  # fmt: skip
+                )
     return stages
 
 
@@ -97,12 +104,9 @@ class ROAR(Callback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
-        taken = [name for name in measures if name in (BASELINE, "all") or name.endswith("_positions")]
-        if taken or not measures or any("/" in name for name in measures):
-            raise ValueError(
-                f"measures are {list(measures)}: give one or more, none named random, all, ..._positions or with a "
-                "slash; the random baseline is always run"
-            )
+        check_names("measures", list(measures), taken=(BASELINE, "all", "report"))
+        if any(name.endswith("_positions") for name in measures):
+            raise ValueError(f"measures are {list(measures)}: ..._positions is the name of a control")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
@@ -112,7 +116,7 @@ class ROAR(Callback):
         self.step: Step = step
         self.recursive = recursive
         self.metric = metric
-        self.stages = roar_stages(list(measures), self.amounts, step=step, control=control)
+        self.stages = roar_stages(list(measures), self.amounts, step=step, control=control, recursive=recursive)
         self._fitted = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -142,7 +146,7 @@ class ROAR(Callback):
         write_erasures(
             trainer,
             {name: chain.erasures(name) for name in names},
-            lambda batch, split: self._erasures(trainer, pl_module, batch, split, written),
+            lambda batch, split, before: self._erasures(pl_module, batch, split, before, written),
             facts,
         )
         if eager:
@@ -167,9 +171,11 @@ class ROAR(Callback):
             return []
         chain, stage = self._chain(trainer)
         if trainer.state.fn is None:
+            chain.begin(stage, trainer)
             if trainer.is_global_zero:
                 print(chain.progress(stage, "ROAR"))
             return []
+        chain.check_finished()
         unfinished = chain.unfinished()
         if unfinished:
             return chain.overrides(unfinished[0], trainer)
@@ -209,10 +215,9 @@ class ROAR(Callback):
         return Chain.of_run(Path(trainer.default_root_dir), self.stages)
 
     def _erasures(
-        self, trainer: Trainer, module: LightningModule, batch: Batch, split: str, written: list[tuple[str, int]]
+        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: list[tuple[str, int]]
     ) -> dict[str, Tensor]:
         mask = batch.inputs.token_mask
-        before = erased_rows(trainer, split, batch.index.tolist(), mask.shape[1]).to(mask.device)
         scores = {}
         for measure in {measure for measure, _ in written}:
             if measure == "all":

@@ -1,26 +1,20 @@
-"""Chains of runs: which stage comes next, how long the rest takes, and the erasures that one stage leaves to others."""
+"""Chains of runs: which stage comes next, what it rests on, and how long the rest takes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-import torch
-from lightning import LightningModule, Trainer
-from torch import Tensor
+from lightning import Trainer
 
-from lightning_xai.attributions.base import AttributionMethod, ReadsSplit
-from lightning_xai.callbacks.base import NamesExperiment
-from lightning_xai.store import RaggedStore, RaggedWriter
-from lightning_xai.types import Batch
+from lightning_xai.callbacks.base import FollowUp, NamesExperiment
 
-KEY = 0  # as data.erasures reads them
-Rule = Callable[[Batch, str], dict[str, Tensor]]  # (batch, split) -> erased tokens [B, T] bool by the stage's name
+ERASED = ("experiment", "data.init_args.erasures", "data.init_args.erasure")  # settings in which stages differ
 
 
 @dataclass(frozen=True)
@@ -31,15 +25,19 @@ class Stage:
         name: its folder under the chain's, "gradient/030"; "" for the root, the first run.
         title: what a person reads.
         group: stages that take about as long as one another.
-        erasures: name of the erasures that it trains on, written by the root or by a stage before it; "" for none.
-        overrides: further command-line arguments.
+        erasures: name of the erasures that it trains on; "" for none.
+        erasure: what is done with them, see the data module.
+        writer: name of the stage that writes them, "" for the root.
+        config: configuration that is read over the command's own; None for none.
     """
 
     name: str
     title: str
     group: str
     erasures: str = ""
-    overrides: tuple[str, ...] = ()
+    erasure: str = "mask"
+    writer: str = ""
+    config: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,85 @@ class Chain:
     def unfinished(self) -> list[Stage]:
         return [stage for stage in self.stages if manifest(self.run(stage)).get("status") != "finished"]
 
+    def begin(self, stage: Stage, trainer: Trainer) -> None:
+        """Writes down which erasures the run of a stage trains on, before it does.
+
+        Raises:
+            ValueError: the run is not as the chain needs it; says how it can be.
+        """
+        chains = [type(callback).__name__ for callback in trainer.callbacks if isinstance(callback, FollowUp)]
+        if len(chains) > 1:
+            raise ValueError(f"{' and '.join(chains)} are chains of runs: give each a command of its own")
+        if not all(c.tests_after_fit for c in trainer.callbacks if isinstance(c, NamesExperiment)):
+            raise ValueError("test_after_fit is false, but a chain rests on its tests: set it to true")
+        data, run = trainer.datamodule, self.run(stage)
+        if not stage.erasures:
+            if data.erasures is not None:
+                raise ValueError(
+                    f"{run} begins a chain, in which nothing is erased, but erasures is {data.erasures}: run the first "
+                    "stage of that chain first, or set erasures to null"
+                )
+            return
+        folder, facts = self.erasures(stage.erasures), self._facts(stage)
+        if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.erasure:
+            raise ValueError(
+                f"{run} trains on {folder} by {stage.erasure}, but erasures is {data.erasures} by {data.erasure}: add "
+                f"{' '.join(self._data(stage))}"
+            )
+        self._check_settings(stage)
+        begun = (run / "checkpoints" / "last.ckpt").exists()
+        if begun or manifest(run).get("status") == "finished":
+            self._check_erasures(stage)
+        elif trainer.is_global_zero:
+            write_json(run / "erasures.json", facts)
+
+    def check_finished(self) -> None:
+        """Raises ValueError if a finished run has other settings than the root, or trained on erasures not there now.
+
+        Such a run is of another root, one that was removed or that another command has trained.
+        """
+        for stage in self.stages[1:]:
+            if manifest(self.run(stage)).get("status") == "finished":
+                self._check_settings(stage)
+                if (self.erasures(stage.erasures) / "complete.json").exists():  # else removed, as they take room
+                    self._check_erasures(stage)
+
+    def _facts(self, stage: Stage) -> dict[str, Any]:
+        file = self.erasures(stage.erasures) / "complete.json"
+        if not file.exists():
+            writer = next(other for other in self.stages if other.name == stage.writer)
+            raise ValueError(
+                f"{file.parent} is missing or unfinished: run {self.run(writer)} first, and if it is finished already, "
+                "remove it and run it again"
+            )
+        return json.loads(file.read_text())
+
+    def _check_erasures(self, stage: Stage) -> None:
+        run, facts = self.run(stage), self._facts(stage)
+        file = run / "erasures.json"
+        found = json.loads(file.read_text()) if file.exists() else None
+        if found != facts:
+            raise ValueError(
+                f"{run} trained on other erasures ({found}) than those that {self.erasures(stage.erasures)} has now "
+                f"({facts}): remove that run, and all others of an earlier {self.root}, or name another --experiment"
+            )
+
+    def _check_settings(self, stage: Stage) -> None:
+        root, own = (manifest(run).get("settings", {}) for run in (self.root, self.run(stage)))
+        if not root or not own or stage.config is not None:  # which may change everything
+            return
+        changed = [key for key in sorted({*root, *own}) if key not in ERASED and root.get(key) != own.get(key)]
+        if changed:
+            shown = "; ".join(f"{key} is {root.get(key)!r} and {own.get(key)!r}" for key in changed[:3])
+            raise ValueError(
+                f"{self.root} and {self.run(stage)} have other settings ({shown}): remove the wrong run, or name "
+                "another --experiment"
+            )
+
+    def _data(self, stage: Stage) -> list[str]:
+        folder = self.erasures(stage.erasures)
+        return [f"--data.init_args.erasures={folder}", f"--data.init_args.erasure={stage.erasure}"]
+
     def overrides(self, stage: Stage, trainer: Trainer) -> list[str]:
         """Returns the command-line arguments that make the command of any other stage that of this one.
 
@@ -81,15 +158,13 @@ class Chain:
         """
         experiment = self._experiment(trainer)
         runs_dir = self.root.parents[len(Path(experiment).parts)]
-        found = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={runs_dir}", *stage.overrides]
+        # a checkpoint from which the root was to start is none for the others
+        found = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={runs_dir}", "--ckpt_path=null"]
+        if stage.config is not None:
+            found += ["--config", stage.config]
         if stage.erasures:
-            folder = self.erasures(stage.erasures)
-            if not (folder / "complete.json").exists():
-                raise ValueError(
-                    f"{folder} is missing, though the stages before {stage.name} are finished: remove the run before "
-                    "it and start the chain again"
-                )
-            found.append(f"--data.init_args.erasures={folder}")
+            self._facts(stage)
+            found += self._data(stage)
         return found
 
     def _experiment(self, trainer: Trainer) -> str:
@@ -123,94 +198,19 @@ def manifest(run: Path) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def splits_of(trainer: Trainer) -> list[str]:
-    """Returns every split that a stage of the chain trains, validates or tests on, each once."""
-    return list(dict.fromkeys(["train", "validation", *trainer.datamodule.test_splits]))
+def write_json(file: Path, facts: dict[str, Any]) -> None:
+    """Writes a file in one step, so that a kill leaves none or all of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(json.dumps(facts, indent=1))
+    partial.replace(file)
 
 
-def erased_rows(trainer: Trainer, split: str, index: Sequence[int], width: int) -> Tensor:
-    """Returns [B, width] bool: what the data module has erased of the examples already."""
-    erased = torch.zeros(len(index), width, dtype=torch.bool)
-    if trainer.datamodule.erasures is not None:
-        store = RaggedStore(Path(trainer.datamodule.erasures) / split)
-        for row, i in enumerate(index):
-            values = torch.from_numpy(np.array(store.get(i, KEY)))
-            erased[row, : len(values)] = values > 0.5
-    return erased
-
-
-def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]) -> None:
-    """Stores what `rule` erases of every example of every split, each process its share of the batches.
-
-    A pass that was killed goes on where it stopped. `complete.json` in a folder tells that all of it is there.
-
-    Args:
-        folders: where the erasures of each name go; a store for each split.
-        rule: called with a batch on the module's device and its split.
-        facts: JSON-able metadata of each name.
-
-    Raises:
-        ValueError: a folder holds erasures of other facts.
-    """
-    for name, folder in folders.items():
-        check_complete(folder, facts[name])
-    names = [name for name, folder in folders.items() if not (folder / "complete.json").exists()]
-    trainer.strategy.barrier()  # none may write before all have seen what is there
-    if not names:
-        return
-    for split in splits_of(trainer):
-        _write_split(trainer, split, {name: folders[name] / split for name in names}, rule, facts)
-    trainer.strategy.barrier()
-    if trainer.is_global_zero:
-        for name in names:
-            partial = folders[name] / "complete.json.partial"
-            partial.write_text(json.dumps(facts[name], indent=1))
-            partial.replace(folders[name] / "complete.json")
-    trainer.strategy.barrier()
-
-
-def check_complete(folder: Path, facts: dict[str, Any]) -> None:
-    """Raises ValueError if a folder holds the whole erasures of other facts."""
-    file = folder / "complete.json"
-    if file.exists() and (found := json.loads(file.read_text())) != facts:
-        raise ValueError(f"{folder} was written by another run ({found}, now {facts}): remove it and run this again")
-
-
-def _write_split(
-    trainer: Trainer, split: str, stores: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]
-) -> None:
-    stored = set.intersection(*(_stored(store) for store in stores.values()))
-    trainer.strategy.barrier()
-    if trainer.is_global_zero:  # it makes store.json, which the others compare with
-        writers = _open(trainer, stores, facts)
-    trainer.strategy.barrier()
-    if not trainer.is_global_zero:
-        writers = _open(trainer, stores, facts)
-    for batch in trainer.datamodule.ordered_dataloader(split):
-        index = batch.index.tolist()
-        if stored.issuperset(index):
-            continue
-        lengths = batch.inputs.attention_mask.sum(dim=1).tolist()
-        erased = rule(trainer.strategy.batch_to_device(batch), split)
-        for name, writer in writers.items():
-            rows = erased[name].cpu().numpy()
-            for row, (i, length) in enumerate(zip(index, lengths, strict=True)):
-                if i not in stored:
-                    writer.add(i, KEY, rows[row, :length])
-    for writer in writers.values():
-        writer.close()
-
-
-def _stored(store: Path) -> set[int]:
-    return {index for index, _ in RaggedStore(store).keys()} if (store / "store.json").exists() else set()
-
-
-def _open(trainer: Trainer, stores: dict[str, Path], facts: dict[str, dict[str, Any]]) -> dict[str, RaggedWriter]:
-    return {name: RaggedWriter(store, rank=trainer.global_rank, metadata=facts[name]) for name, store in stores.items()}
-
-
-def explained_scores(module: LightningModule, method: AttributionMethod, batch: Batch, split: str) -> Tensor:
-    """Returns a method's scores [B, T] for the gold class of every example."""
-    if isinstance(method, ReadsSplit):
-        method.split = split
-    return method.attribute(module.network, batch.inputs, batch.labels.unsqueeze(1)).scores[:, 0]
+def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
+    """Raises ValueError unless there are names, each of which can be that of a folder beside the root's runs."""
+    wrong = [n for n in names if n in taken or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
+    if wrong or not names:
+        raise ValueError(
+            f"{kind} are {list(names)}: give one or more, named in letters, digits, spaces and _ . + - without a "
+            f"slash, and not seed... or {', '.join(taken)}"
+        )

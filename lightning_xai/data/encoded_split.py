@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,3 +42,10 @@ class EncodedSplit(Dataset):
         if position == len(self.index) or self.index[position] != index:
             raise ValueError(f"example {index} is not in this split, or left out by max_examples")
         return position
+
+    def hash(self) -> str:
+        """Returns 12 hex digits that tell these examples' tokens from others, or from the same in another order."""
+        digest = hashlib.sha256(self.index.astype("<i8").tobytes())
+        for example in self.encoded:
+            digest.update(example.input_ids.astype("<i4").tobytes() + b"\0")
+        return digest.hexdigest()[:12]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.store import RaggedStore
@@ -36,12 +36,10 @@ def erase(encoded: Encoded, erased: np.ndarray, erasure: Erasure, *, unk_token_i
 
 
 def check_erasure(folder: str | Path | None, erasure: Erasure, encoder: Encoder) -> None:
-    """Raises ValueError if the erasures of a folder, None for none, can be applied to no example."""
+    """Raises ValueError if the erasures of a folder, None for none, can be applied to no example of an encoder."""
     require_choices({"erasure": Erasure}, {"erasure": erasure})
     if folder is None:
         return
-    if not Path(folder).is_dir():
-        raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
     if erasure == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
         raise ValueError(
             f"erasure 'positions' needs an unknown token other than the fill token, but the encoder's unk_token_id is "
@@ -50,29 +48,34 @@ def check_erasure(folder: str | Path | None, erasure: Erasure, encoder: Encoder)
 
 
 def apply_erasures(
-    folder: str | Path,
-    split: str,
-    index: Sequence[int] | np.ndarray,
-    encoded: Sequence[Encoded],
-    erasure: Erasure,
-    *,
-    unk_token_id: int | None = None,
-) -> list[Encoded]:
+    folder: str | Path, split: str, data: EncodedSplit, erasure: Erasure, unk_token_id: int | None = None
+) -> EncodedSplit:
     """Returns a split's examples after the erasures that `<folder>/<split>` holds for them.
 
     The store has one row [T] an example under (index, 0): 1 where a token is erased, 0 where it stays.
 
     Args:
-        index: each example's row in its whole split.
+        data: the split without erasures.
         erasure, unk_token_id: see `erase`.
 
     Raises:
-        ValueError: an example has no row, one of another length, one that erases tokens outside token_mask, or would
-            be left without any token.
+        ValueError: there is no store, it was written for other examples, or an example has no row, one of another
+            length, one that erases tokens outside token_mask, or would be left without any token.
     """
+    if not Path(folder).is_dir():
+        raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
+    if not (Path(folder) / split / "store.json").is_file():
+        known = ", ".join(sorted(path.parent.name for path in Path(folder).glob("*/store.json")))
+        raise ValueError(f"erasures {folder} has no split {split!r}, only {known or 'none'}: leave that split out")
     store = RaggedStore(Path(folder) / split)
+    written_for = store.metadata.get("examples")
+    if written_for is not None and written_for != data.hash():
+        raise ValueError(
+            f"{store.path} was written for other examples, or for the same ones in another order: use the source, "
+            "encoder, seed and max_examples that it was written with"
+        )
     changed = []
-    for i, example in zip(map(int, index), encoded, strict=True):
+    for i, example in zip(map(int, data.index), data.encoded, strict=True):
         if (i, KEY) not in store:
             raise ValueError(
                 f"{store.path} has no row for example {i}: let the run that writes it end, or remove the folder and "
@@ -92,7 +95,7 @@ def apply_erasures(
         if erasure == "delete" and erased.all():
             raise ValueError(f"{store.path} leaves nothing of example {i}: keep one token, or erase by mask")
         changed.append(erase(example, erased, erasure, unk_token_id=unk_token_id))
-    return changed
+    return EncodedSplit(data.examples, changed, data.index)
 
 
 def _per_token(encoded: Encoded, name: str) -> bool:

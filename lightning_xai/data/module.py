@@ -90,6 +90,7 @@ class TextDataModule(LightningDataModule):
         self.erasures = erasures
         self.erasure = erasure
         self._rows: DatasetDict | None = None
+        self._whole: dict[str, EncodedSplit] = {}  # without erasures
         self._splits: dict[str, EncodedSplit] = {}
 
     @property
@@ -133,7 +134,12 @@ class TextDataModule(LightningDataModule):
         """Takes over what a checkpoint's encoder learned, so that ids are those that its network knows."""
         if state_dict["encoder"] != self.encoder.state_dict():
             self.encoder.load_state_dict(state_dict["encoder"])
-            self._splits.clear()  # encoded again at their next use
+            self._whole.clear()  # encoded again at their next use
+            self._splits.clear()
+
+    def take_over(self, other: TextDataModule) -> None:
+        """Uses what a data module of the same settings, erasures excepted, has loaded and encoded already."""
+        self.source, self.encoder, self._rows, self._whole = other.source, other.encoder, other._rows, other._whole
 
     @property
     def rows(self) -> DatasetDict:
@@ -169,6 +175,16 @@ class TextDataModule(LightningDataModule):
             ValueError: the split is unknown or empty, or a row is not as TextSource promises.
         """
         if name not in self._splits:
+            data = self.whole(name)
+            if self.erasures is not None:
+                data = apply_erasures(self.erasures, name, data, self.erasure, self.encoder.unk_token_id)
+            self._splits[name] = data
+            self._check_budget(name)
+        return self._splits[name]
+
+    def whole(self, name: str) -> EncodedSplit:
+        """Returns a split without its erasures."""
+        if name not in self._whole:
             if name not in self.rows:
                 raise ValueError(f"there is no split {name!r}: {self._available()}")
             rows = self.rows[name]
@@ -181,13 +197,8 @@ class TextDataModule(LightningDataModule):
             for example in examples:
                 check_example(example, name, self.num_classes, self.multilabel)
             self._fit_encoder()
-            encoded = self.encoder.encode_batch(examples)
-            if self.erasures is not None:
-                unk = self.encoder.unk_token_id
-                encoded = apply_erasures(self.erasures, name, index, encoded, self.erasure, unk_token_id=unk)
-            self._splits[name] = EncodedSplit(examples, encoded, index)
-            self._check_budget(name)
-        return self._splits[name]
+            self._whole[name] = EncodedSplit(examples, self.encoder.encode_batch(examples), index)
+        return self._whole[name]
 
     def _available(self) -> str:
         return f"{type(self.source).__name__} has {', '.join(self.rows)}"

@@ -50,12 +50,12 @@ def kept(root: Path, method: str, split: str) -> list[list[int]]:
 def test_every_method_is_a_run_after_the_extractor():
     stages = FRESH({"ig": Gradient(), "attention": AttentionGradient()}).stages
     assert [(stage.name, stage.erasures) for stage in stages] == [("", ""), ("ig", "ig"), ("attention", "attention")]
-    assert stages[1].overrides == ("--data.init_args.erasure=delete",)
+    assert stages[1].erasure == "delete"
 
 
 def test_classifier_has_a_configuration_of_its_own():
     stage = FRESH({"ig": Gradient()}, classifier="plain.yaml").stages[1]
-    assert stage.overrides[-2:] == ("--config", "plain.yaml")
+    assert stage.config == "plain.yaml"
 
 
 def test_rationale_is_that_of_the_predicted_class_in_every_split(tmp_path, objective):
@@ -128,8 +128,8 @@ def test_classifiers_own_run_extracts_nothing(tmp_path, objective):
     "arguments, message",
     [
         ({"methods": {}}, "give one or more"),
-        ({"methods": {"full text": Gradient()}}, "none named 'full text'"),
-        ({"methods": {"a/b": Gradient()}}, "with a slash"),
+        ({"methods": {"full text": Gradient()}}, "or full text, report"),
+        ({"methods": {"a/b": Gradient()}}, "without a slash"),
         ({"ratio": 0.0}, "ratio is 0.0"),
         ({"split_ratios": {"imdb": 2}}, "split_ratios.imdb is 2"),
         ({"selection": "best"}, "selection is 'best'"),

@@ -60,7 +60,7 @@ def test_paper_sized_chain_has_a_run_for_every_percentage_and_shares_the_ends():
 def test_control_trains_on_the_positions_of_the_same_erasures():
     stage = ROAR({"gradient": Gradient()}, percentages=(50,), control=True).stages[-1]
     assert (stage.name, stage.erasures) == ("gradient_positions/050", "gradient/050")
-    assert stage.overrides == ("--data.init_args.erasure=positions",)
+    assert stage.erasure == "positions"
 
 
 def test_one_token_steps_have_no_run_at_100_percent():
@@ -74,6 +74,13 @@ def test_recursive_stage_erases_for_the_next_one_only():
     assert named[""] == [("all", 100), ("random", 20), ("random", 50), ("random", 80), ("gradient", 20)]
     assert named["gradient/020"] == [("gradient", 50)]
     assert named["gradient/080"] == named["random/020"] == named["all/100"] == []
+
+
+@pytest.mark.parametrize("options", [{}, {"recursive": False}, {"control": True}, {"step": "token", "max_tokens": 3}])
+def test_stage_names_the_run_that_writes_its_erasures(options):
+    roar = ROAR({"gradient": Gradient()}, **{"percentages": (20, 50, 80), **options})
+    writers = {f"{m}/{k:03d}": stage.name for stage in roar.stages for m, k in roar.written_by(stage)}
+    assert {stage.erasures: stage.writer for stage in roar.stages[1:]} == writers
 
 
 def test_plain_roar_erases_everything_from_the_root():
@@ -179,7 +186,10 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
     "options, message",
     [
         ({"measures": {}}, "give one or more"),
-        ({"measures": {"random": Gradient()}}, "the random baseline is always run"),
+        ({"measures": {"random": Gradient()}}, "not seed... or random, all, report"),
+        ({"measures": {"ig_positions": Gradient()}}, "the name of a control"),
+        ({"measures": {"..": Gradient()}}, "letters, digits, spaces"),
+        ({"measures": {"seed1": Gradient()}}, "not seed"),
         ({"measures": {"a/b": Gradient()}}, "slash"),
         ({"percentages": (50, 20)}, "ascending integers from 1 to 99"),
         ({"percentages": (10, 100)}, "ascending integers from 1 to 99"),

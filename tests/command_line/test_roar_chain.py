@@ -116,6 +116,31 @@ def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
     assert (copy / "seed0" / "roar.csv").read_text() == wanted
 
 
+def test_stage_told_without_its_erasures_is_refused(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    shutil.rmtree(copy / "random" / "080")
+    one = ["--experiment", "roar/random/080", "--follow_up", "false"]
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
+    assert f"add --data.init_args.erasures={copy / 'seed0' / 'erasures' / 'random' / '080'}" in message
+
+
+def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    erasures = copy / "seed0" / "erasures" / "gradient" / "080"
+    for lost in (copy / "gradient" / "080", erasures):
+        shutil.rmtree(lost)
+    one = ["--experiment", "roar/gradient/080", "--follow_up", "false", "--data.init_args.erasures", erasures]
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
+    assert f"run {copy / 'gradient' / '040' / 'seed0'} first" in message
+
+
+def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    shutil.rmtree(copy / "seed0")
+    message = refusal("fit", "--config", roar_config(tmp_path, lr=1e-3), "--runs_dir", copy.parent)
+    assert "have other settings (model.init_args.optimizer.init_args.lr is 0.001 and 0.005)" in message
+
+
 def test_single_stage_asks_for_no_other(tmp_path):
     command("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", "--follow_up", "false")
     assert [path.name for path in (tmp_path / "runs" / "roar").iterdir()] == ["seed0"]
@@ -126,7 +151,7 @@ def test_stage_before_its_erasures_is_refused(tmp_path):
     folder = tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040"
     argv = ["--experiment", "roar/gradient/040", "--data.init_args.erasures", folder]
     message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", *argv)
-    assert "is not there: run the stage that writes it first" in message
+    assert "run the first stage of that chain first" in message
 
 
 def test_chain_under_fast_dev_run_leaves_nothing_behind(tmp_path):

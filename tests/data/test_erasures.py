@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.erasures import erase
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
@@ -19,8 +20,8 @@ def encoded(**options):
     return VocabularyEncoder(**options).encode(EXAMPLE)
 
 
-def write(folder, rows, split="test"):
-    with RaggedWriter(folder / split) as writer:
+def write(folder, rows, split="test", **metadata):
+    with RaggedWriter(folder / split, metadata=metadata) as writer:
         for index, row in rows.items():
             writer.add(index, 0, np.asarray(row, dtype=np.float32))
     return str(folder)
@@ -114,13 +115,32 @@ def test_store_that_does_not_fit_is_refused_with_the_example(row, erasure, messa
 
 def test_split_without_erasures_is_refused(tmp_path):
     folder = write(tmp_path, first_tokens(data()))
-    with pytest.raises(ValueError, match="train is not a store"):
+    with pytest.raises(ValueError, match="has no split 'train', only test"):
         data(erasures=folder).split("train")
 
 
-def test_missing_folder_is_refused_at_construction(tmp_path):
+def test_missing_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match="missing is not there: run the stage that writes it first"):
-        data(erasures=str(tmp_path / "missing"))
+        data(erasures=str(tmp_path / "missing")).split("test")
+
+
+def test_erasures_of_the_same_examples_in_another_order_are_refused(tmp_path):
+    whole = data().whole("test")
+    swapped = EncodedSplit(whole.examples, whole.encoded[::-1], whole.index)
+    folder = write(tmp_path, first_tokens(data()), examples=swapped.hash())
+    with pytest.raises(ValueError, match="for other examples, or for the same ones in another order"):
+        data(erasures=folder).split("test")
+
+
+def test_erasures_that_name_their_examples_are_applied_to_them(tmp_path):
+    folder = write(tmp_path, first_tokens(data()), examples=data().whole("test").hash())
+    assert {int(e.input_ids[1]) for e in data(erasures=folder).split("test").encoded} == {MASK}
+
+
+def test_whole_split_is_without_erasures(tmp_path):
+    module = data(erasures=write(tmp_path, first_tokens(data())))
+    module.split("test")
+    assert module.whole("test").hash() == data().whole("test").hash()
 
 
 def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_path):
