@@ -15,7 +15,7 @@ from tests.command_line.conftest import fitted as fitted  # a fixture
 CONFIGS = ROOT / "configs"
 EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
-CHAINS = {"fresh", "roar"}  # of dozens of runs, of which only the first is tried; it measures no attributions itself
+CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}  # of dozens of runs, of which only the first is tried; it measures no attributions itself
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
@@ -80,7 +80,7 @@ def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeyp
     data["init_args"]["extra_test_splits"] = None
     network = {**(PLM_CA if segmented else NETWORK)}
     network["init_args"] = {**network["init_args"], "path": None, "config": BERT}
-    if "bilstm" in experiment.stem:
+    if "bilstm" in experiment.read_text():
         network = BILSTM
     tiny = {"data": data, "trainer": {"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False}}
     argv = ["test" if experiment.stem == "evaluate" else "fit", "--config", str(experiment)]
