@@ -28,7 +28,7 @@ def chain_config(folder: Path) -> str:
         "class_path": "lightning_xai.callbacks.attributions.ComputeAttributions",
         "init_args": {"methods": {"random": {"class_path": "lightning_xai.attributions.random.Random"}}},
     }
-    data = planted(num_classes=3, multilabel=True, signals_per_document=[1, 1])
+    data = planted(num_classes=3, multilabel=True, signals_per_document=[1, 1], num_train=24, num_validation=8)
     student = tiny_config(max_epochs=6, callbacks=[methods, ERASER]) | {"data": data}
     student["model"] = {
         "class_path": "lightning_xai.objectives.token_masking.TokenMasking",
