@@ -159,9 +159,8 @@ class Chain:
         experiment = self._experiment(trainer)
         runs_dir = self.root.parents[len(Path(experiment).parts)]
         # a checkpoint from which the root was to start is none for the others
-        found = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={runs_dir}", "--ckpt_path=null"]
-        if stage.config is not None:
-            found += ["--config", stage.config]
+        found = ["--config", stage.config] if stage.config is not None else []  # first, for what it sets is replaced
+        found += [f"--experiment={experiment}/{stage.name}", f"--runs_dir={runs_dir}", "--ckpt_path=null"]
         if stage.erasures:
             self._facts(stage)
             found += self._data(stage)
