@@ -14,14 +14,9 @@ from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, target_rows
 from lightning_xai.functional.bias_shares import BiasRule
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.decomposition import (
-    Approximation,
-    FeedForward,
-    decompose_head,
-    decompose_layer,
-    freeze_layer,
-)
+from lightning_xai.functional.decomposition import can_be_read, decompose_head, decompose_layer, read_layer
 from lightning_xai.functional.encoder_layer import EncoderLayer, check_head, trace_layers
+from lightning_xai.functional.frozen_layer import Approximation, FeedForward, freeze_layer
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
@@ -71,20 +66,26 @@ def decompose_segment(
     """
     length = readout.shape[1]
     real = torch.ones(1, length, dtype=torch.bool, device=readout.device)
+    every = torch.arange(length, device=readout.device)
+    last = every[(readout != 0).any(dim=0)]
     states = None
     for place, (parts, trace) in enumerate(zip(layers, trace_layers(layers, output, real), strict=True)):
-        rows = torch.arange(length, device=readout.device)
-        if place == len(layers) - 1:
-            rows = rows[(readout != 0).any(dim=0)]
+        rows = last if place == len(layers) - 1 else every
         layer = freeze_layer(parts, trace, rows, is_first=place == 0, feed_forward=feed_forward)
         if states is None:
             starts = range(0, length, chunk_size)
             attended = (layer.attend_to_tokens(slice(start, min(start + chunk_size, length))) for start in starts)
             if bias == "token":
                 attended = chain(attended, [(trace.hidden.new_zeros(len(rows), 1, trace.hidden.shape[-1]), None)])
+        elif isinstance(states, list):
+            attended = map(layer.attend_to_mixed, states)
         else:
             attended = map(layer.attend, states.chunks())
-        states = decompose_layer(layer, attended, bias)
+        if place == len(layers) - 2 and can_be_read(layer, layers[-1], bias, len(last)):
+            own = F.one_hot(last, length).to(trace.hidden.dtype)
+            states = read_layer(layer, attended, bias, torch.cat([*output.attentions[place + 1][0][:, last], own]))
+        else:
+            states = decompose_layer(layer, attended, bias)
     weights = readout[:, rows].to(trace.output.dtype)
     read = [(weights @ chunk.flatten(1)).view(len(weights), *chunk.shape[1:]) for chunk in states.chunks()]
     return torch.cat(read, dim=1), weights @ trace.output[0, rows]

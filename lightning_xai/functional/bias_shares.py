@@ -46,6 +46,16 @@ class BiasShares:
         self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
+    @property
+    def needs_products_only(self) -> bool:
+        """Whether inner products with the bias are all that shares depend on, so that `keep` does for `record`."""
+        return self.rule not in ("abssim", "norm")
+
+    def keep(self, place: str, products: Tensor) -> None:
+        """Keeps the products [R, c] of vectors with the place's bias, for vectors that are never formed."""
+        if place in self.biases:
+            self.products[place].append(products.unsqueeze(-1))
+
     def shares(self) -> Tensor | None:
         """Returns the fraction [R, S, K] of each bias that each source gets, biases in the order of their entry."""
         found: list[Tensor] = []

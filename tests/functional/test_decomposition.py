@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lightning_xai.functional.decomposition import decompose_head, decompose_layer, freeze_layer, freeze_norm, linearize
+from lightning_xai.functional.decomposition import decompose_head, decompose_layer, read_layer
 from lightning_xai.functional.encoder_layer import EncoderLayer, trace_layer
+from lightning_xai.functional.frozen_layer import freeze_layer, freeze_norm, linearize
 
 
 class RMSNorm(nn.Module):
@@ -90,6 +91,25 @@ def test_sources_may_come_in_chunks_of_any_size(stack, rule):
     wanted = decomposed(*stack, rule, chunk_size=6)
     for chunk_size in (1, 4):
         torch.testing.assert_close(decomposed(*stack, rule, chunk_size=chunk_size), wanted)
+
+
+@pytest.mark.parametrize("feed_forward", ["zero_origin", "local_affine"])
+@pytest.mark.parametrize("rule", ["absdot", "equal", "cls", "none"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_mixtures_of_targets_are_those_of_their_vectors(rule, depth, feed_forward):
+    parts, hidden, states = [layer(norm_first=False) for _ in range(depth)], torch.randn(1, 6, 8).double(), None
+    for place, part in enumerate(parts):
+        trace = trace_layer(part, hidden, torch.randn(1, 4, 6, 6).double().softmax(-1))
+        frozen = freeze_layer(part, trace, ALL, is_first=place == 0, feed_forward=feed_forward)
+        if states is None:
+            attended = [frozen.attend_to_tokens(slice(first, first + 2)) for first in (0, 2, 4)]
+        else:
+            attended = [frozen.attend(chunk) for chunk in states.chunks()]
+        states, hidden = decompose_layer(frozen, list(attended), rule), trace.output
+    weights = torch.randn(3, 6).double()
+    found = torch.cat(read_layer(frozen, attended, rule, weights), dim=1)
+    wanted = torch.einsum("wr,rsd->wsd", weights, torch.cat(list(states.chunks()), dim=1))
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 def test_tangents_sum_to_the_state_too():

@@ -1,0 +1,107 @@
+"""Prints how far attributions in float64 are from the golden numbers of the authors' own code, as a table.
+
+    python tests/benchmarks/golden.py FOLDER        # the folder with decompx.json, alti.json, ..., and models/
+
+For every file and network: the largest absolute difference over all texts and classes, and over the largest magnitude
+of the authors' numbers. Every text of a network is in one padded batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from lightning_xai.attributions.alti import ALTI  # noqa: E402
+from lightning_xai.attributions.attention import Attention  # noqa: E402
+from lightning_xai.attributions.base import AttributionMethod  # noqa: E402
+from lightning_xai.attributions.decompx import DecompX  # noqa: E402
+from lightning_xai.attributions.decompx_reverse import DecompXReverse  # noqa: E402
+from lightning_xai.attributions.glob_enc import GlobEnc  # noqa: E402
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients  # noqa: E402
+from lightning_xai.attributions.rollout import AttentionRollout  # noqa: E402
+from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients  # noqa: E402
+from lightning_xai.attributions.solvex import Solvex  # noqa: E402
+from tests.attributions.conftest import GOLDEN_MODELS, Golden, load_golden  # noqa: E402
+from tests.attributions.test_decompx import SETTINGS  # noqa: E402
+
+Wanted = Callable[[dict], Tensor]  # from a record's outputs to [C, T]
+
+
+def row_of(name: str) -> Wanted:
+    return lambda outputs: torch.tensor(outputs[name], dtype=torch.float64)
+
+
+def decompx(setting: str, name: str) -> Wanted:
+    return lambda outputs: torch.tensor(outputs[setting][name], dtype=torch.float64).T
+
+
+def comparisons() -> Iterator[tuple[str, str, AttributionMethod, Wanted]]:
+    """Yields a file, what it holds, the method that should give the same, and where it stands."""
+    yield "last_layer_attention", "cls_row", Attention(), row_of("cls_row")
+    yield "attention_rollout", "cls_row", AttentionRollout(), row_of("cls_row")
+    yield "alti", "alti", ALTI(), lambda outputs: row_of("cls_row")(outputs["alti"])
+    yield "alti", "alti_l2", ALTI("l2"), lambda outputs: row_of("cls_row")(outputs["alti_l2"])
+    yield "globenc", "cls_row", GlobEnc(), row_of("cls_row")
+    for setting, arguments in SETTINGS.items():
+        yield "decompx", f"{setting}, classes", DecompX(**arguments), decompx(setting, "classifier")
+        yield "decompx", f"{setting}, norm", DecompX(**arguments, output="norm"), decompx(setting, "importance_norm")
+    yield "decompx", "no_biases, reverse form", DecompXReverse(), decompx("no_biases", "classifier")
+    for pool in ("sum", "l2"):
+        yield "captum_ig", pool, IntegratedGradients(pool=pool), row_of(pool)
+    yield "captum_ig", "local_l2", IntegratedGradients(multiply_by_inputs=False), row_of("local_l2")
+    yield "sig", "occlusion_difference", SequentialIntegratedGradients(), row_of("occlusion_difference")
+    yield "sig", "sum", SequentialIntegratedGradients(), row_of("sum")
+    yield "sig", "l2", SequentialIntegratedGradients("l2"), row_of("l2")
+
+
+def difference(case: Golden, method: AttributionMethod, wanted: Wanted) -> tuple[float, float]:
+    """Returns the largest absolute difference and the largest magnitude that it is a difference to."""
+    gap, scale = 0.0, 0.0
+    scores = method.scores(case.model, case.inputs, case.targets).detach()
+    for row, record in zip(scores, case.outputs, strict=True):
+        expected = wanted(record["outputs"])
+        expected = expected.expand(len(row), -1) if expected.dim() == 1 else expected
+        gap = max(gap, float((row[:, : expected.shape[1]] - expected).abs().max()))
+        scale = max(scale, float(expected.abs().max()))
+    return gap, scale
+
+
+def solvex(case: Golden) -> Iterator[tuple[str, float]]:
+    """Yields the differences of objectives and of ranks, with the authors' beam."""
+    for how, suppression in (("delete", "remove"), ("mask", "mask")):
+        for metric in ("comp", "suff", "comp_suff"):
+            method = Solvex(metric, beam_size=10, beams="orders", erasure=how)
+            records = [record["outputs"][suppression][metric.replace("_", "-")] for record in case.outputs]
+            labels = torch.tensor([[record["label"]] for record in records])
+            ranks, objectives = method.solve(case.model, case.inputs, labels)
+            wanted = torch.tensor([record["score"] for record in records], dtype=torch.float64)
+            yield f"{suppression} {metric}, objective", float((objectives[:, 0] - wanted).abs().max())
+            found = [row[1 : 1 + len(record["ranks"])] for row, record in zip(ranks[:, 0], records, strict=True)]
+            gaps = [float((f - torch.tensor(r["ranks"])).abs().max()) for f, r in zip(found, records, strict=True)]
+            yield f"{suppression} {metric}, ranks", max(gaps)
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    print(f"{'file':<22}{'numbers':<28}{'network':<14}{'absolute':>10}{'relative':>10}")
+    for file, numbers, method, wanted in comparisons():
+        for name in GOLDEN_MODELS:
+            case = load_golden(folder, file, name)
+            gap, scale = difference(case, method, wanted)
+            print(f"{file:<22}{numbers:<28}{name:<14}{gap:>10.1e}{gap / scale:>10.1e}", flush=True)
+    for name in GOLDEN_MODELS:
+        for numbers, gap in solvex(load_golden(folder, "solvex", name)):
+            print(f"{'solvex':<22}{numbers:<28}{name:<14}{gap:>10.1e}{'-':>10}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    main(parser.parse_args().folder)
