@@ -83,7 +83,7 @@ def solvex(case: Golden) -> Iterator[tuple[str, float]]:
             ranks, objectives = method.solve(case.model, case.inputs, labels)
             wanted = torch.tensor([record["score"] for record in records], dtype=torch.float64)
             yield f"{suppression} {metric}, objective", float((objectives[:, 0] - wanted).abs().max())
-            found = [row[1 : 1 + len(record["ranks"])] for row, record in zip(ranks[:, 0], records, strict=True)]
+            found = [row[: len(record["ranks"])] for row, record in zip(ranks[:, 0], records, strict=True)]
             gaps = [float((f - torch.tensor(r["ranks"])).abs().max()) for f, r in zip(found, records, strict=True)]
             yield f"{suppression} {metric}, ranks", max(gaps)
 
