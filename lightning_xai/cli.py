@@ -100,11 +100,7 @@ class XAICLI(LightningCLI):
             target = f"model.init_args.network.init_args.{name}"
             parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
 
-    def _add_instantiators(self) -> None:
-        super()._add_instantiators()
-        self.parser.add_instantiator(self._data, TextDataModule, prepend=True)
-
-    def _data(self, class_type: Any, *args: Any, applied_instantiation_links: Any, **kwargs: Any) -> TextDataModule:
+    def _data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
         data, settings = class_type(*args, **kwargs), data_settings(self.settings)
         if self.loaded is not None and self.loaded[1] == settings:
             data.take_over(self.loaded[0])
@@ -138,6 +134,7 @@ class XAICLI(LightningCLI):
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # the saved file must not lead another experiment into this folder
         config.checkpoint.dirpath = str(self.run.path / "checkpoints")
+        self.parser.add_instantiator(self._data, TextDataModule)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]
@@ -215,7 +212,7 @@ class XAICLI(LightningCLI):
             self.run.path.mkdir(parents=True, exist_ok=True)
             self._parser("fit").save(
                 self._portable_config, str(self.run.path / "config.yaml"),
-                skip_none=False, overwrite=True, multifile=False, skip_check=True,  # parsing has checked it
+                skip_none=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
             )  # fmt: skip
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:

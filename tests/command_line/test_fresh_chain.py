@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.store import RaggedStore
 from tests.command_line.conftest import command, planted, save, tiny_config
 from tests.command_line.test_chain import kill_when, status
@@ -59,6 +60,19 @@ def test_classifier_is_trained_as_its_own_configuration_says(tmp_path):
     command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
     assert (tmp_path / "runs" / "fresh" / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
     assert (tmp_path / "runs" / "fresh" / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+
+
+def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):
+    encode, encoded = VocabularyEncoder.encode_batch, []
+
+    def counted(encoder, examples):
+        encoded.append(len(examples))
+        return encode(encoder, examples)
+
+    monkeypatch.setattr(VocabularyEncoder, "encode_batch", counted)
+    command("fit", "--config", fresh_config(tmp_path), "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    assert status(tmp_path / "runs" / "fresh" / "gradient" / "seed0") == "finished"
+    assert sorted(encoded) == [7, 8, 24]
 
 
 @pytest.mark.slow
