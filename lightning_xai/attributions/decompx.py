@@ -16,7 +16,8 @@ from lightning_xai.functional.bias_shares import BiasRule
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.decomposition import can_be_read, decompose_head, decompose_layer, read_layer
 from lightning_xai.functional.encoder_layer import EncoderLayer, check_head, trace_layers
-from lightning_xai.functional.frozen_layer import Approximation, FeedForward, freeze_layer
+from lightning_xai.functional.frozen_activation import Approximation
+from lightning_xai.functional.frozen_layer import FeedForward, freeze_layer
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
@@ -68,10 +69,13 @@ def decompose_segment(
     real = torch.ones(1, length, dtype=torch.bool, device=readout.device)
     every = torch.arange(length, device=readout.device)
     last = every[(readout != 0).any(dim=0)]
-    states = None
+    scratch, states = None, None
+    if not torch.is_grad_enabled():
+        widest = max(parts.up.out_features for parts in layers)
+        scratch = output.hidden_states[0].new_empty(length * chunk_size * widest)
     for place, (parts, trace) in enumerate(zip(layers, trace_layers(layers, output, real), strict=True)):
         rows = last if place == len(layers) - 1 else every
-        layer = freeze_layer(parts, trace, rows, is_first=place == 0, feed_forward=feed_forward)
+        layer = freeze_layer(parts, trace, rows, is_first=place == 0, feed_forward=feed_forward, scratch=scratch)
         if states is None:
             starts = range(0, length, chunk_size)
             attended = (layer.attend_to_tokens(slice(start, min(start + chunk_size, length))) for start in starts)

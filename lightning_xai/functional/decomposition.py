@@ -6,7 +6,7 @@ Letters as in frozen_layer.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.bias_shares import BiasRule, BiasShares, hand_out
 from lightning_xai.functional.encoder_layer import EncoderLayer
-from lightning_xai.functional.frozen_layer import Approximation, FrozenLayer, freeze_norm, linearize
+from lightning_xai.functional.frozen_activation import Approximation, linearize
+from lightning_xai.functional.frozen_layer import FrozenLayer, freeze_norm
 
 
 @dataclass
@@ -38,13 +39,19 @@ class SourceStates:
             yield part
 
 
+def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
+    """Returns the shares to be found, and what each of the layer's K biases becomes in the rest of it, [R, K, D]."""
+    shares = BiasShares(rule, layer.biases)
+    none = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
+    # the shares keep the columns until all sources have come by, so these need memory of their own
+    return shares, replace(layer, scratch=None).after_attention(none, shares.enter)
+
+
 def decompose_layer(
     layer: FrozenLayer, attended: Iterable[tuple[Tensor, Tensor | None]], rule: BiasRule
 ) -> SourceStates:
     """Returns the layer's output as a sum over sources, from what `attend` or `attend_to_tokens` gives for chunks."""
-    shares = BiasShares(rule, layer.biases)
-    none = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    biases = layer.after_attention(none, shares.enter)
+    shares, biases = _enter_biases(layer, rule)
     parts = [layer.after_attention(vectors, shares.record, units) for vectors, units in attended]
     return SourceStates(parts, shares.shares(), biases)
 
@@ -60,16 +67,14 @@ def read_layer(
     layer: FrozenLayer, attended: Iterable[tuple[Tensor, Tensor | None]], rule: BiasRule, weights: Tensor
 ) -> list[Tensor]:
     """Returns weights [W, R] @ the sum over sources that `decompose_layer` gives, as chunks [W, c, D] with biases."""
-    shares = BiasShares(rule, layer.biases)
-    none = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    biases = layer.after_attention(none, shares.enter).flatten(0, 1)  # [R * K, D]
+    shares, biases = _enter_biases(layer, rule)
     chunks = [layer.read_after_attention(vectors, shares, units, weights) for vectors, units in attended]
     found = shares.shares()
     if found is None:
         return chunks
     for place, share in enumerate(found.split([chunk.shape[1] for chunk in chunks], dim=1)):
         share = weights.unsqueeze(1).unsqueeze(-1) * share.transpose(0, 1)  # [W, c, R, K]
-        chunks[place] = chunks[place] + share.flatten(2) @ biases
+        chunks[place] = chunks[place] + share.flatten(2) @ biases.flatten(0, 1)
     return chunks
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.bias_shares import BiasShares
 from lightning_xai.functional.encoder_layer import EncoderLayer, LayerTrace
+from lightning_xai.functional.frozen_activation import linearize
 
-Approximation = Literal["zero_origin", "local_affine", "relu"]
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 Visit = Callable[[str, Tensor], Tensor]  # (place where a bias enters, vectors there) -> vectors to go on with
 
@@ -25,40 +25,6 @@ Visit = Callable[[str, Tensor], Tensor]  # (place where a bias enters, vectors t
 def _times(fresh: Tensor, factor: Tensor) -> Tensor:
     """Returns the product, in the memory of `fresh` where no graph needs its values."""
     return fresh * factor if torch.is_grad_enabled() else fresh.mul_(factor)
-
-
-def linearize(
-    activation: Callable[[Tensor], Tensor], preactivation: Tensor, approximation: Approximation
-) -> tuple[Tensor, Tensor | None]:
-    """Returns slope and intercept (None if it is 0) of the line that stands for `activation` at each value.
-
-    "zero_origin" goes through the origin and the true value, "local_affine" is the tangent, "relu" has slope 1 above
-    zero and 0 below, whatever the activation is.
-
-    Raises:
-        ValueError: a line through the origin is asked for, but the activation is not 0 there.
-    """
-    if approximation == "relu":
-        return (preactivation > 0).to(preactivation.dtype), None
-    if approximation == "local_affine":
-        slope = _derivative(activation, preactivation)
-        return slope, activation(preactivation) - slope * preactivation
-    origin = preactivation.new_zeros(1)
-    if float(activation(origin).abs()) > 1e-6:
-        raise ValueError(
-            f"{type(activation).__name__} is {float(activation(origin)):.3g} at 0, so no line through the origin "
-            "stands for it: choose 'local_affine'"
-        )
-    zero = preactivation == 0
-    slope = activation(preactivation) / preactivation.masked_fill(zero, 1.0)
-    return slope.where(~zero, _derivative(activation, origin)), None
-
-
-def _derivative(activation: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    create_graph = torch.is_grad_enabled() and at.requires_grad
-    with torch.enable_grad():
-        at = at if create_graph else at.detach().requires_grad_()
-        return torch.autograd.grad(activation(at).sum(), at, create_graph=create_graph)[0]
 
 
 @dataclass(frozen=True)
@@ -120,6 +86,7 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which `after_attention` meets them
+    scratch: Tensor | None = None  # flat, for the units of one chunk at a time; None takes new memory for each
 
     @property
     def reads_few_rows(self) -> bool:
@@ -223,17 +190,34 @@ class FrozenLayer:
         if self.slope is None:
             return block, None
         inputs = visit("feed_forward_norm", self.feed_forward_norm(block)) if parts.norm_first else block
-        units = visit("up", F.linear(inputs, parts.up.weight) if units is None else units)
+        units = visit("up", self._up(inputs) if units is None else units)
         return block, visit("activation", _times(units, self.slope))
+
+    def _up(self, inputs: Tensor) -> Tensor:
+        """Returns the units [R, c, F] of inputs [R, c, D], in the scratch memory if they fit."""
+        weight = self.parts.up.weight
+        size = inputs.shape[:2].numel() * len(weight)
+        if self.scratch is None or size > len(self.scratch):
+            return F.linear(inputs, weight)
+        # memory that the system hands out anew costs as much as half of the product, page by page
+        units = self.scratch[:size].view(-1, len(weight))
+        return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], -1)
 
 
 def freeze_layer(
-    parts: EncoderLayer, trace: LayerTrace, rows: Tensor, *, is_first: bool, feed_forward: FeedForward
+    parts: EncoderLayer,
+    trace: LayerTrace,
+    rows: Tensor,
+    *,
+    is_first: bool,
+    feed_forward: FeedForward,
+    scratch: Tensor | None = None,
 ) -> FrozenLayer:
     """Returns the layer frozen at a trace of one text or segment (M = 1, no padding) for the targets `rows` [R].
 
     Args:
         is_first: the bias of the values then belongs to the tokens that have them, and is not handed out.
+        scratch: see FrozenLayer; for use without a graph only.
 
     Raises:
         ValueError: the norm before attention has a bias, or a gated layer is to be approximated otherwise than by its
@@ -271,6 +255,7 @@ def freeze_layer(
         feed_forward_norm=feed_forward_norm,
         slope=slope,
         biases={place: bias for place, bias in biases.items() if bias is not None},
+        scratch=scratch,
     )
 
 

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.decomposition import decompose_head, decompose_layer, read_layer
 from lightning_xai.functional.encoder_layer import EncoderLayer, trace_layer
-from lightning_xai.functional.frozen_layer import freeze_layer, freeze_norm, linearize
+from lightning_xai.functional.frozen_activation import linearize
+from lightning_xai.functional.frozen_layer import freeze_layer, freeze_norm
 
 
 class RMSNorm(nn.Module):
