@@ -15,7 +15,8 @@ from tests.command_line.conftest import fitted as fitted  # a fixture
 CONFIGS = ROOT / "configs"
 EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
-CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}  # of dozens of runs, of which only the first is tried; it measures no attributions itself
+# of dozens of runs, of which only the first is tried; it measures no attributions itself
+CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
