@@ -3,13 +3,14 @@
 import contextlib
 import io
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
 
 from lightning_xai.cli import main
-from tests.command_line.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, planted, save, tiny_config
+from tests.command_line.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
 from tests.command_line.conftest import fitted as fitted  # a fixture
 
 CONFIGS = ROOT / "configs"
@@ -22,6 +23,7 @@ BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PARTS = sorted(CONFIGS.glob("*/*.yaml"))
+PRESETS = [p for p in sorted((CONFIGS / "eval").glob("*.yaml")) if "AttributionEvaluation" in p.read_text()]
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -73,9 +75,8 @@ def test_part_parses_where_it_belongs(part, tmp_path):
     assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
-def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where no earlier runs are
+def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> pd.DataFrame:
+    """Returns the results of an experiment on a tiny network, one epoch, trainer arguments replaced."""
     segmented = "plm_ca" in experiment.read_text()
     data = planted(num_train=8, multilabel=segmented, signals_per_document=[1, 1])
     data["init_args"]["extra_test_splits"] = None
@@ -83,7 +84,8 @@ def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeyp
     network["init_args"] = {**network["init_args"], "path": None, "config": BERT}
     if "bilstm" in experiment.read_text():
         network = BILSTM
-    tiny = {"data": data, "trainer": {"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False}}
+    trainer = {"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False} | trainer
+    tiny = {"data": data, "trainer": trainer}
     argv = ["test" if experiment.stem == "evaluate" else "fit", "--config", str(experiment)]
     if experiment.stem == "evaluate":
         tiny["model"] = {"init_args": {"path": str(fitted.path)}}
@@ -91,21 +93,30 @@ def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeyp
         tiny["model"] = {"init_args": {"network": network}}
     if experiment.stem in CHAINS:
         argv += ["--follow_up", "false"]
-    main([*argv, "--config", save(tiny, tmp_path / "tiny.yaml"), "--runs_dir", str(tmp_path / "runs")])
-    results = pd.read_parquet(tmp_path / "runs" / experiment.stem / "seed0" / "results.parquet")
+    main([*argv, "--config", save(tiny, folder / "tiny.yaml"), "--runs_dir", str(folder / "runs")])
+    return pd.read_parquet(folder / "runs" / experiment.stem / "seed0" / "results.parquet")
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
+def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where no earlier runs are
+    results = run_tiny(experiment, tmp_path, fitted)
     assert experiment.stem in UNMEASURED or len(results[results["preset"] == "eraser"]) > 0
     assert results["value"].notna().any()
 
 
-def test_every_preset_measures_a_trained_network_in_one_test(fitted, tmp_path):
-    presets = sorted((CONFIGS / "eval").glob("*.yaml"))
-    evaluations = [p for p in presets if "AttributionEvaluation" in p.read_text()]
-    config = tiny_config(callbacks=[METHODS, *map(str, evaluations)])
+def measure(fitted: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:
+    """Returns the results of a test with every preset, trainer arguments replaced."""
+    config = tiny_config(callbacks=[METHODS, *map(str, PRESETS)], **trainer)
     config["model"] = {
         "class_path": "lightning_xai.objectives.evaluation.Evaluation", "init_args": {"path": str(fitted.path)},
     }  # fmt: skip
-    main(["test", "--config", save(config, tmp_path / "all.yaml"), "--runs_dir", str(tmp_path / "runs")])
-    results = pd.read_parquet(tmp_path / "runs" / "all" / "seed0" / "results.parquet")
+    main(["test", "--config", save(config, folder / "all.yaml"), "--runs_dir", str(folder / "runs")])
+    return pd.read_parquet(folder / "runs" / "all" / "seed0" / "results.parquet")
+
+
+def test_every_preset_measures_a_trained_network_in_one_test(fitted, tmp_path):
+    results = measure(fitted, tmp_path)
     measured = results[results["preset"] != ""]
-    assert set(measured["preset"]) == {path.stem for path in evaluations}
+    assert set(measured["preset"]) == {path.stem for path in PRESETS}
     assert measured["value"].notna().all()
