@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.features import Unit, kept_tokens, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
@@ -45,18 +46,17 @@ class CoalitionAttribution(AttributionMethod):
         unit: what a feature is, "token" or "word".
         erasure: how a feature outside the coalition is taken away, see `erase`.
         output: what is explained, the class's "logit" or its "probability".
-        chunk_size: most versions in one forward pass (captum's perturbations_per_eval), fewer for long texts. Results
-            do not depend on it.
+        chunk_size: most versions in one forward pass (captum's perturbations_per_eval); None takes as many as suit the
+            device. Results do not depend on it.
     """
 
     passes_at_most = True
 
-    def __init__(self, unit: Unit, erasure: Erasure, output: Output, chunk_size: int) -> None:
+    def __init__(self, unit: Unit, erasure: Erasure, output: Output, chunk_size: int | None) -> None:
         require_choices(
             {"unit": Unit, "erasure": Erasure, "output": Output}, {"unit": unit, "erasure": erasure, "output": output}
         )
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of versions from 1")
+        check_chunk_size(chunk_size)
         self.unit = unit
         self.erasure = erasure
         self.output = output

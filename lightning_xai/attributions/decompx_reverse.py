@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.chunking import even_slices, rows_per_forward
 from lightning_xai.functional.encoder_layer import EncoderLayer, from_segments
-from lightning_xai.functional.gradients import rows_per_forward
 from lightning_xai.functional.linearized import FrozenCoefficients
 from lightning_xai.functional.modules import right_padding_order, take_columns
 from lightning_xai.functional.tracked import Tracked, track
@@ -52,16 +52,18 @@ def wide_gradients(
     """
     chosen = logits.gather(1, targets).sum(dim=0)
     num_targets = len(chosen)
-    size = rows_per_forward(num_targets, sources[0].shape[:-1].numel())
-    for first in range(0, num_targets, size):
-        is_last = first + size >= num_targets
+    tokens = sources[0].shape[:-1].numel()
+    # a backward pass keeps as little as a forward pass without a graph
+    size = rows_per_forward(None, tokens, logits.device, differentiated=False)
+    for some in even_slices(num_targets, size):
+        is_last = some.stop == num_targets
 
         def pull_back(column: Tensor, is_last: bool = is_last) -> tuple[Tensor, ...]:
             return torch.autograd.grad(
                 chosen, sources, column, retain_graph=create_graph or not is_last, create_graph=create_graph
             )
 
-        columns = torch.eye(num_targets, dtype=chosen.dtype, device=chosen.device)[first : first + size]
+        columns = torch.eye(num_targets, dtype=chosen.dtype, device=chosen.device)[some]
         yield torch.func.vmap(pull_back)(columns)
 
 

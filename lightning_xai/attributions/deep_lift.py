@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import Baseline, path_ends, rows_per_forward, target_gradients
+from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
 from lightning_xai.functional.rescale import Rescale
 from lightning_xai.functional.tracked import Tracked, track
 from lightning_xai.models.base import Classifier
@@ -52,8 +53,8 @@ class DeepLift(AttributionMethod):
         pool: what a token makes of its D values; completeness holds for "sum".
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
-        chunk_size: most rows in one forward pass (an example and its baseline are two), fewer where texts are long;
-            None takes all at once. Results do not depend on it.
+        chunk_size: most rows in one forward pass (an example and its baseline are two); None takes as many as suit the
+            device. Results do not depend on it.
         delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking is
             free; None leaves it out.
 
@@ -69,11 +70,10 @@ class DeepLift(AttributionMethod):
         self,
         pool: Pooling = "sum",
         baseline: Baseline = "fill",
-        chunk_size: int | None = 64,
+        chunk_size: int | None = None,
         delta_tolerance: float | None = 0.01,
     ) -> None:
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or None for all at once")
+        check_chunk_size(chunk_size)
         require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
         self.pool = pool
         self.baseline = baseline
@@ -98,11 +98,10 @@ class DeepLift(AttributionMethod):
     def _propagate(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns scores [B, K, T] and completeness errors [B, K]."""
         width = inputs.input_ids.shape[1]
-        rows = rows_per_forward(self.chunk_size, width)
-        size = len(inputs) if rows is None else max(rows // 2, 1)
+        rows = rows_per_forward(self.chunk_size, width, inputs.device, differentiated=True)
         scores, deltas = [], []
-        for first in range(0, len(inputs), size):
-            group, classes = inputs[first : first + size].trim(), targets[first : first + size]
+        for some in even_slices(len(inputs), max(rows // 2, 1)):
+            group, classes = inputs[some].trim(), targets[some]
             start, end = path_ends(model, group, self.baseline)
             gradients, differences = multipliers(model, group, classes, start, end)
             products = [(end - start).detach() * gradient for gradient in gradients]

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import Baseline, path_ends, rows_per_forward, target_gradients
+from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -66,13 +67,12 @@ def expected_gradients(
     Args:
         start: [B, T, D] embeddings of the baseline; `end` has those of the input.
         draw: gives the places and the noise of n of the samples, as `random_points` does.
-        chunk_size: most rows (examples times samples) in one forward pass, fewer if they are long, None for all.
+        chunk_size: most rows (examples times samples) in one forward pass, see `rows_per_forward`.
     """
-    rows = rows_per_forward(chunk_size, end.shape[1]) or len(inputs) * n_samples
-    size = max(rows // len(inputs), 1)
+    rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
     totals: list[Tensor] = []
-    for first in range(0, n_samples, size):
-        samples = range(first, min(first + size, n_samples))
+    for some in even_slices(n_samples, max(rows // len(inputs), 1)):
+        samples = range(n_samples)[some]
         places, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
         # a stretch of all lines by the same amounts: its gradient is the sum over samples of line times gradient
@@ -102,8 +102,8 @@ class GradientSHAP(DifferentiableAttribution):
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
         seed: non-negative; another seed is another draw.
-        chunk_size: most rows (examples times samples) in one forward pass, fewer where texts are long; None takes all
-            at once. Results do not depend on it.
+        chunk_size: most rows (examples times samples) in one forward pass; None takes as many as suit the device.
+            Results do not depend on it.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
         et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
@@ -118,7 +118,7 @@ class GradientSHAP(DifferentiableAttribution):
         pool: Pooling = "sum",
         baseline: Baseline = "fill",
         seed: int = 0,
-        chunk_size: int | None = 64,
+        chunk_size: int | None = None,
     ) -> None:
         if n_samples < 1:
             raise ValueError(f"n_samples is {n_samples}: give a number of points from 1")
@@ -126,8 +126,7 @@ class GradientSHAP(DifferentiableAttribution):
             raise ValueError(f"stdevs is {stdevs}: give a standard deviation from 0")
         if seed < 0:
             raise ValueError(f"seed is {seed}: give an integer from 0")
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or None for all at once")
+        check_chunk_size(chunk_size)
         require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
         self.n_samples = n_samples
         self.stdevs = stdevs
@@ -137,18 +136,17 @@ class GradientSHAP(DifferentiableAttribution):
         self.chunk_size = chunk_size
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1])
-        size = len(inputs) if rows is None else max(rows // self.n_samples, 1)
+        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        for first in range(0, len(inputs), size):  # only these examples' D values are held at a time
-            group = inputs[first : first + size].trim()
+        for some in even_slices(len(inputs), max(rows // self.n_samples, 1)):  # only these D values are held at a time
+            group = inputs[some].trim()
             start, end = path_ends(model, group, self.baseline)
             if not create_graph:
                 start, end = start.detach(), end.detach()
             products = expected_gradients(
                 model,
                 group,
-                targets[first : first + size],
+                targets[some],
                 start,
                 end,
                 draw=partial(random_points, group, num_values=end.shape[-1], stdevs=self.stdevs, seed=self.seed),

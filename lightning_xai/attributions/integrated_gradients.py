@@ -11,13 +11,13 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.gradients import (
     Baseline,
     Quadrature,
     path_ends,
     path_gradients,
     quadrature,
-    rows_per_forward,
 )
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -40,8 +40,8 @@ class IntegratedGradients(DifferentiableAttribution):
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
-        chunk_size: most rows (examples times points) in one forward pass (captum's internal_batch_size), fewer where
-            texts are long; None takes all at once. Results do not depend on it.
+        chunk_size: most rows (examples times points) in one forward pass (captum's internal_batch_size); None takes as
+            many as suit the device. Results do not depend on it.
         delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking
             costs two more forward passes an example; None leaves it out.
 
@@ -57,11 +57,10 @@ class IntegratedGradients(DifferentiableAttribution):
         pool: Pooling = "l2",
         multiply_by_inputs: bool = True,
         baseline: Baseline = "fill",
-        chunk_size: int | None = 64,
+        chunk_size: int | None = None,
         delta_tolerance: float | None = None,
     ) -> None:
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or None for all at once")
+        check_chunk_size(chunk_size)
         require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
         self.points, self.weights = quadrature(n_steps, method)
         self.n_steps = n_steps
@@ -103,9 +102,8 @@ class IntegratedGradients(DifferentiableAttribution):
 
     def _groups(self, inputs: TextInputs) -> list[slice]:
         """Returns slices of examples whose points fit one forward pass: only their D values are held at a time."""
-        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1])
-        size = len(inputs) if rows is None else max(rows // self.n_steps, 1)
-        return [slice(first, first + size) for first in range(0, len(inputs), size)]
+        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
+        return list(even_slices(len(inputs), max(rows // self.n_steps, 1)))
 
     def _path_gradients(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, create_graph: bool

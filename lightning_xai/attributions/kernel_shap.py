@@ -100,7 +100,7 @@ class KernelSHAP(CoalitionAttribution):
         erasure: Erasure = "mask",
         output: Output = "logit",
         seed: int = 0,
-        chunk_size: int = 64,
+        chunk_size: int | None = None,
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if n_samples is not None and n_samples < 1:

@@ -67,7 +67,7 @@ class LIME(CoalitionAttribution):
         erasure: Erasure = "mask",
         output: Output = "logit",
         seed: int = 0,
-        chunk_size: int = 64,
+        chunk_size: int | None = None,
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         require_choices(

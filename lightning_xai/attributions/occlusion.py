@@ -54,7 +54,7 @@ class Occlusion(CoalitionAttribution):
         window: int = 1,
         erasure: Erasure = "mask",
         output: Output = "logit",
-        chunk_size: int = 64,
+        chunk_size: int | None = None,
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if window < 1:

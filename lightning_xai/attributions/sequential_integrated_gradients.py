@@ -11,6 +11,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.gradients import Quadrature, path_ends, quadrature, single_token_path_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -31,8 +32,8 @@ class SequentialIntegratedGradients(AttributionMethod):
         n_steps: points on each token's line, where the line is needed.
         method: quadrature rule that places and weighs them.
         multiply_by_inputs: False leaves out the factor (input - baseline).
-        chunk_size: most rows (tokens times points) in one forward pass, fewer where texts are long. Results do not
-            depend on it.
+        chunk_size: most rows (tokens times points) in one forward pass; None takes as many as suit the device. Results
+            do not depend on it.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
         models", arXiv 2305.15853.
@@ -46,10 +47,9 @@ class SequentialIntegratedGradients(AttributionMethod):
         n_steps: int = 50,
         method: Quadrature = "gausslegendre",
         multiply_by_inputs: bool = True,
-        chunk_size: int = 64,
+        chunk_size: int | None = None,
     ) -> None:
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1")
+        check_chunk_size(chunk_size)
         require_choices({"pool": Literal["sum", "l2", "l1"]}, {"pool": pool})
         self.points, self.weights = quadrature(n_steps, method)
         self.pool = pool

@@ -10,6 +10,7 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, outputs_without, require_search
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.features import Unit, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Evaluate, logits_of
@@ -62,7 +63,8 @@ class Solvex(AttributionMethod):
         beams: "sets" keeps the better of two orders of one set; "orders" lets both fill the beam, as published.
         erasure: how a unit is taken away, see `erase`.
         unit: tokens or words.
-        chunk_size: erased inputs in one forward pass. Results do not depend on it.
+        chunk_size: most erased inputs in one forward pass; None takes as many as suit the device. Results do not depend
+            on it.
 
     Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.
     Differs: the released beam holds several orders of one set (beams="orders"), and its "comp" and "suff" do not run.
@@ -78,13 +80,12 @@ class Solvex(AttributionMethod):
         beams: Beams = "sets",
         erasure: Erasure = "mask",
         unit: Unit = "token",
-        chunk_size: int = 64,
+        chunk_size: int | None = None,
     ) -> None:
         literals = {"metric": Solved, "beams": Beams, "erasure": Erasure, "unit": Unit}
         require_choices(literals, {"metric": metric, "beams": beams, "erasure": erasure, "unit": unit})
         require_search(beam_size, exact_up_to)
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1")
+        check_chunk_size(chunk_size)
         self.metric = metric
         self.beam_size = beam_size
         self.exact_up_to = exact_up_to

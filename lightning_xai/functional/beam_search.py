@@ -148,7 +148,7 @@ def outputs_without(
     *,
     how: Erasure,
     pad_id: int = 0,
-    chunk_size: int = 64,
+    chunk_size: int | None = None,
 ) -> Tensor:
     """Returns outputs [R, K] in float64, on the CPU, of inputs without some of their units, for their own classes only.
 

@@ -10,14 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.chunking import even_slices, packed_rows, rows_per_forward
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
 Baseline = Literal["fill", "zero"]
-
-# tokens of one forward pass that is to be differentiated: a processor is slower per token with more (their activations
-# leave its cache), and memory grows with them: about 2 GB for the largest pass through a base-size encoder
-_FORWARD_TOKENS = 4096
 
 
 class EmbeddingModel(Protocol):
@@ -117,23 +114,6 @@ def quadrature(n_steps: int, method: Quadrature) -> tuple[list[float], list[floa
     return points.tolist(), weights.tolist()
 
 
-def rows_per_forward(chunk_size: int | None, num_tokens: int) -> int | None:
-    """Returns how many rows of `num_tokens` to differentiate at once: at least one, None (all) if chunk_size is None.
-
-    Short rows come `chunk_size` together, long ones as many as stay within a fixed number of tokens.
-    """
-    return None if chunk_size is None else max(min(chunk_size, _FORWARD_TOKENS // max(num_tokens, 1)), 1)
-
-
-def packed_rows(lengths: Tensor, chunk_size: int | None) -> Iterator[slice]:
-    """Yields slices that cover rows with `lengths` [R] in tokens, longest first, one slice for each forward pass."""
-    first = 0
-    while first < len(lengths):
-        size = rows_per_forward(chunk_size, int(lengths[first])) or len(lengths)
-        yield slice(first, first + size)
-        first += size
-
-
 def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> tuple[Tensor, Tensor]:
     """Returns the embeddings [B, T, D] of the baseline and of the input.
 
@@ -164,24 +144,23 @@ def path_gradients(
     Args:
         start: [B, T, D] embeddings at point 0; `end` has those at point 1.
         points: places on the line, `weights` their weights in the average.
-        chunk_size: most rows (examples times points) in one forward pass, fewer if they are long, None for all at once;
-            at least the number of examples is used.
+        chunk_size: most rows (examples times points) in one forward pass, see `rows_per_forward`; at least the number
+            of examples is used.
     """
     batch = len(inputs)
-    rows = rows_per_forward(chunk_size, inputs.input_ids.shape[1]) or batch * len(points)
+    rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
     totals: list[Tensor] = []
     line = (end - start).unsqueeze(1)  # [B, 1, T, D]
-    for steps in torch.arange(len(points)).split(max(rows // batch, 1)):
-        at = line.new_tensor([points[step] for step in steps])
-        row_weights = line.new_tensor([weights[step] for step in steps]).repeat(batch)
+    for steps in even_slices(len(points), max(rows // batch, 1)):
+        at, row_weights = line.new_tensor(points[steps]), line.new_tensor(weights[steps]).repeat(batch)
         # the gradient by a shift that all points share is the sum of the gradients at the points; the gradient by
         # `end` would carry a factor of the point itself
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + at.view(1, -1, 1, 1) * line + shift  # [B, steps, T, D]
-        logits = model(inputs.repeat_interleave(len(steps)), embeds.flatten(0, 1)).logits
+        logits = model(inputs.repeat_interleave(len(at)), embeds.flatten(0, 1)).logits
         gradients = target_gradients(
             logits,
-            targets.repeat_interleave(len(steps), dim=0),
+            targets.repeat_interleave(len(at), dim=0),
             shift,
             row_weights=row_weights,
             create_graph=create_graph,
@@ -212,7 +191,7 @@ def single_token_path_gradients(
     Args:
         start: [B, T, D] embeddings at point 0; `end` has those at point 1.
         points: places on each token's line, `weights` their weights in the average.
-        chunk_size: most rows (tokens times points, of any examples) in one forward pass, fewer if they are long.
+        chunk_size: most rows (tokens times points, of any examples) in one forward pass, see `rows_per_forward`.
     """
     totals = [torch.zeros_like(end) for _ in range(targets.shape[1])]
     lengths = inputs.attention_mask.sum(dim=1)
@@ -220,7 +199,7 @@ def single_token_path_gradients(
     longest_first = lengths[example].argsort(descending=True, stable=True)
     example, position = (rows[longest_first].repeat_interleave(len(points)) for rows in (example, position))
     at, factors = (end.new_tensor(values).repeat(len(longest_first)).unsqueeze(1) for values in (points, weights))
-    for rows in packed_rows(lengths[example].cpu(), chunk_size):
+    for rows in packed_rows(lengths[example].cpu(), chunk_size, end.device, differentiated=True):
         source, place, row = example[rows], position[rows], torch.arange(len(example[rows]), device=inputs.device)
         chunk = inputs[source].trim()
         embeds = end[source, : chunk.input_ids.shape[1]]

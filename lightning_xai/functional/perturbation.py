@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.chunking import packed_rows
 from lightning_xai.functional.erasure import Erasure, distinct_rows, erase
 from lightning_xai.functional.gradients import EmbeddingModel
 from lightning_xai.types import Predict, TextInputs
 
 Output = Literal["logit", "probability"]
-
-_CHUNK_TOKENS = 2**17  # tokens of erased inputs in one forward pass: 64 rows of 2,048
 
 
 class Evaluate(Protocol):
@@ -49,20 +47,6 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
     return lambda inputs, embed_mask=None: model.probabilities(logits(inputs, embed_mask))
 
 
-def chunks_of_similar_length(lengths: Tensor, chunk_size: int) -> Iterator[Tensor]:
-    """Yields the places of `lengths` [R], longest first, as many at a time as one forward pass takes.
-
-    That is `chunk_size`, or as many as have 2^17 tokens together, and at least one.
-    """
-    order = lengths.argsort(descending=True, stable=True)
-    start = 0
-    while start < len(order):
-        fitting = _CHUNK_TOKENS // max(int(lengths[order[start]]), 1)
-        stop = start + max(min(chunk_size, fitting), 1)
-        yield order[start:stop]
-        start = stop
-
-
 @torch.no_grad()
 def perturbed_outputs(
     evaluate: Evaluate,
@@ -72,7 +56,7 @@ def perturbed_outputs(
     *,
     how: Erasure,
     pad_id: int = 0,
-    chunk_size: int = 64,
+    chunk_size: int | None = None,
 ) -> Tensor:
     """Returns the outputs [R, C] of R versions of texts, evaluating every distinct version once, without a gradient.
 
@@ -86,7 +70,7 @@ def perturbed_outputs(
         keep: [R, T] bool, what is left of it; tokens outside `token_mask` stay in any case.
         how: see `erase`.
         pad_id: see `erase`.
-        chunk_size: most versions in one forward pass, fewer for long texts; results do not depend on it.
+        chunk_size: most versions in one forward pass, see `rows_per_forward`; results do not depend on it.
     """
     example, keep = example.cpu(), keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
@@ -98,7 +82,9 @@ def perturbed_outputs(
     if how == "delete":
         lengths = lengths - erased.sum(dim=1)
     outputs = None
-    for rows in chunks_of_similar_length(lengths, chunk_size):
+    longest_first = lengths.argsort(descending=True, stable=True)
+    for some in packed_rows(lengths[longest_first], chunk_size, inputs.device, differentiated=False):
+        rows = longest_first[some]
         copies = inputs[example[rows].to(inputs.device)]
         shortened, embed_mask = erase(copies, ~erased[rows].to(inputs.device), how, pad_id=pad_id)
         shortened = shortened.trim()

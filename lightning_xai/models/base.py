@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from lightning_xai.functional.chunking import packed_rows
 from lightning_xai.functional.encoder_layer import EncoderLayer
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -100,15 +101,18 @@ class Classifier(nn.Module, ABC):
         return logits.sigmoid() if self.multilabel else logits.softmax(dim=-1)
 
     @torch.no_grad()
-    def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None, *, chunk_size: int = 64) -> Tensor:
-        """Returns probabilities [B, C] without a gradient, `chunk_size` rows at a time, longest rows first.
+    def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None, *, chunk_size: int | None = None) -> Tensor:
+        """Returns probabilities [B, C] without a gradient, longest rows first.
 
         Args:
             embed_mask: [B, T] bool, embeddings are zeroed where it is False.
+            chunk_size: most rows in one forward pass, see `rows_per_forward`.
         """
-        order = inputs.attention_mask.sum(dim=1).argsort(descending=True, stable=True)
+        lengths = inputs.attention_mask.sum(dim=1)
+        order = lengths.argsort(descending=True, stable=True)
         parts = []
-        for rows in order.split(chunk_size):
+        for some in packed_rows(lengths[order].cpu(), chunk_size, inputs.device, differentiated=False):
+            rows = order[some]
             chunk = inputs[rows].trim()
             embeds = None
             if embed_mask is not None:

@@ -4,7 +4,7 @@ import torch
 from lightning_xai.attributions.base import explaining
 from lightning_xai.attributions.decompx import DecompX
 from lightning_xai.attributions.decompx_reverse import DecompXReverse
-from lightning_xai.functional import gradients
+from lightning_xai.functional import chunking
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -120,7 +120,7 @@ def test_classes_of_long_texts_are_taken_in_turn(inputs, monkeypatch):
     model, targets = tiny_classifier("bert").double(), torch.tensor([[0, 1, 2]] * 3)
     wanted = DecompXReverse().scores(model, inputs, targets)
     for tokens in (1, 2 * inputs.input_ids.numel()):  # a class at a time, two and the last
-        monkeypatch.setattr(gradients, "_FORWARD_TOKENS", tokens)
+        monkeypatch.setitem(chunking._EVALUATED, "cpu", tokens)
         torch.testing.assert_close(DecompXReverse().scores(model, inputs, targets), wanted, rtol=0, atol=1e-12)
 
 

@@ -105,9 +105,9 @@ def gigabytes(result: Result) -> float:
 
 
 def path_bars() -> list[Bar]:
-    arguments = (("n_steps", 50), ("chunk_size", 50))
+    arguments = (("n_steps", 50),)
     cell = Cell("integrated_gradients.IntegratedGradients", PRESET, 1, 2, arguments, floor=True, peer_classes=1)
-    text = f"IntegratedGradients, 50 steps a chunk, {PRESET} tokens"
+    text = f"IntegratedGradients, 50 steps, {PRESET} tokens"
     return [
         Bar(f"{text}: time over its forward and backward passes", cell, lambda r, _: r.ours / r.floor, 1.1),
         Bar(f"{text}: time over captum's", cell, lambda r, _: r.ours / r.peer, 1),

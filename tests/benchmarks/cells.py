@@ -17,6 +17,7 @@ import yaml
 from peers import PEERS
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.chunking import even_slices, rows_per_forward
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
@@ -130,10 +131,12 @@ def make_passes(model: Classifier, inputs: TextInputs, targets: torch.Tensor, me
     """Makes the passes that the method states and nothing else: full chunks of rows, backward by the embeddings."""
     passes = method.passes(explainable(inputs.input_ids.shape[1]), targets.shape[1])
     rows = torch.arange(len(inputs), device=inputs.device).repeat_interleave(int(passes.forward))
-    for chunk in rows.split(getattr(method, "chunk_size", None) or len(rows)):
-        some = inputs[chunk]
-        with torch.set_grad_enabled(passes.backward > 0):
-            embeds = model.embed(some).detach().requires_grad_(passes.backward > 0)
+    differentiated = passes.backward > 0
+    most = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
+    for chunk in even_slices(len(rows), most):
+        some = inputs[rows[chunk]]
+        with torch.set_grad_enabled(differentiated):
+            embeds = model.embed(some).detach().requires_grad_(differentiated)
             logits = model(some, embeds).logits
         for column in range(round(passes.backward / passes.forward)):
             torch.autograd.grad(logits[:, column].sum(), embeds, retain_graph=column + 1 < targets.shape[1])

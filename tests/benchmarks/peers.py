@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.chunking import rows_per_forward
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
@@ -68,7 +69,7 @@ def input_x_gradient(method: AttributionMethod, model: Classifier, inputs: TextI
 def integrated_gradients(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor) -> Explain:
     explainer = captum.attr.IntegratedGradients(OnEmbeddings(model, inputs))
     rows = torch.arange(len(inputs), device=inputs.device)
-    options = {"n_steps": method.n_steps, "internal_batch_size": method.chunk_size}
+    options = {"n_steps": method.n_steps}
 
     def explain() -> list[Tensor]:
         start, end = path_ends(model, inputs)
@@ -99,9 +100,14 @@ def deep_lift(method: AttributionMethod, model: Classifier, inputs: TextInputs, 
     return explain
 
 
+def versions_per_forward(inputs: TextInputs) -> int:
+    """Returns how many erased texts captum gets to evaluate at once, which by default is one: as many as ours do."""
+    return rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=False)
+
+
 def occlusion(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor) -> Explain:
     explainer = captum.attr.FeatureAblation(on_ids(model, inputs))
-    options = {"baselines": inputs.baseline_ids, "perturbations_per_eval": method.chunk_size}
+    options = {"baselines": inputs.baseline_ids, "perturbations_per_eval": versions_per_forward(inputs)}
     return lambda: [explainer.attribute(inputs.input_ids, target=t, **options) for t in classes(targets)]
 
 
@@ -113,7 +119,7 @@ def sampled(
     options = {
         "baselines": inputs.baseline_ids,
         "n_samples": int(method.passes(num_features, 1).forward),
-        "perturbations_per_eval": method.chunk_size,
+        "perturbations_per_eval": versions_per_forward(inputs),
     }
     return lambda: [explainer.attribute(inputs.input_ids, target=t, **options) for t in classes(targets)]
 

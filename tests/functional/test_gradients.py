@@ -3,10 +3,8 @@ import torch
 
 from lightning_xai.functional.gradients import (
     input_gradients,
-    packed_rows,
     path_gradients,
     quadrature,
-    rows_per_forward,
     single_token_path_gradients,
     target_gradients,
 )
@@ -128,29 +126,10 @@ def test_a_linear_logit_gives_its_slope():  # oracle E13: the point is no furthe
     torch.testing.assert_close(gradient.squeeze(), torch.ones(3, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    ("chunk_size", "num_tokens", "rows"),
-    [(64, 10, 64), (64, 64, 64), (64, 512, 8), (64, 6000, 1), (1, 10, 1), (None, 6000, None), (64, 0, 64)],
-)
-def test_long_texts_are_differentiated_by_fewer_rows_at_a_time(chunk_size, num_tokens, rows):
-    assert rows_per_forward(chunk_size, num_tokens) == rows
-
-
-def test_packed_rows_cover_all_rows_in_slices_that_fit():
-    lengths = torch.tensor([6000, 3000, 1000, 1000, 1000, 1000, 5, 5, 5])
-    assert [lengths[rows].tolist() for rows in packed_rows(lengths, 4)] == [
-        [6000], [3000], [1000, 1000, 1000, 1000], [5, 5, 5],
-    ]  # fmt: skip
-
-
-def test_packed_rows_of_no_row_are_no_slice():
-    assert list(packed_rows(torch.zeros(0, dtype=torch.long), None)) == []
-
-
 def test_a_pass_of_a_path_stays_within_its_tokens():
     model, inputs = Polynomial(), text_inputs([600])
     average(model, inputs, torch.tensor([[0]]), n_steps=20, method="riemann_left", chunk_size=64)
-    assert model.rows == 20 and model.most_tokens == 6 * 600
+    assert model.rows == 20 and model.most_tokens == 3 * 600
 
 
 def single_token_average(model, inputs, targets, *, chunk_size):

@@ -5,7 +5,6 @@ import torch
 
 from lightning_xai.functional.erasure import erase
 from lightning_xai.functional.perturbation import (
-    chunks_of_similar_length,
     logits_of,
     outputs_of,
     perturbed_outputs,
@@ -87,12 +86,6 @@ def test_an_embed_mask_is_as_wide_as_its_inputs():
     keep = torch.zeros(1, 12, dtype=torch.bool)
     perturbed_outputs(recorder, text_inputs([12, 5]), torch.tensor([1]), keep, how="embed_zero")
     assert recorder.shapes == [(1, 5)]
-
-
-def test_long_texts_take_smaller_chunks():
-    lengths = torch.tensor([2**16, 10, 2**17, 2**18])
-    chunks = [rows.tolist() for rows in chunks_of_similar_length(lengths, 64)]
-    assert chunks == [[3], [2], [0, 1]]
 
 
 def test_versions_of_no_text_are_none():
