@@ -23,8 +23,16 @@ Visit = Callable[[str, Tensor], Tensor]  # (place where a bias enters, vectors t
 
 
 def _times(fresh: Tensor, factor: Tensor) -> Tensor:
-    """Returns the product, in the memory of `fresh` where no graph needs its values."""
+    """Returns the product, in the memory of `fresh` where no graph needs its values, like the next two functions."""
     return fresh * factor if torch.is_grad_enabled() else fresh.mul_(factor)
+
+
+def _minus(fresh: Tensor, other: Tensor) -> Tensor:
+    return fresh - other if torch.is_grad_enabled() else fresh.sub_(other)
+
+
+def _plus(fresh: Tensor, other: Tensor) -> Tensor:
+    return fresh + other if torch.is_grad_enabled() else fresh.add_(other)
 
 
 @dataclass(frozen=True)
@@ -36,18 +44,23 @@ class FrozenNorm:
     centered: bool
     bias: Tensor | None  # [D]
 
-    def __call__(self, vectors: Tensor) -> Tensor:
-        """Returns the normalized vectors [R, c, D]; each is centered by its own mean."""
-        return self._scaled(vectors, self.rate * self.weight)
+    def __call__(self, vectors: Tensor, *, fresh: bool = False) -> Tensor:
+        """Returns the normalized vectors [R, c, D]; each is centered by its own mean.
+
+        Args:
+            fresh: nothing else needs the vectors, so their memory may be used.
+        """
+        return self._scaled(vectors, self.rate * self.weight, fresh)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
         """Returns what the norm makes of vectors [..., D] but for the factor that depends on the target."""
-        return self._scaled(vectors, self.weight)
+        return self._scaled(vectors, self.weight, False)
 
-    def _scaled(self, vectors: Tensor, scale: Tensor) -> Tensor:
+    def _scaled(self, vectors: Tensor, scale: Tensor, fresh: bool) -> Tensor:
         if self.centered:
-            return _times(vectors - vectors.mean(dim=-1, keepdim=True), scale)
-        return vectors * scale
+            mean = vectors.mean(dim=-1, keepdim=True)
+            vectors, fresh = _minus(vectors, mean) if fresh else vectors - mean, True
+        return _times(vectors, scale) if fresh else vectors * scale
 
 
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
@@ -95,7 +108,10 @@ class FrozenLayer:
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D] of the vectors [T, c, D] of some sources at every token, without bias."""
+        """Returns input + attention [R, c, D] of the vectors [T, c, D] of some sources at every token, without bias.
+
+        Without a graph this takes the vectors' memory, so that of all sources only one set is held.
+        """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         kept = vectors if num_rows == num_tokens else vectors[self.rows]
         inputs = self.attention_norm(vectors) if parts.norm_first else vectors
@@ -119,7 +135,8 @@ class FrozenLayer:
     def _output(self, values: Tensor, kept: Tensor) -> Tensor:
         """Returns [R, c, D]: what the output map makes of values [H, R, c, head size] mixed by heads, plus `kept`."""
         rows = values.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
-        return torch.addmm(kept.flatten(0, 1), rows, self.parts.output.weight.T).view(kept.shape)
+        add_product = torch.addmm if torch.is_grad_enabled() else Tensor.addmm_
+        return add_product(kept.view(-1, kept.shape[-1]), rows, self.parts.output.weight.T).view(kept.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
         """Returns input + attention [R, c, D] of the first layer, and the feed-forward units [R, c, F] that follow.
@@ -146,6 +163,8 @@ class FrozenLayer:
     def after_attention(self, vectors: Tensor, visit: Visit, units: Tensor | None = None) -> Tensor:
         """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias.
 
+        Without a graph this takes the vectors' memory.
+
         Args:
             units: [R, c, F], what `up` makes of the vectors, if it is known.
         """
@@ -155,9 +174,9 @@ class FrozenLayer:
             added = visit("down", F.linear(units, parts.down.weight))
             if added.shape != block.shape:  # biases have entered
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
-            block = added + block if torch.is_grad_enabled() else added.add_(block)
+            block = _plus(block, added)
         if not parts.norm_first:
-            block = visit("feed_forward_norm", self.feed_forward_norm(block))
+            block = visit("feed_forward_norm", self.feed_forward_norm(block, fresh=True))
         return block
 
     def read_after_attention(
@@ -186,7 +205,7 @@ class FrozenLayer:
         parts = self.parts
         block = visit("attention", vectors)
         if not parts.norm_first:
-            block = visit("attention_norm", self.attention_norm(block))
+            block = visit("attention_norm", self.attention_norm(block, fresh=True))
         if self.slope is None:
             return block, None
         inputs = visit("feed_forward_norm", self.feed_forward_norm(block)) if parts.norm_first else block
