@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
-from lightning import Callback, LightningModule, Trainer
+from lightning import LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, ReadsSplit, explaining
-from lightning_xai.callbacks.erasure_pass import write_erasures
+from lightning_xai.callbacks.chain_callback import ChainCallback, scores_of, write_csv
 from lightning_xai.callbacks.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.ranking import num_erased
 from lightning_xai.functional.rationale_selection import Selection, select_rationale
 from lightning_xai.types import Batch
@@ -38,7 +35,7 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
     ]
 
 
-class FRESH(Callback):
+class FRESH(ChainCallback):
     """Trains a run of its own on the rationales of every method, and puts its scores beside those of the full text.
 
     The run to which the callback is added trains the extractor, with any objective. Its best checkpoint predicts a
@@ -67,6 +64,8 @@ class FRESH(Callback):
     Differs: the published code scores in train mode, with dropout; here the extractor is in eval mode.
     """
 
+    explained: ClassVar[str] = "predicted"
+
     def __init__(
         self,
         methods: dict[str, AttributionMethod],
@@ -82,76 +81,25 @@ class FRESH(Callback):
         for name, value in ratios.items():
             if not 0 < value <= 1:
                 raise ValueError(f"{name} is {value}: give a fraction of the tokens above 0 and at most 1")
-        self.methods = methods
+        super().__init__(methods, fresh_stages(list(methods), classifier))
         self.ratio = ratio
         self.split_ratios = split_ratios or {}
         self.selection: Selection = selection
         self.metric = metric
-        self.stages = fresh_stages(list(methods), classifier)
-        self._fitted = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if pl_module.network.multilabel:
-            raise ValueError("FRESH explains the one predicted class of an example: use single-label data")
+        super().setup(trainer, pl_module, stage)
         for unknown in sorted(set(self.split_ratios) - set(trainer.datamodule.rows)):
             known = ", ".join(trainer.datamodule.rows)
             raise ValueError(f"split_ratios names split {unknown!r}: choose from {known}")
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._fitted = True
-
-    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes every method's rationales, if the test is the one that ends the extractor's fit."""
-        chain, stage = Chain.of_run(Path(trainer.default_root_dir), self.stages)
-        if stage.name or not self._fitted or trainer.fast_dev_run:
-            return
-        weights = weights_hash(pl_module.network)
+    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}
-        implementation = pl_module.network.attention_implementation
-        eager = any(method.needs_attentions for method in self.methods.values())
-        if eager:
-            pl_module.network.set_attention("eager")
-        began = time.monotonic()
-        write_erasures(
-            trainer,
-            {name: chain.erasures(name) for name in self.methods},
-            lambda batch, split, _: self._erasures(pl_module, batch, split),
-            {name: {"method": name, **settings, "weights": weights} for name in self.methods},
-        )
-        if eager:
-            pl_module.network.set_attention(implementation)
-        if trainer.is_global_zero:
-            print(f"FRESH: rationales of {len(self.methods)} methods, {time.monotonic() - began:.1f} s")
+        return {} if stage.name else {name: {"method": name, **settings} for name in self.methods}
 
-    def follow_up(self, trainer: Trainer) -> list[str]:
-        """Returns overrides for the first run that is not finished; before a fit it says which one this is."""
-        if trainer.fast_dev_run:
-            return []
-        chain, stage = Chain.of_run(Path(trainer.default_root_dir), self.stages)
-        if trainer.state.fn is None:
-            chain.begin(stage, trainer)
-            if trainer.is_global_zero:
-                print(chain.progress(stage, "FRESH"))
-            return []
-        chain.check_finished()
-        unfinished = chain.unfinished()
-        if unfinished:
-            return chain.overrides(unfinished[0], trainer)
-        if trainer.is_global_zero:
-            self._report(chain)
-        return []
-
-    def results(self, chain: Chain) -> pd.DataFrame:
-        """Returns the rows of `fresh.csv` from the finished runs."""
-        parts = []
-        for stage in chain.stages:
-            table = pd.read_parquet(chain.run(stage) / "results.parquet")
-            rows = table[(table["preset"] == "") & (table["split"] != "validation")]
-            run = chain.run(stage).relative_to(chain.root.parents[1]).as_posix()
-            parts.append(rows.assign(method=stage.name or FULL_TEXT, run=run))
-        return pd.concat(parts, ignore_index=True)[COLUMNS]
-
-    def _erasures(self, module: LightningModule, batch: Batch, split: str) -> dict[str, Tensor]:
+    def erasures(
+        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+    ) -> dict[str, Tensor]:
         network, inputs = module.network, batch.inputs
         with explaining(network, inputs.device.type):
             predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
@@ -167,14 +115,16 @@ class FRESH(Callback):
             erased[name] = inputs.token_mask & ~kept
         return erased
 
-    def _report(self, chain: Chain) -> None:
-        results = self.results(chain)
-        partial = chain.root / "fresh.csv.partial"
-        results.to_csv(partial, index=False)
-        partial.replace(chain.root / "fresh.csv")
+    def report(self, chain: Chain) -> None:
+        write_csv(self.results(chain), chain.root / "fresh.csv")
         seeds = [pd.read_csv(file) for file in sorted(chain.root.parent.glob("seed*/fresh.csv"))]
         print(fresh_table(pd.concat(seeds, ignore_index=True), self.metric))
         print(f"written: {chain.root / 'fresh.csv'}")
+
+    def results(self, chain: Chain) -> pd.DataFrame:
+        """Returns the rows of `fresh.csv` from the finished runs."""
+        parts = [scores_of(chain, stage).assign(method=stage.name or FULL_TEXT) for stage in chain.stages]
+        return pd.concat(parts, ignore_index=True)[COLUMNS]
 
 
 def fresh_table(results: pd.DataFrame, metric: Metric, *, width: int = 80) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 import torch
-from lightning import Callback, LightningModule, Trainer
+from lightning import LightningModule
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
-from lightning_xai.callbacks.erasure_pass import explained_scores, write_erasures
+from lightning_xai.callbacks.chain_callback import ChainCallback, scores_of, write_csv
+from lightning_xai.callbacks.erasure_pass import explained_scores
 from lightning_xai.callbacks.racu_report import write_report
 from lightning_xai.callbacks.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.roar import Step, erased_counts, next_erasure
 from lightning_xai.types import Batch
 
@@ -60,7 +58,7 @@ def roar_stages(
     return stages
 
 
-class ROAR(Callback):
+class ROAR(ChainCallback):
     """Trains a run of its own for every measure and percentage of tokens erased, and gathers their scores.
 
     The run to which the callback is added is the root, with nothing erased. From its best checkpoint every measure
@@ -93,6 +91,8 @@ class ROAR(Callback):
     draw, so it does not depend on the order of the examples. The control is ours.
     """
 
+    explained: ClassVar[str] = "gold"
+
     def __init__(
         self,
         measures: dict[str, AttributionMethod],
@@ -111,90 +111,53 @@ class ROAR(Callback):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
-        self.measures = measures
         self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
+        stages = roar_stages(list(measures), self.amounts, step=step, control=control, recursive=recursive)
+        super().__init__(measures, stages)
         self.step: Step = step
         self.recursive = recursive
         self.metric = metric
-        self.stages = roar_stages(list(measures), self.amounts, step=step, control=control, recursive=recursive)
-        self._fitted = False
 
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if pl_module.network.multilabel:
-            raise ValueError("ROAR explains the one gold class of an example: use single-label data")
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._fitted = True
-
-    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the erasures that other runs train on, if the test is the one that ends a fit."""
-        chain, stage = self._chain(trainer)
-        written = self.written_by(stage)
-        if not written or not self._fitted or trainer.fast_dev_run:
-            return
-        names = [stage_name(measure, amount) for measure, amount in written]
-        weights = weights_hash(pl_module.network)
-        facts = {
-            name: {"measure": measure, self.step: amount, "run": stage.name, "weights": weights}
-            for name, (measure, amount) in zip(names, written, strict=True)
-        }
-        implementation = pl_module.network.attention_implementation
-        eager = any(self.measures[measure].needs_attentions for measure, _ in written if measure in self.measures)
-        if eager:
-            pl_module.network.set_attention("eager")
-        began = time.monotonic()
-        write_erasures(
-            trainer,
-            {name: chain.erasures(name) for name in names},
-            lambda batch, split, before: self._erasures(pl_module, batch, split, before, written),
-            facts,
-        )
-        if eager:
-            pl_module.network.set_attention(implementation)
-        if trainer.is_global_zero:
-            print(f"ROAR: erasures for {len(names)} runs, {time.monotonic() - began:.1f} s")
-
-    def written_by(self, stage: Stage) -> list[tuple[str, int]]:
-        """Returns the (measure, amount) whose erasures a stage's best checkpoint yields."""
+    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:
-            everything = [("all", 100)] if self.step == "percentage" else []
+            written = [("all", 100)] if self.step == "percentage" else []
             firsts = self.amounts[:1] if self.recursive else self.amounts
-            everything += [(BASELINE, amount) for amount in self.amounts]
-            return everything + [(measure, amount) for measure in self.measures for amount in firsts]
-        measure, _, amount = stage.name.partition("/")
-        following = [larger for larger in self.amounts if larger > int(amount)]
-        return [(measure, following[0])] if self.recursive and measure in self.measures and following else []
+            written += [(BASELINE, amount) for amount in self.amounts]
+            written += [(measure, amount) for measure in self.methods for amount in firsts]
+        else:
+            measure, _, amount = stage.name.partition("/")
+            larger = [k for k in self.amounts if k > int(amount)] if self.recursive and measure in self.methods else []
+            written = [(measure, k) for k in larger[:1]]
+        return {stage_name(m, k): {"method": m, self.step: k, "run": stage.name} for m, k in written}
 
-    def follow_up(self, trainer: Trainer) -> list[str]:
-        """Returns overrides for the first run that is not finished; before a fit it says which one this is."""
-        if trainer.fast_dev_run:
-            return []
-        chain, stage = self._chain(trainer)
-        if trainer.state.fn is None:
-            chain.begin(stage, trainer)
-            if trainer.is_global_zero:
-                print(chain.progress(stage, "ROAR"))
-            return []
-        chain.check_finished()
-        unfinished = chain.unfinished()
-        if unfinished:
-            return chain.overrides(unfinished[0], trainer)
-        if trainer.is_global_zero:
-            self._report(chain)
-        return []
+    def erasures(
+        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+    ) -> dict[str, Tensor]:
+        mask, erased = batch.inputs.token_mask, {}
+        measures = {facts["method"] for facts in written.values()}
+        scores = {measure: self._scores(module, measure, batch, split) for measure in measures}
+        for name, facts in written.items():
+            step: Any = "percentage" if facts["method"] == "all" else self.step
+            counts = erased_counts(mask.sum(dim=1), facts[self.step], step=step)
+            erased[name] = next_erasure(scores[facts["method"]], mask, before, counts)
+        return erased
+
+    def report(self, chain: Chain) -> None:
+        results = self.results(chain)
+        write_csv(results, chain.root / "roar.csv")
+        print(roar_table(results, self.metric))
+        print(f"written: {chain.root / 'roar.csv'}\n")
+        experiment = chain.root.parent
+        print(write_report([experiment], experiment / "report", metrics=[self.metric], events=chain.root))
 
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `roar.csv` from the finished runs."""
         parts = []
-        measures = [BASELINE, *self.measures]
+        measures = [BASELINE, *self.methods]
         controls = sorted({s.name.partition("/")[0].removesuffix("_positions") for s in chain.stages if _control(s)})
         for stage in chain.stages:
-            table = pd.read_parquet(chain.run(stage) / "results.parquet")
-            rows = table[(table["preset"] == "") & (table["split"] != "validation")].copy()
             measure, _, amount = stage.name.partition("/")
-            rows["percentage"] = int(amount or 0)
-            rows["step"] = self.step
-            rows["run"] = (chain.run(stage).relative_to(chain.root.parents[1])).as_posix()
+            rows = scores_of(chain, stage).assign(step=self.step)
             if _control(stage):
                 shown = [(measure.removesuffix("_positions"), True, int(amount))]
             elif stage.name == ALL:
@@ -211,38 +174,14 @@ class ROAR(Callback):
             kind="stable",
         ).reset_index(drop=True)
 
-    def _chain(self, trainer: Trainer) -> tuple[Chain, Stage]:
-        return Chain.of_run(Path(trainer.default_root_dir), self.stages)
-
-    def _erasures(
-        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: list[tuple[str, int]]
-    ) -> dict[str, Tensor]:
-        mask = batch.inputs.token_mask
-        scores = {}
-        for measure in {measure for measure, _ in written}:
-            if measure == "all":
-                scores[measure] = torch.zeros(mask.shape, device=mask.device)
-            elif measure == BASELINE:
-                draws = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
-                scores[measure] = random_scores(batch.inputs, draws, seed=module.run_seed)[:, 0]
-            else:
-                scores[measure] = explained_scores(module, self.measures[measure], batch, split)
-        erased = {}
-        for measure, amount in written:
-            step: Any = "percentage" if measure == "all" else self.step
-            counts = erased_counts(mask.sum(dim=1), amount, step=step)
-            erased[stage_name(measure, amount)] = next_erasure(scores[measure], mask, before, counts)
-        return erased
-
-    def _report(self, chain: Chain) -> None:
-        results = self.results(chain)
-        partial = chain.root / "roar.csv.partial"
-        results.to_csv(partial, index=False)
-        partial.replace(chain.root / "roar.csv")
-        print(roar_table(results, self.metric))
-        print(f"written: {chain.root / 'roar.csv'}\n")
-        experiment = chain.root.parent
-        print(write_report([experiment], experiment / "report", metrics=[self.metric], events=chain.root))
+    def _scores(self, module: LightningModule, measure: str, batch: Batch, split: str) -> Tensor:
+        inputs = batch.inputs
+        if measure == "all":
+            return torch.zeros(inputs.token_mask.shape, device=inputs.device)
+        if measure == BASELINE:
+            draws = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
+            return random_scores(inputs, draws, seed=module.run_seed)[:, 0]
+        return explained_scores(module, self.methods[measure], batch, split)
 
 
 def _control(stage: Stage) -> bool:

@@ -23,6 +23,7 @@ from lightning_xai.callbacks.stability_report import (
 )
 from lightning_xai.functional.stability import jaccard, kendall, spearman
 from lightning_xai.store import RaggedStore
+from lightning_xai.terminal import say
 from lightning_xai.types import Batch
 
 PRESET = "stability"
@@ -122,10 +123,10 @@ class Stability(ExplainingCallback):
             pl_module.log(tag, row["value"], batch_size=1)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.is_global_zero and not self._runs:
-            print(f"Stability: no tested run matches {', '.join(self.others)} yet, so nothing is compared")
+        if not self._runs:
+            say(f"Stability: no tested run matches {', '.join(self.others)} yet, so nothing is compared")
         for report in self._reports:
-            print(f"{report}\n")
+            say(f"{report}\n")
 
     def result_rows(self) -> list[ResultRow]:
         return self._rows

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.functional.modules import evaluation_mode
+from lightning_xai.functional.modules import eager_attention, evaluation_mode
 from lightning_xai.types import TextInputs
 
 TOLERANCE = 1e-4  # of the largest logit plus the floor below; float32 noise stays two orders under it
@@ -50,7 +50,6 @@ def contract_violations(model: nn.Module) -> list[str]:
     erased = both.input_ids.clone()
     erased[:, 1 : long - 1] = special_ids.repeat(long)[: long - 2]
     erased = replace(both, input_ids=erased)
-    kernel = model.attention_implementation
 
     found = []
     with evaluation_mode(model):
@@ -73,10 +72,9 @@ def contract_violations(model: nn.Module) -> list[str]:
             gap = float((one - other).abs().max())
             if not gap <= scale:
                 found.append(f"{message} by {gap:.2g}")
-        model.set_attention("eager")
-        found += _unread_states(model, both)
-        found += _unusable_attentions(model, both)
-        model.set_attention(kernel)
+        with eager_attention(model):
+            found += _unread_states(model, both)
+            found += _unusable_attentions(model, both)
     return found
 
 

@@ -95,3 +95,16 @@ def frozen(module: nn.Module) -> Iterator[None]:
     finally:
         for parameter, requires_grad in flags:
             parameter.requires_grad_(requires_grad)
+
+
+@contextmanager
+def eager_attention(network: nn.Module, *, wanted: bool = True) -> Iterator[None]:
+    """Runs the body with eager attention if that is wanted, then goes back to the classifier's own kernel."""
+    before = network.attention_implementation
+    if wanted:
+        network.set_attention("eager")
+    try:
+        yield
+    finally:
+        if wanted:
+            network.set_attention(before)
