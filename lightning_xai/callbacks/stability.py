@@ -12,7 +12,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lightning_xai.callbacks.attribution_cache import method_settings
-from lightning_xai.callbacks.base import ExplainingCallback, Explains, ResultRow
+from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow
 from lightning_xai.callbacks.stability_report import (
     MEASURES,
     Comparison,
@@ -40,8 +40,8 @@ class Stability(ExplainingCallback):
     also to TensorBoard. Results have this run's similarity to every other one.
 
     Args:
-        others: folders of runs with scores by AttributionCacheWriter, or patterns such as "runs/stability/seed*", by
-            which all are found that are tested already.
+        others: folders of runs with scores by AttributionCacheWriter, or patterns such as "stability/seed*", by which
+            all are found that are tested already; in the folder of all runs, or else from where the command is given.
         percentage: percent of the tokens, rounded up, whose overlap is measured.
 
     Raises:
@@ -72,7 +72,7 @@ class Stability(ExplainingCallback):
         self._compute = callbacks[sources[0]]
         own = Path(trainer.default_root_dir)
         # of one process, since a run may come to its end while the others look
-        self._runs = trainer.strategy.broadcast(matching_runs(self.others, own))
+        self._runs = trainer.strategy.broadcast(matching_runs(self.others, own, _runs_dir(trainer)))
         self._names = run_names([own, *self._runs])
         self._stores = {
             (split, name): [_open(run, split, name, method_settings(method)) for run in self._runs]
@@ -165,6 +165,12 @@ class Stability(ExplainingCallback):
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_image(f"{PRESET}/{split}", picture, trainer.global_step, dataformats="HWC")
+
+
+def _runs_dir(trainer: Trainer) -> Path:
+    """Returns the folder of all runs; the working directory outside of a command."""
+    named = [callback.experiment for callback in trainer.callbacks if isinstance(callback, NamesExperiment)]
+    return Path(trainer.default_root_dir).parents[len(Path(named[0]).parts)] if named else Path()
 
 
 def _splits(trainer: Trainer) -> list[str]:

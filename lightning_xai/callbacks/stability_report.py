@@ -17,8 +17,10 @@ from lightning_xai.functional.matrices import Matrix, matrices_figure
 MEASURES = ("jaccard", "spearman", "kendall")
 
 
-def matching_runs(others: Sequence[str], own: Path) -> list[Path]:
+def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path]:
     """Returns the folders that `others` names or, by a pattern, finds; only tested ones by a pattern, never `own`.
+
+    Relative ones are looked for in `runs_dir` and, if nothing is there, in the working directory.
 
     Raises:
         ValueError: a named folder is missing.
@@ -26,9 +28,10 @@ def matching_runs(others: Sequence[str], own: Path) -> list[Path]:
     found: dict[Path, Path] = {}
     for name in others:
         pattern = any(character in name for character in "*?[")
-        if not pattern and not Path(name).is_dir():
+        paths = sorted(glob(str(runs_dir / name))) or sorted(glob(name))
+        if not pattern and not paths:
             raise ValueError(f"{name} is not there: fit and test that run first, or correct others")
-        for path in map(Path, sorted(glob(name)) if pattern else [name]):
+        for path in map(Path, paths):
             # a run that is not tested yet may be writing its scores just now
             if path.resolve() != own.resolve() and (not pattern or (path / "results.parquet").exists()):
                 found.setdefault(path.resolve(), path)

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from lightning_xai.callbacks.stability_report import Comparison, compare, run_names, stability_frame, stability_table
+from lightning_xai.callbacks.stability_report import (
+    Comparison,
+    compare,
+    matching_runs,
+    run_names,
+    stability_frame,
+    stability_table,
+)
 
 
 def similarities(value: float, spearman: float) -> np.ndarray:
@@ -57,3 +64,16 @@ def test_table_stays_within_the_width(num_runs):
 def test_names_begin_below_the_folder_of_all_runs(tmp_path):
     found = run_names([tmp_path / "runs" / "tm" / "seed0", tmp_path / "runs" / "roar" / "ig" / "seed0"])
     assert found == ["tm.seed0", "roar.ig.seed0"]
+
+
+def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, monkeypatch):
+    for folder in ("runs/tm/seed0", "runs/tm/seed1", "else/where/seed0"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "results.parquet").touch()
+    (tmp_path / "runs/tm/seed2").mkdir()  # not tested yet
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "runs"
+    found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
+    assert [path.resolve() for path in found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
+    with pytest.raises(ValueError, match="tm/seed7 is not there: fit and test that run first"):
+        matching_runs(["tm/seed7"], runs / "tm" / "seed1", runs)

@@ -12,7 +12,7 @@ from tests.command_line.test_processes import TWO, run_ranks
 def stability_config(folder: Path) -> str:
     explained = methods("input_x_gradient.InputXGradient")
     explained["init_args"]["targets"] = "gold"
-    others = {"others": [str(folder / "runs" / "tiny" / "seed*")]}
+    others = {"others": ["tiny/seed*"]}
     callbacks = [
         explained,
         {"class_path": "lightning_xai.callbacks.attribution_cache.AttributionCacheWriter"},
