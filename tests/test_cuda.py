@@ -34,7 +34,8 @@ def test_scores_are_those_of_the_cpu(cls, kind):
         pytest.skip(f"{cls.__name__} does not explain {kind}: {error}")
     found = build(cls).attribute(model.cuda(), inputs.to("cuda"), TARGETS.cuda()).scores
     assert found.is_cuda
-    assert_same(found.cpu(), wanted, 1e-7)
+    # transformers computes Llama's norms, positions and softmax in single precision, whatever the weights have
+    assert_same(found.cpu(), wanted, 1e-4 if kind == "llama" else 1e-7)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
