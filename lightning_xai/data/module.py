@@ -36,8 +36,9 @@ class TextDataModule(LightningDataModule):
         eval_batch_size: most rows of a batch in evaluation.
         max_tokens_per_batch: most tokens of a batch, padding included; None for no limit.
         num_workers: loader processes; batches do not depend on it.
-        seed: of shuffling and of `max_examples`.
-        max_examples: most examples of a split, by its name; a random subset is taken. None for all.
+        seed: of shuffling, and of the training examples that `max_examples` takes.
+        max_examples: most examples of a split, by its name; a random subset is taken, of all splits but "train" the
+            same one whatever the seed, so that runs can be compared. None for all.
         extra_test_splits: test splits beside "test"; None for all that the source has.
         predict_split: what `trainer.predict` reads.
         tune_on_validation: whether testing passes over the validation split first, to tune thresholds.
@@ -204,11 +205,12 @@ class TextDataModule(LightningDataModule):
         return f"{type(self.source).__name__} has {', '.join(self.rows)}"
 
     def _subset(self, name: str, num_rows: int) -> np.ndarray:
-        """Returns the rows to use, ascending; which they are depends on the seed and on the number of rows only."""
+        """Returns the rows to use, ascending; they depend on the number of rows only, those of "train" on the seed."""
         size = self.max_examples.get(name, num_rows)
         if size >= num_rows:
             return np.arange(num_rows)
-        return np.sort(np.random.default_rng((self.seed, num_rows)).permutation(num_rows)[:size])
+        seed = self.seed if name == "train" else 0
+        return np.sort(np.random.default_rng((seed, num_rows)).permutation(num_rows)[:size])
 
     def _check_budget(self, name: str) -> None:
         longest = int(self._splits[name].lengths.max())

@@ -118,6 +118,12 @@ def test_subset_is_seeded_and_keeps_the_rows_names():
     assert limited[0].example("train", chosen[0][5]) == whole.example("train", chosen[0][5])
 
 
+def test_subset_to_evaluate_on_is_the_same_for_all_seeds():
+    for name in ("validation", "test"):
+        chosen = [module(max_examples={name: 3}, seed=seed).split(name).index.tolist() for seed in (0, 1)]
+        assert chosen[0] == chosen[1] != [0, 1, 2]
+
+
 def test_example_left_out_of_the_subset_is_refused():
     data = module(max_examples={"train": 1})
     left_out = 1 - min(data.split("train").index[0], 1)
