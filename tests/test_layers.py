@@ -17,11 +17,8 @@ ALLOWED = {
     "attributions": ({"types", "functional", "store", "models"}, {"captum", "numpy"}),
     "metrics": ({"types", "functional", "store"}, {"torchmetrics", "numpy"}),
     "objectives": ({"types", "functional", "models", "attributions", "metrics.classification"}, {"lightning"}),
-    "callbacks": (
-        {"types", "functional", "store", "attributions", "metrics", "terminal"},
-        {"lightning", "numpy", "pandas"},
-    ),
-}  # fmt: skip
+    "callbacks": ({"types", "functional", "store", "attributions", "metrics"}, {"lightning", "numpy", "pandas"}),
+}
 SIBLINGS = {"models", "attributions", "metrics", "objectives", "callbacks"}  # siblings import only their base
 COMPOSITES = {
     "attributions/att_in_grad.py", "attributions/transformed.py", "attributions/cached.py",

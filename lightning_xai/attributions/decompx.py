@@ -70,7 +70,7 @@ def decompose_segment(
     every = torch.arange(length, device=readout.device)
     last = every[(readout != 0).any(dim=0)]
     scratch, states = None, None
-    if not torch.is_grad_enabled():
+    if feed_forward != "none" and not torch.is_grad_enabled():
         widest = max(parts.up.out_features for parts in layers)
         scratch = output.hidden_states[0].new_empty(length * chunk_size * widest)
     for place, (parts, trace) in enumerate(zip(layers, trace_layers(layers, output, real), strict=True)):

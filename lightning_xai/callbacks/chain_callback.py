@@ -17,7 +17,6 @@ from lightning_xai.callbacks.erasure_pass import write_erasures
 from lightning_xai.callbacks.stages import Chain, Stage
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.modules import eager_attention
-from lightning_xai.terminal import say
 from lightning_xai.types import Batch
 
 
@@ -41,7 +40,7 @@ class ChainCallback(Callback, ABC):
         """Returns the erasures that a stage's best checkpoint yields: their names, and "method" among their facts."""
 
     @abstractmethod
-    def erasures(
+    def erase(
         self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         """Returns the erased tokens [B, T] bool by name, where those of `before` [B, T] are erased already."""
@@ -70,10 +69,11 @@ class ChainCallback(Callback, ABC):
             write_erasures(
                 trainer,
                 {name: chain.erasures(name) for name in written},
-                lambda batch, split, before: self.erasures(pl_module, batch, split, before, written),
+                lambda batch, split, before: self.erase(pl_module, batch, split, before, written),
                 {name: {**facts, "weights": weights} for name, facts in written.items()},
             )
-        say(f"{type(self).__name__}: erasures for {len(written)} runs, {time.monotonic() - began:.1f} s")
+        if trainer.is_global_zero:
+            print(f"{type(self).__name__}: {len(written)} erasures written, {time.monotonic() - began:.1f} s")
 
     def follow_up(self, trainer: Trainer) -> list[str]:
         """Returns overrides for the first run that is not finished; before a fit it says which one this is."""
@@ -82,7 +82,8 @@ class ChainCallback(Callback, ABC):
         chain, stage = self.chain(trainer)
         if trainer.state.fn is None:
             chain.begin(stage, trainer)
-            say(chain.progress(stage, type(self).__name__))
+            if trainer.is_global_zero:
+                print(chain.progress(stage, type(self).__name__))
             return []
         chain.check_finished()
         unfinished = chain.unfinished()

@@ -97,7 +97,7 @@ class FRESH(ChainCallback):
         settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}
         return {} if stage.name else {name: {"method": name, **settings} for name in self.methods}
 
-    def erasures(
+    def erase(
         self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         network, inputs = module.network, batch.inputs

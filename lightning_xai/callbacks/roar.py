@@ -130,7 +130,7 @@ class ROAR(ChainCallback):
             written = [(measure, k) for k in larger[:1]]
         return {stage_name(m, k): {"method": m, self.step: k, "run": stage.name} for m, k in written}
 
-    def erasures(
+    def erase(
         self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         mask, erased = batch.inputs.token_mask, {}

@@ -23,7 +23,6 @@ from lightning_xai.callbacks.stability_report import (
 )
 from lightning_xai.functional.stability import jaccard, kendall, spearman
 from lightning_xai.store import RaggedStore
-from lightning_xai.terminal import say
 from lightning_xai.types import Batch
 
 PRESET = "stability"
@@ -123,10 +122,10 @@ class Stability(ExplainingCallback):
             pl_module.log(tag, row["value"], batch_size=1)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not self._runs:
-            say(f"Stability: no tested run matches {', '.join(self.others)} yet, so nothing is compared")
+        if trainer.is_global_zero and not self._runs:
+            print(f"Stability: no tested run matches {', '.join(self.others)} yet, so nothing is compared")
         for report in self._reports:
-            say(f"{report}\n")
+            print(f"{report}\n")
 
     def result_rows(self) -> list[ResultRow]:
         return self._rows
@@ -170,7 +169,8 @@ class Stability(ExplainingCallback):
 def _runs_dir(trainer: Trainer) -> Path:
     """Returns the folder of all runs; the working directory outside of a command."""
     named = [callback.experiment for callback in trainer.callbacks if isinstance(callback, NamesExperiment)]
-    return Path(trainer.default_root_dir).parents[len(Path(named[0]).parts)] if named else Path()
+    parents, depth = Path(trainer.default_root_dir).absolute().parents, len(Path(named[0]).parts) if named else 0
+    return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run can lie less deep
 
 
 def _splits(trainer: Trainer) -> list[str]:

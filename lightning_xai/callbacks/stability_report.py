@@ -28,7 +28,7 @@ def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path
     found: dict[Path, Path] = {}
     for name in others:
         pattern = any(character in name for character in "*?[")
-        paths = sorted(glob(str(runs_dir / name))) or sorted(glob(name))
+        paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
         if not pattern and not paths:
             raise ValueError(f"{name} is not there: fit and test that run first, or correct others")
         for path in map(Path, paths):

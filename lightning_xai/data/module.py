@@ -206,10 +206,9 @@ class TextDataModule(LightningDataModule):
 
     def _subset(self, name: str, num_rows: int) -> np.ndarray:
         """Returns the rows to use, ascending; they depend on the number of rows only, those of "train" on the seed."""
-        size = self.max_examples.get(name, num_rows)
+        size, seed = self.max_examples.get(name, num_rows), self.seed if name == "train" else 0
         if size >= num_rows:
             return np.arange(num_rows)
-        seed = self.seed if name == "train" else 0
         return np.sort(np.random.default_rng((seed, num_rows)).permutation(num_rows)[:size])
 
     def _check_budget(self, name: str) -> None:

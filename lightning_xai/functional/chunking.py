@@ -34,6 +34,7 @@ def even_slices(number: int, most: int) -> Iterator[slice]:
 
 def packed_rows(lengths: Tensor, chunk_size: int | None, where: device, *, differentiated: bool) -> Iterator[slice]:
     """Yields slices that cover rows with `lengths` [R] in tokens, longest first, one slice for each forward pass."""
+    check_chunk_size(chunk_size)
     first = 0
     while first < len(lengths):
         size = rows_per_forward(chunk_size, int(lengths[first]), where, differentiated=differentiated)

@@ -50,7 +50,10 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
 def decompose_layer(
     layer: FrozenLayer, attended: Iterable[tuple[Tensor, Tensor | None]], rule: BiasRule
 ) -> SourceStates:
-    """Returns the layer's output as a sum over sources, from what `attend` or `attend_to_tokens` gives for chunks."""
+    """Returns the layer's output as a sum over sources, from what `attend` or `attend_to_tokens` gives for chunks.
+
+    Without a graph the chunks' memory is taken, here and in `read_layer`.
+    """
     shares, biases = _enter_biases(layer, rule)
     parts = [layer.after_attention(vectors, shares.record, units) for vectors, units in attended]
     return SourceStates(parts, shares.shares(), biases)

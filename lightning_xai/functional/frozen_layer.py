@@ -50,13 +50,13 @@ class FrozenNorm:
         Args:
             fresh: nothing else needs the vectors, so their memory may be used.
         """
-        return self._scaled(vectors, self.rate * self.weight, fresh)
+        return self._scaled(vectors, self.rate * self.weight, fresh=fresh)
 
     def without_rate(self, vectors: Tensor) -> Tensor:
         """Returns what the norm makes of vectors [..., D] but for the factor that depends on the target."""
-        return self._scaled(vectors, self.weight, False)
+        return self._scaled(vectors, self.weight, fresh=False)
 
-    def _scaled(self, vectors: Tensor, scale: Tensor, fresh: bool) -> Tensor:
+    def _scaled(self, vectors: Tensor, scale: Tensor, *, fresh: bool) -> Tensor:
         if self.centered:
             mean = vectors.mean(dim=-1, keepdim=True)
             vectors, fresh = _minus(vectors, mean) if fresh else vectors - mean, True
@@ -122,15 +122,18 @@ class FrozenLayer:
         values = values.permute(2, 0, 1, 3).flatten(2)  # [value heads, T, c * head size]
         shared = num_heads // len(values)
         mixed = self.attention.view(len(values), shared * num_rows, num_tokens) @ values
-        return self._output(mixed.view(num_heads, num_rows, count, -1), kept), None
+        return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), kept), None
 
     def attend_to_mixed(self, mixed: Tensor) -> tuple[Tensor, None]:
-        """Returns what `attend` does, from vectors [H * R + R, c, D] mixed by every head and row, and the rows' own."""
+        """Returns what `attend` does, from vectors [H * R + R, c, D] mixed by every head and row, and the rows' own.
+
+        Without a graph this takes the memory of the rows' own.
+        """
         (num_heads, num_rows, _), count = self.attention.shape, mixed.shape[1]
         mixed, kept = mixed.split([num_heads * num_rows, num_rows])
         weight = self.parts.value.weight.unflatten(0, (-1, self.parts.head_size))  # [value heads, head size, D]
         values = mixed.reshape(len(weight), -1, mixed.shape[-1]) @ weight.transpose(1, 2)
-        return self._output(values.view(num_heads, num_rows, count, -1), kept), None
+        return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), kept), None
 
     def _output(self, values: Tensor, kept: Tensor) -> Tensor:
         """Returns [R, c, D]: what the output map makes of values [H, R, c, head size] mixed by heads, plus `kept`."""
@@ -163,7 +166,7 @@ class FrozenLayer:
     def after_attention(self, vectors: Tensor, visit: Visit, units: Tensor | None = None) -> Tensor:
         """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias.
 
-        Without a graph this takes the vectors' memory.
+        Without a graph this takes the memory of vectors and units.
 
         Args:
             units: [R, c, F], what `up` makes of the vectors, if it is known.
@@ -185,7 +188,7 @@ class FrozenLayer:
         """Returns weights [W, R] @ `after_attention` as [W, c, D], where few rows are read of a post-norm layer.
 
         Targets are mixed before the down-projection, which then has W rows instead of R. Products with the biases that
-        enter after it are taken through the transposed maps.
+        enter after it are taken through the transposed maps. Without a graph the memory of vectors and units is taken.
         """
         block, units = self._until_down(vectors, shares.record, units)
         norm, down = self.feed_forward_norm, self.parts.down.weight
@@ -220,7 +223,7 @@ class FrozenLayer:
             return F.linear(inputs, weight)
         # memory that the system hands out anew costs as much as half of the product, page by page
         units = self.scratch[:size].view(-1, len(weight))
-        return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], -1)
+        return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
 
 def freeze_layer(

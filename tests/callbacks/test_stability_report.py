@@ -67,6 +67,7 @@ def test_names_begin_below_the_folder_of_all_runs(tmp_path):
 
 
 def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, monkeypatch):
+    tmp_path = tmp_path / "lab [1]"  # is no pattern
     for folder in ("runs/tm/seed0", "runs/tm/seed1", "else/where/seed0"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "results.parquet").touch()

@@ -17,7 +17,7 @@ FIRST, SECOND = STAGES = [
     Stage("", "root", "root"),
     Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030"),
 ]
-FACTS = {"measure": "gradient", "percentage": 30, "weights": "a"}
+FACTS = {"method": "gradient", "percentage": 30, "weights": "a"}
 
 
 def save(file: Path, facts: dict) -> None:

@@ -44,5 +44,9 @@ def test_packed_rows_cover_all_rows_in_slices_that_fit():
 def test_no_rows_at_a_time_are_refused():
     check_chunk_size(None)
     check_chunk_size(1)
-    with pytest.raises(ValueError, match="chunk_size is 0: give a number of rows from 1"):
-        check_chunk_size(0)
+    for refused in (
+        lambda: check_chunk_size(0),
+        lambda: list(packed_rows(torch.tensor([3]), 0, CPU, differentiated=True)),
+    ):
+        with pytest.raises(ValueError, match="chunk_size is 0: give a number of rows from 1"):
+            refused()

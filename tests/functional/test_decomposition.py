@@ -45,12 +45,12 @@ def layer(*, norm_first: bool) -> EncoderLayer:
     return EncoderLayer(module=module, activation=activation, num_heads=4, norm_first=norm_first, **parts)
 
 
-def decomposed(parts, traces, rule, *, rows=ALL, chunk_size=2, feed_forward="zero_origin"):
+def decomposed(parts, traces, rule, *, rows=ALL, chunk_size=2, feed_forward="zero_origin", scratch=None):
     """Returns vectors [R, S, D] after as many layers as there are traces."""
     states = None
     for place, (part, trace) in enumerate(zip(parts, traces, strict=True)):
         targets = rows if place == len(traces) - 1 else ALL
-        frozen = freeze_layer(part, trace, targets, is_first=place == 0, feed_forward=feed_forward)
+        frozen = freeze_layer(part, trace, targets, is_first=place == 0, feed_forward=feed_forward, scratch=scratch)
         if states is None:
             slices = [slice(first, min(first + chunk_size, 6)) for first in range(0, 6, chunk_size)]
             attended = [frozen.attend_to_tokens(sources) for sources in slices]
@@ -111,6 +111,14 @@ def test_mixtures_of_targets_are_those_of_their_vectors(rule, depth, feed_forwar
     found = torch.cat(read_layer(frozen, attended, rule, weights), dim=1)
     wanted = torch.einsum("wr,rsd->wsd", weights, torch.cat(list(states.chunks()), dim=1))
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("rule", ["absdot", "abssim", "norm", "equal", "cls", "token", "none"])
+def test_vectors_are_the_same_where_no_graph_keeps_their_memory(stack, rule):
+    wanted = decomposed(*stack, rule)
+    with torch.no_grad():
+        found = decomposed(*stack, rule, scratch=torch.empty(6 * 2 * 64, dtype=torch.float64))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_tangents_sum_to_the_state_too():
