@@ -36,9 +36,8 @@ class TextDataModule(LightningDataModule):
         eval_batch_size: most rows of a batch in evaluation.
         max_tokens_per_batch: most tokens of a batch, padding included; None for no limit.
         num_workers: loader processes; batches do not depend on it.
-        seed: of shuffling, and of the training examples that `max_examples` takes.
-        max_examples: most examples of a split, by its name; a random subset is taken, of all splits but "train" the
-            same one whatever the seed, so that runs can be compared. None for all.
+        seed: of shuffling, and of the random subset of "train" that `max_examples` takes.
+        max_examples: most examples of a split, by its name; other splits keep the same ones for every seed.
         extra_test_splits: test splits beside "test"; None for all that the source has.
         predict_split: what `trainer.predict` reads.
         tune_on_validation: whether testing passes over the validation split first, to tune thresholds.
