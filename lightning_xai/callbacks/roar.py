@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 import torch
-from lightning import LightningModule
+from lightning import LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
@@ -23,6 +23,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 BASELINE = "random"
+BOUNDS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
 ALL = "all/100"
 COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
 
@@ -33,15 +34,21 @@ def stage_name(measure: str, amount: int, *, control: bool = False) -> str:
 
 
 def roar_stages(
-    measures: Sequence[str], amounts: Sequence[int], *, step: Step, control: bool, recursive: bool = True
+    measures: Sequence[str],
+    amounts: Sequence[int],
+    *,
+    step: Step,
+    control: bool,
+    recursive: bool = True,
+    fixed: Sequence[str] = (BASELINE,),
 ) -> list[Stage]:
-    """Returns the runs of a chain: nothing erased, all erased, the random baseline, then measure by measure."""
+    """Returns the runs of a chain: nothing erased, all erased, the `fixed` orders, then measure by measure."""
     erased = "{} %" if step == "percentage" else "{} tokens"
     stages = [Stage("", f"all measures, {erased.format(0)}", "root")]
     if step == "percentage":
         stages.append(Stage(ALL, "all measures, 100 %", BASELINE, ALL))
     for positions in (False, True) if control else (False,):
-        for measure in measures if positions else [BASELINE, *measures]:
+        for measure in measures if positions else [*fixed, *measures]:
             for before, amount in zip([0, *amounts], amounts, strict=False):
                 name = stage_name(measure, amount, control=positions)
                 title = f"{'positions of ' if positions else ''}{measure}, {erased.format(amount)}"
@@ -49,10 +56,10 @@ def roar_stages(
                     Stage(
                         name,
                         title,
-                        BASELINE if positions else measure,
+                        BASELINE if positions or measure in fixed else measure,
                         erasures=stage_name(measure, amount),
                         erasure="positions" if positions else "mask",
-                        writer=stage_name(measure, before) if recursive and before and measure != BASELINE else "",
+                        writer=stage_name(measure, before) if recursive and before and measure not in fixed else "",
                     )  # fmt: skip
                 )
     return stages
@@ -77,13 +84,16 @@ class ROAR(ChainCallback):
         step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
         max_tokens: see `step`.
         recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR).
+        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last, as the best and
+            the worst measure would; tokens of one kind come by the random draw.
         control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
             above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
             100 percent are that run.
         metric: what the table at the end shows; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
 
     Raises:
-        ValueError: names, percentages or numbers that make no chain.
+        ValueError: names, percentages or numbers that make no chain; at its start, multi-label data, or `bounds`
+            without annotated evidence.
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
@@ -102,9 +112,10 @@ class ROAR(ChainCallback):
         recursive: bool = True,
         control: bool = False,
         metric: Metric = "macro_f1",
+        bounds: bool = False,
     ) -> None:
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
-        check_names("measures", list(measures), taken=(BASELINE, "all", "report"))
+        check_names("measures", list(measures), taken=(BASELINE, *BOUNDS, "all", "report"))
         if any(name.endswith("_positions") for name in measures):
             raise ValueError(f"measures are {list(measures)}: ..._positions is the name of a control")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
@@ -112,17 +123,25 @@ class ROAR(ChainCallback):
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
-        stages = roar_stages(list(measures), self.amounts, step=step, control=control, recursive=recursive)
+        self.fixed = [BASELINE, *BOUNDS] if bounds else [BASELINE]
+        options = {"step": step, "control": control, "recursive": recursive, "fixed": self.fixed}
+        stages = roar_stages(list(measures), self.amounts, **options)
         super().__init__(measures, stages)
         self.step: Step = step
         self.recursive = recursive
         self.metric = metric
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if BASELINE != self.fixed[-1] and "rationales" not in trainer.datamodule.rows["train"].column_names:
+            name = type(trainer.datamodule.source).__name__
+            raise ValueError(f"bounds need annotated evidence, which {name} does not have: leave bounds out")
+
     def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:
             written = [("all", 100)] if self.step == "percentage" else []
             firsts = self.amounts[:1] if self.recursive else self.amounts
-            written += [(BASELINE, amount) for amount in self.amounts]
+            written += [(order, amount) for order in self.fixed for amount in self.amounts]
             written += [(measure, amount) for measure in self.methods for amount in firsts]
         else:
             measure, _, amount = stage.name.partition("/")
@@ -153,7 +172,7 @@ class ROAR(ChainCallback):
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `roar.csv` from the finished runs."""
         parts = []
-        measures = [BASELINE, *self.methods]
+        measures = [*self.fixed, *self.methods]
         controls = sorted({s.name.partition("/")[0].removesuffix("_positions") for s in chain.stages if _control(s)})
         for stage in chain.stages:
             measure, _, amount = stage.name.partition("/")
@@ -178,10 +197,17 @@ class ROAR(ChainCallback):
         inputs = batch.inputs
         if measure == "all":
             return torch.zeros(inputs.token_mask.shape, device=inputs.device)
-        if measure == BASELINE:
+        if measure in self.fixed:
             draws = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
-            return random_scores(inputs, draws, seed=module.run_seed)[:, 0]
+            drawn = random_scores(inputs, draws, seed=module.run_seed)[:, 0]
+            return drawn + (BOUNDS[measure] * 1e3 * _evidence(batch) if measure in BOUNDS else 0)
         return explained_scores(module, self.methods[measure], batch, split)
+
+
+def _evidence(batch: Batch) -> Tensor:
+    """Returns the annotated evidence [B, T] of every example's gold class, in [0, 1]."""
+    gold = batch.rationale.target_mask & (batch.rationale.targets == batch.labels.unsqueeze(1))
+    return (batch.rationale.scores * gold.unsqueeze(-1)).sum(dim=1)
 
 
 def _control(stage: Stage) -> bool:

@@ -110,6 +110,31 @@ def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
         assert stored(root, "gradient/060", split) == wanted
 
 
+def test_bounds_erase_the_annotated_evidence_first_and_last(tmp_path, objective):
+    root = tmp_path / "roar" / "seed0"
+    roar = ROAR({"gradient": Gradient()}, percentages=(30, 60), bounds=True)
+    assert [s.name for s in roar.stages if s.name.startswith("evidence") and s.writer] == []  # no network orders them
+    run_stage(root, objective, roar)
+    split = planted_data().split("test")
+    for place, (encoded, label) in enumerate(
+        (encoded, split.examples[i]["labels"]) for i, encoded in enumerate(split.encoded)
+    ):
+        evidence = set(encoded.rationales[label].nonzero()[0].tolist())
+        others = set(encoded.token_mask.nonzero()[0].tolist()) - evidence
+        for name, first in (("evidence_first", evidence), ("evidence_last", others)):
+            smaller, larger = (set(stored(root, f"{name}/{amount}")[place]) for amount in ("030", "060"))
+            assert smaller <= larger
+            assert all(erased <= first or first <= erased for erased in (smaller, larger))
+
+
+def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
+    data = planted_data()
+    data.rows["train"] = data.rows["train"].remove_columns("rationales")
+    fit = trainer(tmp_path, ROAR({"gradient": Gradient()}, bounds=True), max_epochs=1, enable_checkpointing=False)
+    with pytest.raises(ValueError, match="bounds need annotated evidence, which Planted does not have"):
+        fit.fit(objective, datamodule=data)
+
+
 def test_all_tokens_are_erased_at_100_percent(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(50,)))
@@ -184,7 +209,7 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
     "options, message",
     [
         ({"measures": {}}, "give one or more"),
-        ({"measures": {"random": Gradient()}}, "not seed... or random, all, report"),
+        ({"measures": {"random": Gradient()}}, "not seed... or random, evidence_first, evidence_last, all, report"),
         ({"measures": {"ig_positions": Gradient()}}, "the name of a control"),
         ({"measures": {"..": Gradient()}}, "letters, digits, spaces"),
         ({"measures": {"seed1": Gradient()}}, "not seed"),
