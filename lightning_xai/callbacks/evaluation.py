@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning import LightningModule, Trainer
 
-from lightning_xai.callbacks.base import ExplainingCallback, Explains, ResultRow, among_first
+from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow, among_first
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.types import Batch
 
@@ -61,6 +61,13 @@ class AttributionEvaluation(ExplainingCallback):
             )
         self._compute = callbacks[sources[0]]
         self._running = {}
+        tuned = [metric.name for metric in self.metrics if metric.needs_tuning]
+        tests = stage == "fit" and any(c.tests_after_fit for c in callbacks if isinstance(c, NamesExperiment))
+        if tuned and (tests or stage == "test") and TUNING_SPLIT not in _test_splits(trainer):
+            raise ValueError(
+                f"{self.preset}/{tuned[0]} tunes its threshold on the validation split, which this run does not "
+                "evaluate: set data.init_args.tune_on_validation to true"
+            )
 
     def on_explained_batch(
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
@@ -112,11 +119,6 @@ class AttributionEvaluation(ExplainingCallback):
                 tuned_on = self._copies(module, TUNING_SPLIT, method) if TUNING_SPLIT in _splits(trainer) else None
                 for position, metric in enumerate(self._copies(module, split, method)):
                     if metric.needs_tuning:
-                        if tuned_on is None:
-                            raise ValueError(
-                                f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this "
-                                "run does not evaluate: set data.init_args.tune_on_validation to true"
-                            )
                         metric.tune_from(tuned_on[position])
                     values = metric.compute()
                     num_examples, num_skipped = int(values.pop("num_examples")), int(values.pop("num_skipped"))
@@ -134,6 +136,8 @@ class AttributionEvaluation(ExplainingCallback):
 
 
 def _splits(trainer: Trainer) -> list[str]:
-    if trainer.testing:
-        return getattr(trainer.datamodule, "test_splits", None) or ["test"]
-    return [TUNING_SPLIT]
+    return _test_splits(trainer) if trainer.testing else [TUNING_SPLIT]
+
+
+def _test_splits(trainer: Trainer) -> list[str]:
+    return getattr(trainer.datamodule, "test_splits", None) or ["test"]

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tests.command_line.conftest import ERASER, NETWORK, changed, command, refusal, save, tiny_config
+from tests.command_line.conftest import ERASER, METHODS, NETWORK, ROOT, changed, command, refusal, save, tiny_config
 
 
 @pytest.fixture
@@ -170,3 +170,11 @@ def test_data_of_other_classes_than_the_evaluated_network_is_refused(fitted, fit
 def test_error_of_another_package_keeps_its_traceback(fit):
     with pytest.raises(Exception, match="gradient_clip_algorithm"):
         command(*fit(gradient_clip_algorithm="none"))
+
+
+def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):
+    config = tiny_config(callbacks=[METHODS, str(ROOT / "configs" / "eval" / "edin.yaml")])
+    config["data"]["init_args"]["tune_on_validation"] = False
+    message = refusal("fit", "--config", save(config, tmp_path / "untuned.yaml"), "--runs_dir", tmp_path / "runs")
+    assert "tunes its threshold on the validation split" in message
+    assert not list((tmp_path / "runs").rglob("*.ckpt"))
