@@ -31,7 +31,7 @@ def test_scores_are_those_of_the_cpu(cls, kind):
     try:
         wanted = build(cls).attribute(model, inputs, TARGETS).scores
     except ValueError as error:
-        if "non-finite" in str(error):
+        if kind == "bert" or "non-finite" in str(error):  # every method explains BERT
             raise
         pytest.skip(f"{cls.__name__} does not explain {kind}: {error}")
     found = build(cls).attribute(model.cuda(), inputs.to("cuda"), TARGETS.cuda()).scores

@@ -84,11 +84,11 @@ class ROAR(ChainCallback):
         step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
         max_tokens: see `step`.
         recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR).
-        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last, as the best and
-            the worst measure would; tokens of one kind come by the random draw.
         control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
             above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
             100 percent are that run.
+        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last, as the best and
+            the worst measure would; tokens of one kind come by the random draw.
         metric: what the table at the end shows; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
 
     Raises:
@@ -111,8 +111,8 @@ class ROAR(ChainCallback):
         max_tokens: int = 10,
         recursive: bool = True,
         control: bool = False,
-        metric: Metric = "macro_f1",
         bounds: bool = False,
+        metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
         check_names("measures", list(measures), taken=(BASELINE, *BOUNDS, "all", "report"))
@@ -133,7 +133,7 @@ class ROAR(ChainCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        if BASELINE != self.fixed[-1] and "rationales" not in trainer.datamodule.rows["train"].column_names:
+        if self.fixed != [BASELINE] and "rationales" not in trainer.datamodule.rows["train"].column_names:
             name = type(trainer.datamodule.source).__name__
             raise ValueError(f"bounds need annotated evidence, which {name} does not have: leave bounds out")
 

@@ -1,6 +1,6 @@
 """Prints how far attributions in float64 are from the golden numbers of the authors' own code, as a table.
 
-    python tests/benchmarks/golden.py FOLDER        # the folder with decompx.json, alti.json, ..., and models/
+    python -m tests.benchmarks.golden FOLDER        # the folder with decompx.json, alti.json, ..., and models/
 
 For every file and network: the largest absolute difference over all texts and classes, and over the largest magnitude
 of the authors' numbers. Every text of a network is in one padded batch.
@@ -9,27 +9,24 @@ of the authors' numbers. Every text of a network is in one padded batch.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+import torch
+from torch import Tensor
 
-import torch  # noqa: E402
-from torch import Tensor  # noqa: E402
-
-from lightning_xai.attributions.alti import ALTI  # noqa: E402
-from lightning_xai.attributions.attention import Attention  # noqa: E402
-from lightning_xai.attributions.base import AttributionMethod  # noqa: E402
-from lightning_xai.attributions.decompx import DecompX  # noqa: E402
-from lightning_xai.attributions.decompx_reverse import DecompXReverse  # noqa: E402
-from lightning_xai.attributions.glob_enc import GlobEnc  # noqa: E402
-from lightning_xai.attributions.integrated_gradients import IntegratedGradients  # noqa: E402
-from lightning_xai.attributions.rollout import AttentionRollout  # noqa: E402
-from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients  # noqa: E402
-from lightning_xai.attributions.solvex import Solvex  # noqa: E402
-from tests.attributions.conftest import GOLDEN_MODELS, Golden, load_golden  # noqa: E402
-from tests.attributions.test_decompx import SETTINGS  # noqa: E402
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.decompx import DecompX
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.glob_enc import GlobEnc
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients
+from lightning_xai.attributions.solvex import Solvex
+from tests.attributions.conftest import GOLDEN_MODELS, Golden, load_golden
+from tests.attributions.test_decompx import SETTINGS
 
 Wanted = Callable[[dict], Tensor]  # from a record's outputs to [C, T]
 
@@ -39,7 +36,7 @@ def row_of(name: str) -> Wanted:
 
 
 def decompx(setting: str, name: str) -> Wanted:
-    return lambda outputs: torch.tensor(outputs[setting][name], dtype=torch.float64).T
+    return lambda outputs: torch.tensor(outputs[setting][name], dtype=torch.float64).movedim(0, -1)
 
 
 def comparisons() -> Iterator[tuple[str, str, AttributionMethod, Wanted]]:
