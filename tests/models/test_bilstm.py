@@ -41,13 +41,13 @@ def sigmoid(x):
     return 1 / (1 + torch.exp(-x))
 
 
-def lstm_states(lstm, rows, suffix=""):
+def lstm_states(lstm, rows):
     """Returns the states of one direction, token by token."""
     h = c = torch.zeros(lstm.hidden_size, dtype=torch.double)
     states = []
     for x in rows:
-        gates = getattr(lstm, f"weight_ih_l0{suffix}") @ x + getattr(lstm, f"bias_ih_l0{suffix}")
-        gates = gates + getattr(lstm, f"weight_hh_l0{suffix}") @ h + getattr(lstm, f"bias_hh_l0{suffix}")
+        gates = lstm.weight_ih_l0 @ x + lstm.bias_ih_l0
+        gates = gates + lstm.weight_hh_l0 @ h + lstm.bias_hh_l0
         i, f, g, o = gates.chunk(4)
         c = sigmoid(f) * c + sigmoid(i) * torch.tanh(g)
         h = sigmoid(o) * torch.tanh(c)
@@ -55,9 +55,9 @@ def lstm_states(lstm, rows, suffix=""):
     return states
 
 
-def both_directions(lstm, rows):
+def both_directions(encoder, rows):
     """Returns the states [T, 2H] of a text, and the last ones of both directions [2H]."""
-    forward, backward = lstm_states(lstm, rows), lstm_states(lstm, rows.flip(0), "_reverse")
+    forward, backward = lstm_states(encoder.left_to_right, rows), lstm_states(encoder.right_to_left, rows.flip(0))
     states = [torch.cat([one, other]) for one, other in zip(forward, backward[::-1], strict=True)]
     return torch.stack(states), torch.cat([forward[-1], backward[-1]])
 
@@ -205,3 +205,20 @@ def test_arguments_for_a_checkpoint_leave_the_vectors_out():
 def test_a_wrong_argument_is_named(arguments, named):
     with pytest.raises(ValueError, match=named):
         network(**arguments)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+def test_gradients_in_single_precision_are_those_in_double(kernel):
+    """oneDNN has kernels of its own for single precision, second gradients included."""
+    inputs, results = paired_inputs((9, 7)), []
+    model = network(paired=True)
+    for each in (copy.deepcopy(model).float(), model):
+        each.set_attention(kernel)
+        embeds = each.embed(inputs).detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(each(inputs, embeds).logits[:, 0].sum(), embeds, create_graph=True)
+        gradient.square().sum().backward()
+        results.append([gradient, *(parameter.grad for parameter in each.parameters() if parameter.grad is not None)])
+    for single, double in zip(*results, strict=True):
+        torch.testing.assert_close(
+            single.double(), double, rtol=0, atol=1e-5 * float(double.detach().abs().max()) + 1e-7
+        )
