@@ -24,10 +24,10 @@ class Item(NamedTuple):
 def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) -> Tensor:
     """Returns [B, T] with each row followed by `value`."""
     width = max(len(row) for row in rows)
-    padded = torch.full((len(rows), width), value, dtype=dtype)
-    for i, row in enumerate(rows):
-        padded[i, : len(row)] = torch.from_numpy(row).to(dtype)
-    return padded
+    padded = np.full((len(rows), width), value, dtype=rows[0].dtype)
+    for padded_row, row in zip(padded, rows, strict=True):
+        padded_row[: len(row)] = row
+    return torch.from_numpy(padded).to(dtype)
 
 
 def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilabel: bool) -> Tensor:

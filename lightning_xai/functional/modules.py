@@ -34,8 +34,9 @@ def right_padding_order(attention_mask: Tensor) -> Tensor | None:
 
 def take_columns(tensor: Tensor, columns: Tensor) -> Tensor:
     """Returns `tensor` [B, T, ...] with each row's entries in the order `columns` [B, T]."""
-    index = columns.reshape(*columns.shape, *[1] * (tensor.dim() - 2)).expand(-1, -1, *tensor.shape[2:])
-    return tensor.gather(1, index)
+    first = torch.arange(len(tensor), device=tensor.device).unsqueeze(1) * tensor.shape[1]
+    # whole rows: `gather` would look every number's place up
+    return tensor.flatten(0, 1).index_select(0, (first + columns).flatten()).unflatten(0, columns.shape)
 
 
 def call_with_accepted(module: nn.Module, **arguments) -> Tensor:
