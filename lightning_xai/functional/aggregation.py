@@ -24,6 +24,21 @@ def pool(values: Tensor, how: Pooling) -> Tensor:
     raise ValueError(f"pool is {how!r}: choose 'l2', 'l1', 'sum' or 'mean'")
 
 
+def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
+    """Returns the norm over the vocabulary of values' products with the embeddings, ||E v||, [..., T].
+
+    Of a gradient it is the norm of the derivatives with respect to the one-hot token. E'E is built once, so that
+    nothing of the vocabulary's size is kept for a token.
+
+    Args:
+        values: [..., T, D].
+        table: [V, D], E.
+    """
+    squares = ((values @ (table.T @ table)) * values).sum(dim=-1).clamp_min(0)
+    positive = squares > 0  # elsewhere the root has no derivative
+    return torch.where(positive, squares.where(positive, 1.0).sqrt(), 0.0)
+
+
 def restrict(scores: Tensor, mask: Tensor) -> Tensor:
     """Returns scores [B, K, T] that are 0 outside `mask` [B, T]."""
     return scores.masked_fill(~mask.unsqueeze(1), 0.0)

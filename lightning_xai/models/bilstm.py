@@ -33,7 +33,7 @@ def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
 class BiLSTM(nn.Module):
     """Reads the kept tokens of each row in both directions, whatever padding lies between, before or after them.
 
-    Rows are not packed: on CPUs the backward pass of a packed sequence costs twice as much at 40 tokens, 11 times at 300.
+    Rows are not packed: on CPUs the backward pass of packed ones costs twice as much at 40 tokens, 11 times at 300.
 
     Args:
         embedding_size: D.

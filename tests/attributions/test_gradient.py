@@ -20,3 +20,14 @@ def test_repeated_tokens_have_scores_of_their_own(tiny_hf):
     inputs.input_ids[:, 1:5] = 7
     scores = Gradient().attribute(tiny_hf, inputs, torch.tensor([[0]])).scores
     assert scores[0, 0, 1:5].unique().numel() == 4
+
+
+def test_the_norm_over_the_vocabulary_is_that_of_the_one_hot_token(tiny_hf):
+    model, inputs = tiny_hf.double(), text_inputs([6, 4])
+    targets = torch.tensor([[2], [0]])
+    one_hot = torch.nn.functional.one_hot(inputs.input_ids, len(model.embedding_matrix)).double().requires_grad_()
+    logits = model(inputs, one_hot @ model.embedding_matrix).logits
+    (slopes,) = torch.autograd.grad(logits.gather(1, targets).sum(), one_hot)
+    scores = Gradient("vocabulary").scores(model, inputs, targets)[:, 0]
+    expected = slopes.norm(dim=-1)
+    torch.testing.assert_close(scores[inputs.attention_mask], expected[inputs.attention_mask])

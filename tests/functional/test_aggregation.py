@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.aggregation import from_words, normalize, pool, restrict, to_words
+from lightning_xai.functional.aggregation import from_words, normalize, pool, restrict, to_words, vocabulary_norm
 
 SCORES = torch.tensor([[[5.0, 1.0, -3.0, 2.0, 7.0, 0.0]]])
 WORD_IDS = torch.tensor([[-1, 0, 0, 1, -1, -1]])
@@ -54,3 +54,12 @@ def test_rows_without_words_have_no_word_scores():
     none = torch.full((1, 6), -1)
     assert to_words(SCORES, none, "sum").shape == (1, 1, 0)
     assert from_words(to_words(SCORES, none, "sum"), none).tolist() == [[[0] * 6]]
+
+
+def test_the_norm_over_the_vocabulary_has_a_derivative_at_zero():
+    values = torch.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+    table = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
+    norms = vocabulary_norm(values, table)
+    torch.testing.assert_close(norms, torch.tensor([(9.0 + 16 + 64) ** 0.5, 0.0]))
+    norms.sum().backward()
+    assert values.grad.isfinite().all() and values.grad[1].tolist() == [0, 0]
