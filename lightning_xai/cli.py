@@ -35,6 +35,7 @@ from lightning_xai.runs import (
     with_config_paths,
     with_overrides,
 )
+from lightning_xai.slurm import slurm_environment
 from lightning_xai.tables import results_tables
 from lightning_xai.terminal import message_for_user, one_line, quiet, rank, say
 
@@ -148,6 +149,8 @@ class XAICLI(LightningCLI):
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
+        if config.trainer.plugins is None and (environment := slurm_environment()):
+            kwargs["plugins"] = [environment]
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
         trainer.datamodule = self.datamodule  # for those who are asked what has to come before the fit

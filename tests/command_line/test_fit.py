@@ -1,4 +1,5 @@
 import json
+import signal
 
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lightning_xai.callbacks.results import COLUMNS
 from lightning_xai.cli import run_stages
 from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.objectives.supervised import Supervised
 from tests.command_line.conftest import command, numbers, refusal, save, tiny_config
 
 
@@ -198,3 +200,14 @@ def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(fitted, tmp
     assert "has no checkpoint: testing the network as the configuration builds it" in printed
     (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
     assert len(digest) == 12
+
+
+def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, monkeypatch):
+    names = {"NTASKS": "1", "JOB_NAME": "train", "JOB_ID": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
+    for name, value in names.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    handlers = []
+    monkeypatch.setattr(Supervised, "on_train_start", lambda _self: handlers.append(signal.getsignal(signal.SIGUSR1)))
+    config = save(tiny_config(), tmp_path / "tm.yaml")
+    command("fit", "--config", config, "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    assert handlers == [signal.SIG_DFL]
