@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.erasure_pass import write_erasures
-from lightning_xai.callbacks.stages import Chain, Stage
+from lightning_xai.callbacks.stages import Chain, Stage, write_whole
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.modules import eager_attention
 from lightning_xai.types import Batch
@@ -106,7 +106,5 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
 
 
 def write_csv(table: pd.DataFrame, file: Path) -> None:
-    """Writes a table in one step, so that a kill leaves none or all of it."""
-    partial = file.with_name(f"{file.name}.partial")
-    table.to_csv(partial, index=False)
-    partial.replace(file)
+    """Writes a table in one step."""
+    write_whole(file, lambda partial: table.to_csv(partial, index=False))

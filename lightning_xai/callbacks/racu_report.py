@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
+from lightning_xai.callbacks.stages import write_whole
 from lightning_xai.functional.curves import Curve, Panel, curves_figure, figure_image, save_png
 from lightning_xai.functional.racu import bca_interval, leakage, racu
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
@@ -215,26 +216,19 @@ def write_report(
     output.mkdir(parents=True, exist_ok=True)
     by_seed = racu_by_seed(rows)
     summary = with_intervals(by_seed, ["experiment", "measure", "quantity"])
-    _replace(output / "racu_seeds.csv", lambda file: by_seed.to_csv(file, index=False))
-    _replace(output / "racu.csv", lambda file: summary.to_csv(file, index=False))
+    write_whole(output / "racu_seeds.csv", lambda file: by_seed.to_csv(file, index=False))
+    write_whole(output / "racu.csv", lambda file: summary.to_csv(file, index=False))
     panels = {"roar": roar_panels(rows), "sparsity": sparsity_panels(folders, split)}
     events = events or output
     events.mkdir(parents=True, exist_ok=True)
     for old in events.glob(f"events.out.tfevents*{SUFFIX}"):  # else every report would add to TensorBoard's list
-        old.unlink()
+        old.unlink(missing_ok=True)  # another chain that ends now may have removed it
     with SummaryWriter(str(events), filename_suffix=SUFFIX) as writer:
         for name, shown in panels.items():
             if shown:
                 image = figure_image(curves_figure(shown, max_columns=3 if name == "roar" else 2))
-                _replace(output / f"{name}.png", lambda file, image=image: save_png(image, file))
+                write_whole(output / f"{name}.png", lambda file, image=image: save_png(image, file))
                 writer.add_image(f"{name}/{split}", image, dataformats="HWC")
     written = [output / "racu.csv", *(output / f"{name}.png" for name, shown in panels.items() if shown)]
     table = [racu_table(summary)] if len(summary) else []  # chains of one-token steps have no RACU
     return "\n".join([*table, *(f"written: {path}" for path in written)])
-
-
-def _replace(path: Path, write) -> None:
-    """Writes a file in one step, for chains of other seeds may end at the same time."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    write(partial)
-    partial.replace(path)

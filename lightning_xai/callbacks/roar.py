@@ -25,6 +25,7 @@ Metric = Literal["macro_f1", "accuracy", "auroc"]
 BASELINE = "random"
 BOUNDS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
 ALL = "all/100"
+CELL = 5  # width of a number in the table
 COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
 
 
@@ -92,8 +93,9 @@ class ROAR(ChainCallback):
         metric: what the table at the end shows; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
 
     Raises:
-        ValueError: names, percentages or numbers that make no chain; at its start, multi-label data, or `bounds`
-            without annotated evidence.
+        ValueError: names, percentages or numbers that make no chain; at its start, multi-label data, `bounds`
+            without annotated evidence, pairs of which both texts are explained, or a `control` whose encoder has no
+            unknown token.
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
@@ -129,13 +131,19 @@ class ROAR(ChainCallback):
         super().__init__(measures, stages)
         self.step: Step = step
         self.recursive = recursive
+        self.control = control
         self.metric = metric
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        if self.fixed != [BASELINE] and "rationales" not in trainer.datamodule.rows["train"].column_names:
+        columns, encoder = trainer.datamodule.rows["train"].column_names, trainer.datamodule.encoder
+        if self.fixed != [BASELINE] and "rationales" not in columns:
             name = type(trainer.datamodule.source).__name__
             raise ValueError(f"bounds need annotated evidence, which {name} does not have: leave bounds out")
+        if "text_pair" in columns and getattr(encoder, "explain_pair", False):
+            raise ValueError("explain_pair is true, but ROAR erases the main text of a pair alone: set it to false")
+        if self.control:
+            trainer.datamodule.check_erasure("positions")
 
     def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:
@@ -214,15 +222,22 @@ def _control(stage: Stage) -> bool:
     return "_positions/" in stage.name
 
 
-def roar_table(results: pd.DataFrame, metric: Metric, *, split: str = "test") -> str:
-    """Returns a metric of a split in percent, measures by percentage erased, within 80 columns for ten steps."""
+def roar_table(results: pd.DataFrame, metric: Metric, *, split: str = "test", width: int = 80) -> str:
+    """Returns a metric of a split in percent, measures by percentage erased, in blocks of columns within `width`."""
     rows = results[(results["metric"] == metric) & (results["split"] == split)]
     names = rows["measure"] + rows["control"].map({True: " positions", False: ""})
     table = rows.assign(name=names).pivot(index="name", columns="percentage", values="value").loc[names.unique()]
-    width = max(map(len, table.index))
+    first, amounts = max(map(len, table.index)), list(table.columns)
     unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
     lines = [f"ROAR, {metric} of {split} in percent, by {unit} erased"]
-    lines.append(" " * width + "".join(f"{amount:6d}" for amount in table.columns))
-    for name, values in table.iterrows():
-        lines.append(name.ljust(width) + "".join("     -" if pd.isna(v) else f"{100 * v:6.1f}" for v in values))
+    blocks = -(-len(amounts) // max(1, (width - first) // CELL))
+    for block in range(blocks):  # of even size
+        shown = amounts[block * len(amounts) // blocks : (block + 1) * len(amounts) // blocks]
+        lines.append(" " * first + "".join(str(amount).rjust(CELL) for amount in shown))
+        lines += [name.ljust(first) + "".join(map(_cell, values)) for name, values in table[shown].iterrows()]
     return "\n".join(lines)
+
+
+def _cell(value: float) -> str:
+    shown = "-" if pd.isna(value) else "100" if value >= 0.9995 else f"{100 * value:.1f}"
+    return shown.rjust(CELL)

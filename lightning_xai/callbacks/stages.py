@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -135,15 +136,18 @@ class Chain:
             )
 
     def _check_settings(self, stage: Stage) -> None:
-        root, own = (manifest(run).get("settings", {}) for run in (self.root, self.run(stage)))
-        if not root or not own or stage.config is not None:  # which may change everything
+        # a configuration of its own may change everything that the root has, so its runs are compared with one another
+        like = [other for other in self.stages if other.config == stage.config and manifest(self.run(other))]
+        first = self.run(like[0]) if like else self.root
+        other, own = (manifest(run).get("settings", {}) for run in (first, self.run(stage)))
+        if not other or not own:
             return
-        changed = [key for key in sorted({*root, *own}) if key not in ERASED and root.get(key) != own.get(key)]
+        changed = [key for key in sorted({*other, *own}) if key not in ERASED and other.get(key) != own.get(key)]
         if changed:
-            shown = "; ".join(f"{key} is {root.get(key)!r} and {own.get(key)!r}" for key in changed[:3])
+            shown = "; ".join(f"{key} is {other.get(key)!r} and {own.get(key)!r}" for key in changed[:3])
             raise ValueError(
-                f"{self.root} and {self.run(stage)} have other settings ({shown}): remove the wrong run, or name "
-                "another --experiment"
+                f"{first} and {self.run(stage)} have other settings ({shown}): remove the wrong run, or name another "
+                "--experiment"
             )
 
     def _data(self, stage: Stage) -> list[str]:
@@ -197,12 +201,17 @@ def manifest(run: Path) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def write_json(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a file in one step, so that a kill leaves none or all of it."""
+def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
+    """Writes a file in one step: a kill leaves none or all of it, and so do jobs that end at the same time."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.partial")
-    partial.write_text(json.dumps(facts, indent=1))
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    write(partial)
     partial.replace(file)
+
+
+def write_json(file: Path, facts: dict[str, Any]) -> None:
+    """Writes a JSON file in one step."""
+    write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
 
 
 def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:

@@ -35,11 +35,9 @@ def erase(encoded: Encoded, erased: np.ndarray, erasure: Erasure, *, unk_token_i
     return replace(encoded, input_ids=input_ids.astype(np.int32))
 
 
-def check_erasure(folder: str | Path | None, erasure: Erasure, encoder: Encoder) -> None:
-    """Raises ValueError if the erasures of a folder, None for none, can be applied to no example of an encoder."""
+def check_erasure(erasure: Erasure, encoder: Encoder) -> None:
+    """Raises ValueError if there is no such erasure, or an encoder lacks a token that it needs."""
     require_choices({"erasure": Erasure}, {"erasure": erasure})
-    if folder is None:
-        return
     if erasure == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
         raise ValueError(
             f"erasure 'positions' needs an unknown token other than the fill token, but the encoder's unk_token_id is "

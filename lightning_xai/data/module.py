@@ -66,16 +66,13 @@ class TextDataModule(LightningDataModule):
         erasure: Erasure = "mask",
     ) -> None:
         super().__init__()
-        sizes = {
-            "batch_size": batch_size,
-            "eval_batch_size": eval_batch_size,
-            "max_tokens_per_batch": max_tokens_per_batch,
-        }
+        sizes = {"batch_size": batch_size, "eval_batch_size": eval_batch_size}
+        sizes |= {"max_tokens_per_batch": max_tokens_per_batch}
         sizes |= {f"max_examples.{split}": size for split, size in (max_examples or {}).items()}
         for name, size in sizes.items():
             if size is not None and size < 1:
                 raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
-        check_erasure(erasures, erasure, encoder)
+        check_erasure(erasure, encoder)
         self.source = source
         self.encoder = encoder
         self.batch_size = batch_size
@@ -92,6 +89,10 @@ class TextDataModule(LightningDataModule):
         self._rows: DatasetDict | None = None
         self._whole: dict[str, EncodedSplit] = {}  # without erasures
         self._splits: dict[str, EncodedSplit] = {}
+
+    def check_erasure(self, erasure: Erasure) -> None:
+        """Raises ValueError if the encoder lacks a token that an erasure needs."""
+        check_erasure(erasure, self.encoder)
 
     @property
     def class_names(self) -> list[str]:
@@ -122,8 +123,7 @@ class TextDataModule(LightningDataModule):
             return
         if "train" not in self.rows:
             raise ValueError(f"a vocabulary is built from split 'train', but {self._available()}: give words instead")
-        rows = self.rows["train"]
-        self.encoder.fit(rows.select(self._subset("train", len(rows))))
+        self.encoder.fit(self.rows["train"].select(self._subset("train", len(self.rows["train"]))))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint has to hold for its network to read further texts."""

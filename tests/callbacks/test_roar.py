@@ -11,6 +11,8 @@ from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.callbacks.roar import ROAR, roar_table
 from lightning_xai.callbacks.stages import Chain, Stage
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
@@ -135,6 +137,21 @@ def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
         fit.fit(objective, datamodule=data)
 
 
+@pytest.mark.parametrize(
+    ("encoder", "options", "message"),
+    [
+        ({"fill": "unk", "explain_pair": False}, {"control": True}, "needs an unknown token other than the fill token"),
+        ({"explain_pair": True}, {}, "explain_pair is true, but ROAR erases the main text of a pair alone"),
+    ],
+)
+def test_encoder_that_suits_no_chain_is_refused_before_the_first_run(tmp_path, objective, encoder, options, message):
+    data = TextDataModule(planted_data().source, VocabularyEncoder(words=95, max_length=32, **encoder))
+    data.rows["train"] = data.rows["train"].add_column("text_pair", ["w1"] * len(data.rows["train"]))
+    fit = trainer(tmp_path, ROAR({"gradient": Gradient()}, **options), max_epochs=1, enable_checkpointing=False)
+    with pytest.raises(ValueError, match=message):
+        fit.fit(objective, datamodule=data)
+
+
 def test_all_tokens_are_erased_at_100_percent(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(50,)))
@@ -252,8 +269,17 @@ def test_table_shows_a_row_a_measure_in_percent():
     frame = pd.DataFrame(rows, columns=["measure", "percentage", "value", "control"])
     frame = frame.assign(seed=0, split="test", metric="macro_f1", step="percentage", run="")
     assert roar_table(frame, "macro_f1").splitlines()[1:] == [
-        "                       0    50   100",
-        "random              90.0  80.0  50.0",
-        "gradient            90.0  60.0     -",
-        "gradient positions     -  55.0     -",
+        "                      0   50  100",
+        "random             90.0 80.0 50.0",
+        "gradient           90.0 60.0    -",
+        "gradient positions    - 55.0    -",
     ]
+
+
+def test_wide_table_comes_in_blocks():
+    rows = [("integrated_gradients", amount, 1.0, False) for amount in range(0, 101, 5)]
+    frame = pd.DataFrame(rows, columns=["measure", "percentage", "value", "control"])
+    frame = frame.assign(seed=0, split="test", metric="macro_f1", step="percentage", run="")
+    lines = roar_table(frame, "macro_f1").splitlines()[1:]
+    assert max(map(len, lines)) <= 80 and [len(line.split()) for line in lines] == [10, 11, 11, 12]
+    assert " ".join(lines[::2]).split() == [str(amount) for amount in range(0, 101, 5)]

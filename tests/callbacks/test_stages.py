@@ -89,6 +89,17 @@ def test_run_with_a_configuration_of_its_own_may_have_other_settings(chain):
     own.check_finished()
 
 
+def test_runs_with_one_configuration_of_their_own_have_the_same_settings(chain):
+    first, second = (
+        Stage(name, name, "classifier", erasures="gradient/030", config="classifier.yaml")
+        for name in ("gradient/030", "random")
+    )
+    own = Chain(chain.root, [FIRST, first, second])
+    save(own.run(second) / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    with pytest.raises(ValueError, match="030/seed0 and .*random/seed0 have other settings \\(lr is 1 and 2\\)"):
+        own.check_finished()
+
+
 def test_run_without_its_erasures_is_told_how_to_get_them(chain):
     with pytest.raises(ValueError, match="add --data.init_args.erasures=.*030 --data.init_args.erasure=mask"):
         chain.begin(SECOND, stage_trainer(chain, erasures=None))
