@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
@@ -25,6 +25,7 @@ Metric = Literal["macro_f1", "accuracy", "auroc"]
 BASELINE = "random"
 BOUNDS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
 ALL = "all/100"
+ONCE = "_once"  # ends the name of a measure that scores nothing anew beside one that does
 CELL = 5  # width of a number in the table
 COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
 
@@ -40,10 +41,13 @@ def roar_stages(
     *,
     step: Step,
     control: bool,
-    recursive: bool = True,
+    anew: Collection[str],
     fixed: Sequence[str] = (BASELINE,),
 ) -> list[Stage]:
-    """Returns the runs of a chain: nothing erased, all erased, the `fixed` orders, then measure by measure."""
+    """Returns the runs of a chain: nothing erased, all erased, the `fixed` orders, then measure by measure.
+
+    Every run of a measure in `anew` erases for the next one; the root does for all runs of the others.
+    """
     erased = "{} %" if step == "percentage" else "{} tokens"
     stages = [Stage("", f"all measures, {erased.format(0)}", "root")]
     if step == "percentage":
@@ -60,7 +64,7 @@ def roar_stages(
                         BASELINE if positions or measure in fixed else measure,
                         erasures=stage_name(measure, amount),
                         erasure="positions" if positions else "mask",
-                        writer=stage_name(measure, before) if recursive and before and measure not in fixed else "",
+                        writer=stage_name(measure, before) if before and measure in anew else "",
                     )  # fmt: skip
                 )
     return stages
@@ -84,7 +88,8 @@ class ROAR(ChainCallback):
         percentages: of an example's explainable tokens, ascending, rounded down to whole tokens.
         step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
         max_tokens: see `step`.
-        recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR).
+        recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR). "both" has
+            every measure twice, "gradient" anew and "gradient_once" not.
         control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
             above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
             100 percent are that run.
@@ -111,26 +116,28 @@ class ROAR(ChainCallback):
         percentages: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90),
         step: Step = "percentage",
         max_tokens: int = 10,
-        recursive: bool = True,
+        recursive: bool | Literal["both"] = True,
         control: bool = False,
         bounds: bool = False,
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
         check_names("measures", list(measures), taken=(BASELINE, *BOUNDS, "all", "report"))
-        if any(name.endswith("_positions") for name in measures):
-            raise ValueError(f"measures are {list(measures)}: ..._positions is the name of a control")
+        if any(name.endswith(("_positions", ONCE)) for name in measures):
+            raise ValueError(
+                f"measures are {list(measures)}: ..._positions and ...{ONCE} are names of runs beside them"
+            )
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
         self.fixed = [BASELINE, *BOUNDS] if bounds else [BASELINE]
-        options = {"step": step, "control": control, "recursive": recursive, "fixed": self.fixed}
-        stages = roar_stages(list(measures), self.amounts, **options)
-        super().__init__(measures, stages)
+        self.anew = set(measures) if recursive else set()
+        once = {f"{name}{ONCE}": method for name, method in measures.items()} if recursive == "both" else {}
+        options = {"step": step, "control": control, "anew": self.anew, "fixed": self.fixed}
+        super().__init__(measures | once, roar_stages([*measures, *once], self.amounts, **options))
         self.step: Step = step
-        self.recursive = recursive
         self.control = control
         self.metric = metric
 
@@ -148,12 +155,11 @@ class ROAR(ChainCallback):
     def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:
             written = [("all", 100)] if self.step == "percentage" else []
-            firsts = self.amounts[:1] if self.recursive else self.amounts
-            written += [(order, amount) for order in self.fixed for amount in self.amounts]
-            written += [(measure, amount) for measure in self.methods for amount in firsts]
+            for measure in [*self.fixed, *self.methods]:
+                written += [(measure, k) for k in (self.amounts[:1] if measure in self.anew else self.amounts)]
         else:
             measure, _, amount = stage.name.partition("/")
-            larger = [k for k in self.amounts if k > int(amount)] if self.recursive and measure in self.methods else []
+            larger = [k for k in self.amounts if k > int(amount)] if measure in self.anew else []
             written = [(measure, k) for k in larger[:1]]
         return {stage_name(m, k): {"method": m, self.step: k, "run": stage.name} for m, k in written}
 
@@ -161,12 +167,12 @@ class ROAR(ChainCallback):
         self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         mask, erased = batch.inputs.token_mask, {}
-        measures = {facts["method"] for facts in written.values()}
+        measures = {facts["method"].removesuffix(ONCE) for facts in written.values()}
         scores = {measure: self._scores(module, measure, batch, split) for measure in measures}
         for name, facts in written.items():
             step: Any = "percentage" if facts["method"] == "all" else self.step
             counts = erased_counts(mask.sum(dim=1), facts[self.step], step=step)
-            erased[name] = next_erasure(scores[facts["method"]], mask, before, counts)
+            erased[name] = next_erasure(scores[facts["method"].removesuffix(ONCE)], mask, before, counts)
         return erased
 
     def report(self, chain: Chain) -> None:

@@ -78,7 +78,22 @@ def test_recursive_stage_erases_for_the_next_one_only():
     assert named["gradient/080"] == named["random/020"] == named["all/100"] == []
 
 
-@pytest.mark.parametrize("options", [{}, {"recursive": False}, {"control": True}, {"step": "token", "max_tokens": 3}])
+def test_a_measure_may_score_anew_and_once_in_one_chain(tmp_path, objective):
+    root = tmp_path / "roar" / "seed0"
+    roar = ROAR({"gradient": Gradient()}, percentages=(30, 60), recursive="both")
+    assert [stage.name for stage in roar.stages[4:]] == [
+        "gradient/030", "gradient/060", "gradient_once/030", "gradient_once/060"
+    ]  # fmt: skip
+    run_stage(root, objective, roar)
+    assert stored(root, "gradient/030") == stored(root, "gradient_once/030")
+    assert all(map(set.issubset, map(set, stored(root, "gradient/030")), map(set, stored(root, "gradient_once/060"))))
+    assert not (root / "erasures" / "gradient" / "060").exists()
+    assert list(roar.written_by(roar.stages[4])) == ["gradient/060"]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"recursive": False}, {"recursive": "both"}, {"control": True}, {"step": "token", "max_tokens": 3}]
+)
 def test_stage_names_the_run_that_writes_its_erasures(options):
     roar = ROAR({"gradient": Gradient()}, **{"percentages": (20, 50, 80), **options})
     writers = {name: stage.name for stage in roar.stages for name in roar.written_by(stage)}
