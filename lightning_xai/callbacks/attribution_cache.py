@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.attributions.base import AttributionMethod
@@ -12,6 +13,9 @@ from lightning_xai.callbacks.base import ExplainingCallback, Explains
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.store import RaggedStore, RaggedWriter
 from lightning_xai.types import Batch
+
+TOKENS = "tokens"  # beside a method's scores
+KEY = 0  # of token masks, which are those of all classes
 
 
 def method_settings(method: AttributionMethod) -> dict[str, Any]:
@@ -28,7 +32,8 @@ def method_settings(method: AttributionMethod) -> dict[str, Any]:
 class AttributionCacheWriter(ExplainingCallback):
     """Appends every score row to `<cache_dir>/<split>/<method>`, a RaggedStore with one shard a process.
 
-    Rows that an earlier, perhaps interrupted, test of the same weights and method stored are not written again.
+    The RaggedStore `tokens` inside it has a row an example: 1 where a token may be explained, else 0. Rows that an
+    earlier, perhaps interrupted, test of the same weights and method stored are not written again.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
@@ -40,8 +45,7 @@ class AttributionCacheWriter(ExplainingCallback):
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
         super().__init__(during_fit=during_fit)
         self.cache_dir = cache_dir
-        self._writers: dict[tuple[str, str], RaggedWriter] = {}
-        self._stored: dict[tuple[str, str], set[tuple[int, int]]] = {}
+        self._stores: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         found = [callback for callback in trainer.callbacks if isinstance(callback, Explains)]
@@ -55,29 +59,62 @@ class AttributionCacheWriter(ExplainingCallback):
         explained = outputs["explained"]
         lengths = explained.inputs.attention_mask.sum(dim=1).tolist()
         for name, attribution in outputs["attributions"].items():
-            writer, stored = self._open(trainer, module, split, name)
-            scores = attribution.scores.cpu().numpy()
+            rows, tokens = self._open(trainer, module, split, name)
+            scores, token_mask = attribution.scores.cpu().numpy(), attribution.token_mask.cpu().numpy()
             for row, (index, length) in enumerate(zip(explained.index.tolist(), lengths, strict=True)):
                 targets, kept = attribution.targets[row].tolist(), attribution.target_mask[row].tolist()
                 for k, target in enumerate(targets):
-                    if kept[k] and (index, target) not in stored:
-                        stored.add((index, target))
-                        writer.add(index, target, scores[row, k, :length])
+                    if kept[k]:
+                        tokens.add(index, KEY, token_mask[row, :length])
+                        rows.add(index, target, scores[row, k, :length])
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        for writer in self._writers.values():
-            writer.close()
-        self._writers, self._stored = {}, {}
+        for stores in self._stores.values():
+            for store in stores:
+                store.close()
+        self._stores = {}
 
     def _open(
         self, trainer: Trainer, module: LightningModule, split: str, method: str
-    ) -> tuple[RaggedWriter, set[tuple[int, int]]]:
+    ) -> tuple[_MissingRows, _MissingRows]:
         key = (split, method)
-        if key not in self._writers:
+        if key not in self._stores:
             folder = Path(self.cache_dir or Path(trainer.default_root_dir) / "attributions") / split / method
             settings = method_settings(self._methods[method])
             facts = {"split": split, "weights": weights_hash(module.network), "method": settings}
-            self._writers[key] = RaggedWriter(folder, rank=trainer.global_rank, metadata=facts)
-            known = (folder / "store.json").exists()  # another rank may be about to write it
-            self._stored[key] = set(RaggedStore(folder).keys()) if known else set()
-        return self._writers[key], self._stored[key]
+            scores = _MissingRows(folder, trainer.global_rank, facts)  # first, for it refuses other facts
+            self._stores[key] = scores, _MissingRows(folder / TOKENS, trainer.global_rank, {"split": split})
+        return self._stores[key]
+
+
+class _MissingRows:
+    """A process's shard of a store, to which only those rows are added that the store lacks."""
+
+    def __init__(self, folder: Path, rank: int, facts: dict[str, Any]) -> None:
+        self._writer = RaggedWriter(folder, rank=rank, metadata=facts)
+        known = (folder / "store.json").exists()  # another rank may be about to write it
+        self._stored = set(RaggedStore(folder).keys()) if known else set()
+
+    def add(self, index: int, target: int, values: np.ndarray) -> None:
+        if (index, target) not in self._stored:
+            self._stored.add((index, target))
+            self._writer.add(index, target, values)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def open_token_masks(store: RaggedStore) -> RaggedStore:
+    """Returns the masks stored beside scores: by (index, KEY), 1 where a token may be explained.
+
+    Raises:
+        ValueError: an example's mask is missing, as in caches of earlier versions.
+    """
+    masks = RaggedStore(store.path / TOKENS) if (store.path / TOKENS / "store.json").exists() else ()
+    for index, _ in store.keys():
+        if (index, KEY) not in masks:
+            raise ValueError(
+                f"{store.path} does not tell which tokens of example {index} may be explained: test that run again, "
+                "which adds it to the scores"
+            )
+    return masks
