@@ -1,7 +1,8 @@
-"""Writes attributions to disk as they are computed, for the `cached` method and for comparisons between runs."""
+"""Writes attributions to disk as they are computed, for the `cached` method, and reads them to compare runs."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,67 @@ class _MissingRows:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def stored_methods(run: Path) -> list[tuple[str, str]]:
+    """Returns (split, method) of all scores in a run's folder, or in a folder of such stores, in order."""
+    return sorted((path.parts[-3], path.parts[-2]) for path in _cache_dir(run).glob("*/*/store.json"))
+
+
+def open_scores(run: Path, split: str, method: str) -> RaggedStore:
+    """Returns a method's scores in a run's folder, or in a folder of such stores.
+
+    Raises:
+        ValueError: there are none.
+    """
+    path = _cache_dir(run) / split / method
+    if not (path / "store.json").exists():
+        raise ValueError(f"{path} holds no scores: test that run with the same methods and an AttributionCacheWriter")
+    return RaggedStore(path)
+
+
+def _cache_dir(run: Path) -> Path:
+    return run / "attributions" if (run / "attributions").is_dir() else run
+
+
+def check_settings(store: RaggedStore, settings: dict[str, Any]) -> None:
+    """Raises ValueError if the scores are those of a method with other settings than `settings`."""
+    if store.metadata.get("method") != settings:
+        raise ValueError(
+            f"{store.path} holds scores by {store.metadata.get('method')}, not by {settings}: use one of them"
+        )
+
+
+def stored_row(store: RaggedStore, key: tuple[int, int], length: int, other: str) -> np.ndarray:
+    """Returns the scores [length] of an example and class, not read from the disk yet.
+
+    Args:
+        other: name of the run that explains `key` and has `length` tokens of it.
+
+    Raises:
+        ValueError: they are not stored, or those of another number of tokens are.
+    """
+    if key not in store:
+        raise ValueError(
+            f"{store.path} has no scores for example {key[0]} and class {key[1]}: explain the same examples and "
+            "classes in all runs, with targets: gold"
+        )
+    values = store.get(*key)
+    if len(values) != length:
+        raise ValueError(
+            f"{store.path} has {len(values)} tokens of example {key[0]}, {other} {length}: use one encoder in all runs"
+        )
+    return values
+
+
+def refuse_other_rows(store: RaggedStore, keys: Container[tuple[int, int]], other: str) -> None:
+    """Raises ValueError if scores are stored of an example and class that the run `other` has not among its `keys`."""
+    for index, target in store.keys():
+        if (index, target) not in keys:
+            raise ValueError(
+                f"{store.path} has scores for example {index} and class {target}, which {other} does not explain: "
+                "use the same max_examples and targets in all runs"
+            )
 
 
 def open_token_masks(store: RaggedStore) -> RaggedStore:

@@ -9,24 +9,23 @@ import numpy as np
 import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
-from torch import Tensor
 
-from lightning_xai.callbacks.attribution_cache import method_settings
-from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow
-from lightning_xai.callbacks.stability_report import (
-    MEASURES,
-    Comparison,
-    compare,
-    matching_runs,
-    run_names,
-    write_report,
+from lightning_xai.callbacks.attribution_cache import (
+    check_settings,
+    method_settings,
+    open_scores,
+    refuse_other_rows,
+    stored_row,
 )
-from lightning_xai.functional.stability import jaccard, kendall, spearman
+from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow
+from lightning_xai.callbacks.stability_report import Comparison, compare, matching_runs, run_names, write_report
+from lightning_xai.functional.stability import MEASURES, check_percentage, similarities
 from lightning_xai.store import RaggedStore
 from lightning_xai.types import Batch
 
 PRESET = "stability"
 TUNING_SPLIT = "validation"
+THIS = "this run"
 
 
 class Stability(ExplainingCallback):
@@ -56,8 +55,7 @@ class Stability(ExplainingCallback):
         super().__init__()
         if not others:
             raise ValueError("others is empty: name folders of runs, or a pattern that finds them")
-        if not 0 < percentage <= 100:
-            raise ValueError(f"percentage is {percentage}: give percent above 0 and at most 100")
+        check_percentage(percentage)
         self.others = others
         self.percentage = percentage
         self._rows: list[ResultRow] = []
@@ -97,8 +95,9 @@ class Stability(ExplainingCallback):
                 for k in attribution.target_mask[row].nonzero().flatten().tolist():
                     key = (index, int(attribution.targets[row, k]))
                     own = attribution.scores[row, k, :length].cpu()
-                    scores = torch.stack([own, *(_row(store, key, length) for store in self._stores[split, name])])
-                    found[key] = self._similarity(scores[:, mask])
+                    stored = [stored_row(store, key, length, THIS) for store in self._stores[split, name]]
+                    scores = torch.stack([own, *map(torch.tensor, stored)])  # copies: memory maps are read-only
+                    found[key] = similarities(scores[:, mask], self.percentage).numpy()
 
     def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
         pass
@@ -110,8 +109,8 @@ class Stability(ExplainingCallback):
             comparisons = []
             for name in self._compute.methods:
                 found = gathered[split, name]
-                if not trainer.fast_dev_run:
-                    self._check_same(found, self._stores[split, name])
+                for store in [] if trainer.fast_dev_run else self._stores[split, name]:
+                    refuse_other_rows(store, found, THIS)
                 ordered = [found[key] for key in sorted(found)]  # so that sums do not depend on processes
                 comparisons.append(compare(name, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
@@ -129,20 +128,6 @@ class Stability(ExplainingCallback):
 
     def result_rows(self) -> list[ResultRow]:
         return self._rows
-
-    def _similarity(self, scores: Tensor) -> np.ndarray:
-        """Returns [len(MEASURES), R, R] for scores [R, T]; NaN for a text without a token to explain."""
-        if not scores.shape[1]:
-            return np.full((len(MEASURES), len(scores), len(scores)), np.nan)
-        return torch.stack([jaccard(scores, self.percentage), spearman(scores), kendall(scores)]).numpy()
-
-    def _check_same(self, found: dict[tuple[int, int], np.ndarray], stores: list[RaggedStore]) -> None:
-        for store in stores:
-            for index, target in sorted(set(store.keys()) - set(found)):
-                raise ValueError(
-                    f"{store.path} has scores for example {index} and class {target}, which this run does not explain: "
-                    "use the same max_examples and targets in all runs"
-                )
 
     def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
         cost = self._compute.costs[comparison.method].per_example()
@@ -178,28 +163,9 @@ def _splits(trainer: Trainer) -> list[str]:
 
 
 def _open(run: Path, split: str, method: str, settings: dict[str, Any]) -> RaggedStore:
-    caches = run / "attributions" if (run / "attributions").is_dir() else run
-    path = caches / split / method
-    if not (path / "store.json").exists():
-        raise ValueError(f"{path} holds no scores: test that run with the same methods and an AttributionCacheWriter")
-    store = RaggedStore(path)
-    if store.metadata.get("method") != settings:
-        raise ValueError(f"{path} holds scores by {store.metadata.get('method')}, not by {settings}: use one of them")
+    store = open_scores(run, split, method)
+    check_settings(store, settings)
     return store
-
-
-def _row(store: RaggedStore, key: tuple[int, int], length: int) -> Tensor:
-    if key not in store:
-        raise ValueError(
-            f"{store.path} has no scores for example {key[0]} and class {key[1]}: explain the same examples and "
-            "classes in all runs, with targets: gold"
-        )
-    values = torch.tensor(store.get(*key))  # a copy: the memory map is read-only
-    if len(values) != length:
-        raise ValueError(
-            f"{store.path} has {len(values)} tokens of example {key[0]}, this run {length}: use one encoder in all runs"
-        )
-    return values
 
 
 def _gather(found: dict) -> dict:

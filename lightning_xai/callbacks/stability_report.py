@@ -13,8 +13,7 @@ import pandas as pd
 
 from lightning_xai.functional.curves import figure_image, save_png
 from lightning_xai.functional.matrices import Matrix, matrices_figure
-
-MEASURES = ("jaccard", "spearman", "kendall")
+from lightning_xai.functional.stability import MEASURES
 
 
 def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path]:

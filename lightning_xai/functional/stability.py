@@ -7,6 +7,27 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import num_erased, top_mask
 
+MEASURES = ("jaccard", "spearman", "kendall")
+
+
+def check_percentage(percentage: float) -> None:
+    """Raises ValueError unless `percentage` of a text's tokens are at least one and at most all of them."""
+    if not 0 < percentage <= 100:
+        raise ValueError(f"percentage is {percentage}: give percent above 0 and at most 100")
+
+
+def similarities(scores: Tensor, percentage: float) -> Tensor:
+    """Returns [len(MEASURES), R, R] float64 for R networks' scores [R, T] of the tokens that may be explained.
+
+    NaN for a text without such a token, and see each measure.
+
+    Args:
+        percentage: see jaccard.
+    """
+    if not scores.shape[1]:
+        return scores.new_full((len(MEASURES), len(scores), len(scores)), torch.nan, dtype=torch.float64)
+    return torch.stack([jaccard(scores, percentage), spearman(scores), kendall(scores)])
+
 
 def jaccard(scores: Tensor, percentage: float) -> Tensor:
     """Returns [R, R] float64: the overlap of each two networks' most important tokens, from 0 to 1.

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.stats import kendalltau, spearmanr
 
-from lightning_xai.functional.stability import jaccard, kendall, spearman
+from lightning_xai.functional.stability import jaccard, kendall, similarities, spearman
 
 
 def tied_scores(num_networks: int = 4, num_tokens: int = 23) -> torch.Tensor:
@@ -53,3 +53,13 @@ def test_correlation_with_constant_scores_is_undefined():
 def test_opposite_orders_correlate_by_minus_one():
     scores = torch.tensor([[1.0, 2.0, 4.0], [0.3, 0.2, 0.1]])
     assert spearman(scores)[0, 1] == pytest.approx(-1) and kendall(scores)[0, 1] == pytest.approx(-1)
+
+
+def test_similarities_stack_the_three_measures():
+    scores = tied_scores()
+    assert torch.equal(similarities(scores, 25), torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
+
+
+def test_text_without_a_token_to_explain_has_no_similarity():
+    found = similarities(torch.zeros(2, 0), 25)
+    assert found.shape == (3, 2, 2) and found.isnan().all()
