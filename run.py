@@ -1,4 +1,4 @@
-"""python run.py fit|validate|test|predict|explain --config CONFIG ..."""
+"""python run.py fit|validate|test|predict --config CONFIG ..., or explain|racu|stability and what to read."""
 
 from lightning_xai.cli import main
 

@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 from argparse import ArgumentError
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ from lightning_xai.slurm import slurm_environment
 from lightning_xai.tables import results_tables
 from lightning_xai.terminal import message_for_user, one_line, quiet, rank, say
 
-COMMANDS = ("fit", "validate", "test", "predict", "explain", "racu")
+READERS = ("explain", "racu", "stability")  # of finished runs, each a module of its own
+COMMANDS = ("fit", "validate", "test", "predict", *READERS)
 
 
 class XAICLI(LightningCLI):
@@ -255,15 +257,9 @@ def main(argv: list[str] | None = None) -> None:
         raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")
     try:
         with quiet():
-            if argv[:1] == ["explain"]:
-                from lightning_xai.explain import explain_command
-
-                import_all()
-                explain_command(argv[1:])
-            elif argv[:1] == ["racu"]:
-                from lightning_xai.racu import racu_command
-
-                racu_command(argv[1:])
+            if argv[0] in READERS:
+                module = import_module(f"lightning_xai.{argv[0]}")  # not before it is asked for
+                getattr(module, f"{argv[0]}_command")(argv[1:])
             else:
                 run_stages(argv)
     except ArgumentError as error:

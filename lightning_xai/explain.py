@@ -17,6 +17,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoding import Encoded, Encoder
+from lightning_xai.discovery import import_all
 from lightning_xai.functional.heatmap import ExplainedClass, ExplainedDocument, ansi, html_page
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.base import Classifier
@@ -33,6 +34,7 @@ def explain_command(argv: list[str]) -> None:
     Raises:
         ValueError: there is no attribution method of the given name.
     """
+    import_all()
     known = method_names()
     for option, value in zip(argv, argv[1:], strict=False):
         if option == "--method" and value.isidentifier() and value not in known:

@@ -242,7 +242,7 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
     [
         ({"measures": {}}, "give one or more"),
         ({"measures": {"random": Gradient()}}, "not seed... or random, evidence_first, evidence_last, all, report"),
-        ({"measures": {"ig_positions": Gradient()}}, "the name of a control"),
+        ({"measures": {"ig_positions": Gradient()}}, "names that a chain gives"),
         ({"measures": {"..": Gradient()}}, "letters, digits, spaces"),
         ({"measures": {"seed1": Gradient()}}, "not seed"),
         ({"measures": {"a/b": Gradient()}}, "slash"),
