@@ -22,6 +22,8 @@ from lightning_xai.functional.stability import check_percentage, similarities
 from lightning_xai.racu import default_output
 from lightning_xai.store import RaggedStore
 
+TUNING_SPLIT = "validation"  # the Stability callback leaves it out too
+
 
 def stability_command(argv: Sequence[str]) -> None:
     """Parses the command line of `stability` and runs it.
@@ -31,7 +33,9 @@ def stability_command(argv: Sequence[str]) -> None:
     """
     parser = ArgumentParser(prog="run.py stability", description=__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="*", type=Path, help="folders of two or more runs, such as runs/tm/seed0")
-    parser.add_argument("--split", nargs="+", default=[], help="splits; by default those that all runs have explained")
+    parser.add_argument(
+        "--split", nargs="+", default=[], help="splits; by default those that all runs have, but validation"
+    )
     parser.add_argument("--method", nargs="+", default=[], help="methods; by default those that all runs have")
     parser.add_argument("--percentage", type=float, default=25, help="percent of the tokens whose overlap is measured")
     parser.add_argument("--output", type=Path, help="folder to write; by default report/stability beside the runs")
@@ -55,7 +59,7 @@ def compare_runs(
     Args:
         runs: folders of runs with scores by AttributionCacheWriter.
         output: by default `report/stability` in the folder that holds all runs.
-        splits: all that every run has scores on, if empty.
+        splits: all that every run has scores on, if empty, but validation.
         methods: all that every run has scores by, if empty.
         percentage: percent of the tokens, rounded up, whose overlap is measured.
 
@@ -94,7 +98,8 @@ def _in_common(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[st
     common = set(held[0]).intersection(*held[1:])
     wanted = [
         (split, name)
-        for split in splits or sorted({split for split, name in common if name in methods or not methods})
+        for split in splits
+        or sorted({split for split, name in common if name in methods or not methods} - {TUNING_SPLIT})
         for name in methods or sorted(name for other, name in common if other == split)
     ]
     lacking = [split for split in splits if split not in [known for known, _ in wanted]]
