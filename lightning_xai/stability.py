@@ -96,10 +96,10 @@ def _in_common(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[st
     """Returns each (split, method) that is compared: where all runs have scores, or as named."""
     held = [stored_methods(run) for run in runs]
     common = set(held[0]).intersection(*held[1:])
+    known_splits = {split for split, name in common if name in methods or not methods} - {TUNING_SPLIT}
     wanted = [
         (split, name)
-        for split in splits
-        or sorted({split for split, name in common if name in methods or not methods} - {TUNING_SPLIT})
+        for split in splits or sorted(known_splits)
         for name in methods or sorted(name for other, name in common if other == split)
     ]
     lacking = [split for split in splits if split not in [known for known, _ in wanted]]
