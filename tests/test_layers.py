@@ -13,7 +13,10 @@ ALLOWED = {
     "store": ({"types"}, {"numpy"}),
     "functional": ({"types", "functional"}, {"numpy", "PIL", "matplotlib"}),
     "models": ({"types", "functional"}, {"transformers", "safetensors", "omegaconf"}),
-    "data": ({"types", "functional", "store"}, {"datasets", "tokenizers", "transformers", "lightning", "numpy"}),
+    "data": (
+        {"types", "functional", "store"},
+        {"datasets", "huggingface_hub", "tokenizers", "transformers", "lightning", "numpy"},
+    ),
     "attributions": ({"types", "functional", "store", "models"}, {"captum", "numpy"}),
     "metrics": ({"types", "functional", "store"}, {"torchmetrics", "numpy"}),
     "objectives": ({"types", "functional", "models", "attributions", "metrics.classification"}, {"lightning"}),

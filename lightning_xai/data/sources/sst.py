@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,11 @@ import numpy as np
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.hub import Hub
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
+
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # ours -> as files are named
+COLUMN = "ptb_tree"  # of the hub's data set
 
 
 class Tree(NamedTuple):
@@ -70,22 +75,53 @@ def _scored(tree: Tree) -> tuple[list[float], int, int]:
     return scores, min(low, tree.label), max(high, tree.label)
 
 
+def read_lines(path: Path) -> list[str]:
+    """Returns the lines of one of the treebank's files.
+
+    Raises:
+        ValueError: it is missing.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; the folder must hold the treebank's train.txt, dev.txt and test.txt")
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return list(lines)
+
+
 class SST(TextSource):
     """Sentences of movie reviews; rationales are derived from the phrase labels, hence weak.
 
+    From the hub come the bracketed trees of the configuration "ptb", which are the lines of the treebank's files, in
+    the parquet files that the hub made of it, because the data set itself is a script.
+
     Args:
-        data_dir: folder with train.txt, dev.txt and test.txt, one bracketed tree a line.
+        path: the hub's id of the data set, a folder with train.txt, dev.txt and test.txt, one bracketed tree a line, or
+            one that `save_to_disk` wrote. A downloaded copy of the hub's parquet files is a folder that has `hub_dir`.
         binary: negative or positive, neutral sentences dropped; else five classes.
         rationale_threshold: a word is evidence if its phrase score, 0, .5 or 1, is at least this.
         min_words: fewest words of a sentence, punctuation marks included; shorter ones are left out of every split.
             Madsen et al. (2022), arXiv 2110.08412, have 6.
+        revision: commit, tag or branch on the hub; None for the newest, which `datasets` does not read.
+        hub_dir: folder of the hub's data set with the trees, in a column "ptb_tree"; None if they lie in no folder.
+
+    Raises:
+        ValueError: at once if a number is out of range; on loading if a file, the data set, a split or the column is
+            missing, or a tree does not close.
+
+    Reference: Socher et al. (2013), "Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank",
+        EMNLP; rationales: see phrase_scores.
     """
 
     name = "sst"
     rationales_are_weak = True
 
     def __init__(
-        self, data_dir: str, binary: bool = True, rationale_threshold: float = 0.5, min_words: int = 1
+        self,
+        path: str = "stanfordnlp/sst",
+        binary: bool = True,
+        rationale_threshold: float = 0.5,
+        min_words: int = 1,
+        revision: str | None = "refs/convert/parquet",
+        hub_dir: str | None = "ptb",
     ) -> None:
         if not 0 < rationale_threshold <= 1:
             raise ValueError(f"rationale_threshold={rationale_threshold} is not over 0 and at most 1")
@@ -93,22 +129,47 @@ class SST(TextSource):
             raise ValueError(f"min_words is {min_words}: give at least 1")
         five = ["very negative", "negative", "neutral", "positive", "very positive"]
         self.class_names = ["negative", "positive"] if binary else five
-        self.data_dir = Path(data_dir)
+        self.path = path
         self.binary = binary
         self.rationale_threshold = rationale_threshold
         self.min_words = min_words
+        self.revision = revision
+        self.hub_dir = hub_dir
+
+    def prepare(self) -> None:
+        if not self._is_treebank():
+            self._hub().prepare()
+
+    def _is_treebank(self) -> bool:
+        folder = Path(self.path)
+        saved = (folder / "dataset_dict.json").is_file()  # by `save_to_disk`
+        downloaded = self.hub_dir is not None and (folder / self.hub_dir).is_dir()
+        return folder.is_dir() and not saved and not downloaded
+
+    def _hub(self) -> Hub:
+        splits = {split: split for split in SPLITS}
+        return Hub(self.path, splits=splits, revision=self.revision, data_dir=self.hub_dir)
+
+    def _lines(self) -> dict[str, Iterable[str]]:
+        """Returns the bracketed trees of every split."""
+        if self._is_treebank():
+            return {split: read_lines(Path(self.path, f"{stem}.txt")) for split, stem in SPLITS.items()}
+        table = self._hub().load_table()
+        for split, rows in table.items():
+            if COLUMN not in rows.column_names:
+                raise ValueError(
+                    f"{self.path}, split {split!r}: no column {COLUMN!r} of bracketed trees among "
+                    f"{', '.join(rows.column_names)}; on the hub it is in the configuration 'ptb', so set hub_dir to "
+                    "its folder, or save that one to disk"
+                )
+        return {split: rows[COLUMN] for split, rows in table.items()}
 
     def load(self) -> DatasetDict:
         splits = {}
-        for split, stem in (("train", "train"), ("validation", "dev"), ("test", "test")):
-            path = self.data_dir / f"{stem}.txt"
-            if not path.is_file():
-                raise ValueError(
-                    f"{path} is missing; data_dir must hold the treebank's train.txt, dev.txt and test.txt"
-                )
-            with path.open(encoding="utf-8", newline="\n") as lines:
-                trees = {i: parse_tree(line) for i, line in enumerate(lines) if line.strip()}
-            splits[split] = rows_to_dataset([self._row(t, f"{stem}-{i}") for i, t in trees.items() if self._keeps(t)])
+        for split, lines in self._lines().items():
+            trees = {i: parse_tree(line) for i, line in enumerate(lines) if line.strip()}
+            rows = [self._row(tree, f"{SPLITS[split]}-{i}") for i, tree in trees.items() if self._keeps(tree)]
+            splits[split] = rows_to_dataset(rows)
         return DatasetDict(splits)
 
     def _keeps(self, tree: Tree) -> bool:

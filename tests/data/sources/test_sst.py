@@ -1,6 +1,10 @@
-"""The treebank: brackets, the phrase heuristic on worked trees, and the corpus where it is at hand."""
+"""The treebank: brackets, the phrase heuristic on worked trees, copies from the hub, and the corpus if it is there."""
 
+import shutil
+
+import huggingface_hub
 import pytest
+from datasets import Dataset, DatasetDict
 
 from lightning_xai.data.sources.sst import SST, Tree, leaves, parse_tree, phrase_scores
 
@@ -42,10 +46,12 @@ def test_open_brackets_are_refused():
 
 @pytest.fixture
 def folder(tmp_path):
+    folder = tmp_path / "trees"
+    folder.mkdir()
     lines = "(4 (2 a) (3 (3 good) (2 film)))\n(2 (2 a) (2 film))\n(0 (2 a) (1 (1 bad) (2 film)))\n"
     for stem in ("train", "dev", "test"):
-        (tmp_path / f"{stem}.txt").write_text(lines)
-    return tmp_path
+        (folder / f"{stem}.txt").write_text(lines.replace("film", stem))
+    return folder
 
 
 def test_binary_drops_neutral_sentences(folder):
@@ -59,8 +65,65 @@ def test_five_classes_keep_the_tree_labels(folder):
 
 def test_missing_file_is_named(folder):
     (folder / "dev.txt").unlink()
-    with pytest.raises(ValueError, match="dev.txt is missing"):
+    with pytest.raises(ValueError, match="dev.txt is missing; the folder must hold"):
         SST(str(folder)).load()
+
+
+def hub_table(folder):
+    """Returns the trees of a treebank's files as the hub has them."""
+    stems = {"train": "train", "validation": "dev", "test": "test"}
+    trees = {split: (folder / f"{stem}.txt").read_text().splitlines() for split, stem in stems.items()}
+    return DatasetDict({split: Dataset.from_dict({"ptb_tree": lines}) for split, lines in trees.items()})
+
+
+def rows_of(path, **options):
+    source = SST(str(path), **options)
+    source.prepare()
+    return {split: rows.to_list() for split, rows in source.load().items()}
+
+
+def parquet_copy(folder, path):
+    """Writes a data set as the hub's revision "refs/convert/parquet" has it: a folder for each configuration."""
+    other = Dataset.from_dict({"sentence": ["a good film"], "label": [0.9]})
+    for config, table in (("default", dict.fromkeys(hub_table(folder), other)), ("ptb", hub_table(folder))):
+        for split, rows in table.items():
+            (path / config / split).mkdir(parents=True)
+            rows.to_parquet(path / config / split / "0000.parquet")
+    return path
+
+
+def test_saved_copy_gives_the_rows_of_the_files(folder, tmp_path):
+    hub_table(folder).save_to_disk(tmp_path / "saved")
+    assert rows_of(tmp_path / "saved") == rows_of(folder)
+
+
+def test_downloaded_parquet_files_give_the_rows_of_the_files(folder, tmp_path):
+    copy = parquet_copy(folder, tmp_path / "copy")
+    assert rows_of(copy, binary=False, min_words=2) == rows_of(folder, binary=False, min_words=2)
+
+
+def test_hub_gives_the_rows_of_the_files(folder, tmp_path, monkeypatch):
+    """The cache of downloads is made by hand; what it lacks cannot be fetched, since tests are offline."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    repository, commit = tmp_path / "hub" / "datasets--stanfordnlp--sst", "5" * 40
+    parquet_copy(folder, repository / "snapshots" / commit)
+    shutil.rmtree(repository / "snapshots" / commit / "default")  # not asked for
+    (repository / "refs" / "refs" / "convert").mkdir(parents=True)
+    (repository / "refs" / "refs" / "convert" / "parquet").write_text(commit)
+    assert rows_of("stanfordnlp/sst") == rows_of(folder)
+
+
+def test_data_set_that_cannot_be_fetched_is_named_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ValueError, match="stanfordnlp/sst gives no data set, .* or give a local copy"):
+        SST().prepare()
+
+
+def test_configuration_without_trees_is_named_with_the_remedy(tmp_path):
+    part = Dataset.from_dict({"sentence": ["a film"], "label": [0.5]})
+    DatasetDict(dict.fromkeys(("train", "validation", "test"), part)).save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match="no column 'ptb_tree' .* among sentence, label; .* configuration 'ptb'"):
+        SST(str(tmp_path / "saved")).load()
 
 
 def test_corpus_has_the_published_sizes_and_rationales_of_whole_words(shared):
