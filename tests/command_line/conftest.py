@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
+import torch
 
 from lightning_xai.cli import main
 
@@ -117,6 +118,12 @@ def refusal(*argv: Any) -> str:
 def numbers(file: Path) -> pd.DataFrame:
     """Returns a results table without what differs between runs of the same numbers."""
     return pd.read_csv(file, keep_default_na=False).drop(columns=COST_COLUMNS)
+
+
+def weights(run: Path) -> dict[str, dict[str, torch.Tensor]]:
+    """Returns what a run's checkpoints hold of its network."""
+    files = {name: run / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")}
+    return {name: torch.load(file, weights_only=True)["state_dict"] for name, file in files.items()}
 
 
 class Fitted(NamedTuple):

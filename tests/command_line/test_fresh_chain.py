@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.store import RaggedStore
-from tests.command_line.conftest import command, planted, save, tiny_config
+from tests.command_line.conftest import command, planted, save, tiny_config, weights
 from tests.command_line.test_chain import kill_when, status
+from tests.command_line.test_processes import TWO, kill_ranks_when, run_ranks
 
 
 def fresh_config(folder: Path, **options) -> str:
@@ -86,3 +88,30 @@ def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole
 
     assert (runs / "seed0" / "fresh.csv").read_text() == (whole[0] / "seed0" / "fresh.csv").read_text()
     assert rationales(runs) == rationales(whole[0])
+
+
+@pytest.mark.slow
+def test_chain_of_two_processes_killed_in_its_stages_ends_with_the_same_numbers(tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    commands = []
+    for folder in folders:
+        folder.mkdir()
+        commands.append(["fit", "--config", fresh_config(folder), "--runs_dir", str(folder / "runs"), *TWO])
+    whole, killed = (folder / "runs" / "fresh" for folder in folders)
+    rows = killed / "seed0" / "erasures" / "gradient" / "train" / "1.rows"  # of the second process
+    last = killed / "gradient" / "seed0" / "checkpoints" / "last.ckpt"
+
+    kill_ranks_when(rows.exists, commands[1], folders[1])  # while it extracts
+    assert status(killed / "seed0") == "running"
+    kill_ranks_when(last.exists, commands[1], folders[1])  # while a classifier trains
+    assert status(killed / "gradient" / "seed0") == "running"
+    for argv, folder in zip(commands, folders, strict=True):
+        codes, outputs = run_ranks(*argv, folder=folder)
+        assert codes == [0, 0], outputs
+
+    assert f"{last.parents[1]}: resuming from last.ckpt" in (folders[1] / "rank0.log").read_text()
+    assert (killed / "seed0" / "fresh.csv").read_text() == (whole / "seed0" / "fresh.csv").read_text()
+    assert rationales(killed) == rationales(whole)
+    for name in ("", "gradient"):
+        found, wanted = (weights(runs / name / "seed0") for runs in (killed, whole))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)

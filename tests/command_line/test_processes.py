@@ -1,10 +1,13 @@
-"""Two processes: the same numbers as one, a chain that ends, an error that does not hang."""
+"""Two processes: the same numbers as one, a chain that ends, an error that does not hang; how both are killed."""
 
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -47,15 +50,25 @@ def one_rank(rank: int, port: int, argv: list[str], log: Path) -> None:
     main(argv)
 
 
-def run_ranks(*argv, folder: Path) -> tuple[list[int], list[str]]:
-    """Returns exit codes and outputs of a command on two processes that are started from outside."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def preloaded() -> multiprocessing.context.BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    logs = [folder / f"rank{rank}.log" for rank in range(2)]
-    arguments = list(map(str, argv))
+    return context
+
+
+def log_files(folder: Path) -> list[Path]:
+    return [folder / f"rank{rank}.log" for rank in range(2)]
+
+
+def run_ranks(*argv, folder: Path) -> tuple[list[int], list[str]]:
+    """Returns exit codes and outputs of a command on two processes that are started from outside."""
+    port, context, logs, arguments = free_port(), preloaded(), log_files(folder), list(map(str, argv))
     processes = [context.Process(target=one_rank, args=(rank, port, arguments, logs[rank])) for rank in range(2)]
     for process in processes:
         process.start()
@@ -65,6 +78,37 @@ def run_ranks(*argv, folder: Path) -> tuple[list[int], list[str]]:
     for process in processes:
         process.kill()
     return codes, [log.read_text() for log in logs]
+
+
+def group_of_ranks(port: int, argv: list[str], logs: list[Path]) -> None:
+    """Runs both processes in a process group of their own, so that one signal reaches both."""
+    os.setsid()
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=one_rank, args=(rank, port, argv, logs[rank])) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+
+def kill_ranks_when(happened: Callable[[], bool], argv: list[str], folder: Path) -> None:
+    """Starts a command on two processes and kills both at once as soon as something has happened."""
+    logs = log_files(folder)
+    group = preloaded().Process(target=group_of_ranks, args=(free_port(), argv, logs))
+    group.start()
+    deadline = time.monotonic() + 60
+    try:
+        while not happened():
+            assert group.is_alive() and time.monotonic() < deadline, [log.read_text() for log in logs if log.exists()]
+            time.sleep(0.002)
+    finally:
+        if group.is_alive():
+            try:
+                os.killpg(group.pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has not begun to lead a group
+                group.kill()
+        group.join()
+    assert group.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.slow

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from lightning_xai.store import RaggedStore
-from tests.command_line.conftest import command, planted, refusal, save, tiny_config
+from tests.command_line.conftest import command, numbers, planted, refusal, save, tiny_config, weights
 from tests.command_line.test_chain import kill_when, status
-from tests.command_line.test_processes import TWO, run_ranks
+from tests.command_line.test_processes import TWO, kill_ranks_when, run_ranks
 
 NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]
 
@@ -201,3 +202,35 @@ def test_two_processes_write_the_results_of_one(tmp_path):
         root = folder / "runs" / "roar" / "seed0"
         found.append(((root / "roar.csv").read_text(), erased(root, "gradient/050"), erased(root, "random/050")))
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_chain_of_two_processes_killed_in_and_between_its_stages_ends_with_the_same_numbers(tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    commands = []
+    for folder in folders:
+        folder.mkdir()
+        config = roar_config(folder, percentages=[50])
+        commands.append(["fit", "--config", config, "--runs_dir", str(folder / "runs"), *TWO])
+    whole, killed = (folder / "runs" / "roar" for folder in folders)
+    rows = killed / "seed0" / "erasures" / "gradient" / "050" / "train" / "1.rows"  # of the second process
+    last = killed / "random" / "050" / "seed0" / "checkpoints" / "last.ckpt"
+
+    kill_ranks_when(rows.exists, commands[1], folders[1])  # inside the root's pass that erases
+    assert status(killed / "seed0") == "running"
+    kill_ranks_when(lambda: status(killed / "seed0") == "finished", commands[1], folders[1])  # between stages
+    kill_ranks_when(last.exists, commands[1], folders[1])  # inside training
+    assert status(killed / "random" / "050" / "seed0") == "running"
+    for argv, folder in zip(commands, folders, strict=True):
+        codes, outputs = run_ranks(*argv, folder=folder)
+        assert codes == [0, 0], outputs
+
+    assert f"{last.parents[1]}: resuming from last.ckpt" in (folders[1] / "rank0.log").read_text()
+    assert (killed / "seed0" / "roar.csv").read_text() == (whole / "seed0" / "roar.csv").read_text()
+    for name in ("", "all/100", "random/050", "gradient/050"):
+        found, wanted = (runs / name / "seed0" for runs in (killed, whole))
+        torch.testing.assert_close(weights(found), weights(wanted), rtol=0, atol=0)
+        tables = [numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted)]  # with its times
+        pd.testing.assert_frame_equal(*tables, check_exact=True)
+    for name in ("random/050", "gradient/050"):
+        assert erased(killed / "seed0", name) == erased(whole / "seed0", name)
