@@ -124,9 +124,7 @@ class ROAR(ChainCallback):
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
         check_names("measures", list(measures), taken=(BASELINE, *BOUNDS, "all", "report"))
         if any(name.endswith(("_positions", ONCE)) for name in measures):
-            raise ValueError(
-                f"measures are {list(measures)}: ..._positions and ...{ONCE} are names of runs beside them"
-            )
+            raise ValueError(f"measures are {list(measures)}: ..._positions and ...{ONCE} are names that a chain gives")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
