@@ -17,12 +17,11 @@ from lightning_xai.callbacks.attribution_cache import (
     stored_methods,
     stored_row,
 )
+from lightning_xai.callbacks.stability import TUNING_SPLIT
 from lightning_xai.callbacks.stability_report import Comparison, compare, run_names, write_report
 from lightning_xai.functional.stability import check_percentage, similarities
 from lightning_xai.racu import default_output
 from lightning_xai.store import RaggedStore
-
-TUNING_SPLIT = "validation"  # the Stability callback leaves it out too
 
 
 def stability_command(argv: Sequence[str]) -> None:

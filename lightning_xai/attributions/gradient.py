@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.aggregation import pool, vocabulary_norm
+from lightning_xai.functional.aggregation import Pooling, pool, vocabulary_norm
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-GradientPooling = Literal["l2", "l1", "sum", "mean", "vocabulary"]
+GradientPooling = Literal[Pooling, "vocabulary"]
 
 
 class Gradient(DifferentiableAttribution):

@@ -137,8 +137,8 @@ class Chain:
 
     def _check_settings(self, stage: Stage) -> None:
         # a configuration of its own may change everything that the root has, so its runs are compared with one another
-        like = [other for other in self.stages if other.config == stage.config and manifest(self.run(other))]
-        first = self.run(like[0]) if like else self.root
+        like = (self.run(other) for other in self.stages if other.config == stage.config)
+        first = next(filter(manifest, like), self.root)
         other, own = (manifest(run).get("settings", {}) for run in (first, self.run(stage)))
         if not other or not own:
             return
