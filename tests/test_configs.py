@@ -64,13 +64,17 @@ def test_part_parses_where_it_belongs(part, tmp_path):
         config["data"] = str(part)
     elif part.parent.name == "network":
         config["model"]["init_args"]["network"] = str(part)
+    elif part.parent.name == "measure":
+        config["trainer"]["callbacks"][0]["init_args"]["methods"] = {part.stem: str(part)}
     else:
         config["trainer"]["callbacks"] = [str(part)]
     found = parsed("--config", save(config, tmp_path / "config.yaml"))
+    callback = found["trainer"]["callbacks"][0]
     where = {
         "data": found["data"],
         "network": found["model"]["init_args"]["network"],
-        "eval": found["trainer"]["callbacks"][0],
+        "measure": callback["init_args"].get("methods", {}).get(part.stem),
+        "eval": callback,
     }
     assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
 
