@@ -20,6 +20,7 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
+ASKING = {2: 0.5, 3: 0.1}  # chance of a question after a sentence; by the latter a story has the published length
 
 
 class Question(NamedTuple):
@@ -133,7 +134,7 @@ def generate_story(task: Task, chance: random.Random) -> list[Question]:
         else:
             world.handle()
         since += 1
-        asks = since == 2 if task == 1 else since > 2 and chance.random() < 0.5
+        asks = since == 2 if task == 1 else since > 2 and chance.random() < ASKING[task]
         possible = world.questions(task) if asks else []
         if possible:
             text, answer, supporting = chance.choice(possible)
