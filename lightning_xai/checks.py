@@ -11,7 +11,7 @@ from lightning import Callback
 from lightning_xai.callbacks.base import Explains
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
-from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.models.checkpoint import check_class_order, read_checkpoint
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs import RunFolder
 
@@ -56,11 +56,13 @@ def check_checkpoint(path: str, objective: Objective) -> None:
             )
 
 
-def resolve_checkpoint(run: RunFolder, ckpt_path: str | None, objective: Objective) -> str | None:
+def resolve_checkpoint(
+    run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
+) -> str | None:
     """Returns the file that "best", "last" or a path names; for None the run's best one, or None if there is none.
 
     Raises:
-        ValueError: there is no such file, or it does not fit `objective`.
+        ValueError: there is no such file, it does not fit `objective`, or it has the data's classes in another order.
     """
     if ckpt_path not in (None, "best", "last"):
         if not Path(ckpt_path).is_file():
@@ -72,4 +74,5 @@ def resolve_checkpoint(run: RunFolder, ckpt_path: str | None, objective: Objecti
             raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
     if found is not None:
         check_checkpoint(str(found), objective)
+        check_class_order(str(found), class_names)
     return str(found) if found else None

@@ -188,27 +188,25 @@ class XAICLI(LightningCLI):
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
         self.results.keep_others = True
-        self._test(resolve_checkpoint(self.run, ckpt_path, self.model))
+        self._test(self._resolve(ckpt_path))
         self._finish_stage()
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Prints the tables of the validation split, whose thresholds are tuned on itself, and writes none."""
-        self.trainer.validate(
-            **(kwargs | {"verbose": False}), ckpt_path=resolve_checkpoint(self.run, ckpt_path, self.model)
-        )
+        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._finish_stage()
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs the callbacks over the predict split; predictions are not collected in memory."""
         kwargs["return_predictions"] = False
-        self.trainer.predict(ckpt_path=resolve_checkpoint(self.run, ckpt_path, self.model), **kwargs)
+        self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **kwargs)
         self.done = True
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
         checkpoint = self.config.fit.checkpoint
         check_monitor(checkpoint.monitor, checkpoint.mode, self.model, self.trainer.callbacks)
         if ckpt_path is not None:
-            ckpt_path = resolve_checkpoint(self.run, ckpt_path, self.model)
+            ckpt_path = self._resolve(ckpt_path)
         last = self.run.checkpoint("last")
         if last is not None and not self.dry:
             say(f"{self.run.path}: resuming from {last.name}")
@@ -222,6 +220,9 @@ class XAICLI(LightningCLI):
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:
             raise KeyboardInterrupt
+
+    def _resolve(self, ckpt_path: str | None) -> str | None:
+        return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names)
 
     def _test(self, path: str | None) -> None:
         if path:
