@@ -119,7 +119,10 @@ class HFClassifier(HuggingFaceClassifier):
                 raise ValueError("attentions need padding on the right: move each row's tokens to the front")
             inputs = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
             inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
-        arguments = self.network_inputs(inputs) | {"attention_mask": inputs.attention_mask.long()}
+        # a row without any token reads its first padding, as kernels differ in what they make of an empty row
+        attended = inputs.attention_mask.clone()
+        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
+        arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         if self.pooling == "last":
             # transformers reads the last id that is not the pad id, which a text may hold too: real tokens get another
             # id there, and their embeddings by the hook below

@@ -91,6 +91,18 @@ def test_a_decoder_without_a_pad_id_is_built_again_without_one():
     assert again.transformer.get_input_embeddings().padding_idx is None
 
 
+@pytest.mark.parametrize("kind", sorted(TINY_CONFIGS))
+def test_a_row_without_any_token_has_the_same_logits_whatever_the_kernel_and_the_width(kind):
+    model, inputs = tiny_classifier(kind).double(), text_inputs([6, 9])
+    empty = replace(inputs, attention_mask=inputs.attention_mask & torch.tensor([[True], [False]]))
+    found = []
+    for kernel in ("sdpa", "eager"):
+        model.set_attention(kernel)
+        found += [model(empty).logits[1:], model(empty[1:].trim()).logits]
+    for logits in found[1:]:
+        torch.testing.assert_close(logits, found[0])
+
+
 def test_a_decoder_takes_padding_on_the_left():
     model, inputs = tiny_classifier("llama").double(), text_inputs([6], pad_to=9)
     rolled = inputs.map(lambda tensor: tensor.roll(3, dims=1) if tensor.dim() > 1 else tensor)
