@@ -45,12 +45,24 @@ class PredictOnce:
         self.memo: dict[Hashable, Any] = {}
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
+        """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
+
+        Raises:
+            ValueError: one is not finite (the batch's examples are named), which a record would count as undefined.
+        """
         if inputs is not self.inputs or embed_mask is not None:
-            return self.predict(inputs, embed_mask)
+            return self._finite(self.predict(inputs, embed_mask))
         if self.probs is None:
-            self.probs = self.predict(inputs)
+            self.probs = self._finite(self.predict(inputs))
         return self.probs
+
+    def _finite(self, probs: Tensor) -> Tensor:
+        if not probs.isfinite().all():
+            raise ValueError(
+                f"probabilities of examples {self.inputs.index.tolist()}, whole or erased, are not all finite: check "
+                "the network's weights for overflow, or evaluate in float32"
+            )
+        return probs
 
 
 class AttributionMetric(Metric, ABC):

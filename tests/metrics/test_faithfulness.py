@@ -253,6 +253,12 @@ def test_bound_on_memory_changes_no_number(monkeypatch):
     torch.testing.assert_close(records[0], records[1], rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
+@pytest.mark.parametrize("probs", [[0.9, float("nan")], [float("nan"), 0.3]], ids=["erased", "whole"])
+def test_a_probability_that_is_not_finite_is_no_undefined_row_but_an_error(probs):
+    with pytest.raises(ValueError, match=r"examples \[0\], whole or erased, are not all finite"):
+        measure(Comprehensiveness(counts=[1], explained="all"), probs)
+
+
 def test_words_need_word_ids():
     attribution, batch = explained_batch([6])
     batch = replace(batch, inputs=replace(batch.inputs, word_ids=None))
