@@ -10,7 +10,7 @@ import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.callbacks.base import ExplainingCallback, Explains
+from lightning_xai.callbacks.base import ExplainingCallback, explained_by
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.store import RaggedStore, RaggedWriter
 from lightning_xai.types import Batch
@@ -49,10 +49,7 @@ class AttributionCacheWriter(ExplainingCallback):
         self._stores: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        found = [callback for callback in trainer.callbacks if isinstance(callback, Explains)]
-        if not found:
-            raise ValueError("AttributionCacheWriter needs a ComputeAttributions before it in trainer.callbacks")
-        self._methods = found[0].methods
+        self._methods = explained_by(trainer, self, "AttributionCacheWriter").methods
 
     def on_explained_batch(
         self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str

@@ -96,6 +96,19 @@ class ExplainingCallback(Callback):
         self.on_explained_batch(trainer, pl_module, outputs, batch, split)
 
 
+def explained_by(trainer: Trainer, callback: Callback, name: str) -> Explains:
+    """Returns the callback whose attributions are in the outputs that `callback` gets: the last one before it.
+
+    Raises:
+        ValueError: there is none; says so of `name`.
+    """
+    before = trainer.callbacks[: trainer.callbacks.index(callback)]
+    found = [other for other in before if isinstance(other, Explains)]
+    if not found:
+        raise ValueError(f"{name} needs a ComputeAttributions before it in trainer.callbacks")
+    return found[-1]
+
+
 def test_split(trainer: Trainer, dataloader_idx: int) -> str:
     """Returns the name of the split behind a test loader."""
     names = getattr(trainer.datamodule, "test_splits", None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning import LightningModule, Trainer
 
-from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow, among_first
+from lightning_xai.callbacks.base import ExplainingCallback, NamesExperiment, ResultRow, among_first, explained_by
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.types import Batch
 
@@ -15,7 +15,7 @@ TUNING_SPLIT = "validation"
 
 
 class AttributionEvaluation(ExplainingCallback):
-    """Logs `<split>/<preset>/<method>/<metric>` for every method that ComputeAttributions, listed before it, runs.
+    """Logs `<split>/<preset>/<method>/<metric>` for every method of the last ComputeAttributions before it.
 
     In `test`, the validation split comes first and serves only to tune thresholds of metrics that need it. Numbers are
     exact under DDP (see AttributionMetric). In `predict`, where there may be no labels, nothing is measured.
@@ -53,16 +53,10 @@ class AttributionEvaluation(ExplainingCallback):
         return self._generate_state_key(preset=self.preset)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        callbacks = trainer.callbacks
-        sources = [i for i, callback in enumerate(callbacks) if isinstance(callback, Explains)]
-        if not sources or sources[0] > callbacks.index(self):
-            raise ValueError(
-                f"AttributionEvaluation({self.preset!r}) needs a ComputeAttributions before it in trainer.callbacks"
-            )
-        self._compute = callbacks[sources[0]]
+        self._compute = explained_by(trainer, self, f"AttributionEvaluation({self.preset!r})")
         self._running = {}
         tuned = [metric.name for metric in self.metrics if metric.needs_tuning]
-        tests = stage == "fit" and any(c.tests_after_fit for c in callbacks if isinstance(c, NamesExperiment))
+        tests = stage == "fit" and any(c.tests_after_fit for c in trainer.callbacks if isinstance(c, NamesExperiment))
         if tuned and (tests or stage == "test") and TUNING_SPLIT not in _test_splits(trainer):
             raise ValueError(
                 f"{self.preset}/{tuned[0]} tunes its threshold on the validation split, which this run does not "

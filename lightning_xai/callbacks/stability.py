@@ -17,7 +17,7 @@ from lightning_xai.callbacks.attribution_cache import (
     refuse_other_rows,
     stored_row,
 )
-from lightning_xai.callbacks.base import ExplainingCallback, Explains, NamesExperiment, ResultRow
+from lightning_xai.callbacks.base import ExplainingCallback, NamesExperiment, ResultRow, explained_by
 from lightning_xai.callbacks.stability_report import Comparison, compare, matching_runs, run_names, write_report
 from lightning_xai.functional.stability import MEASURES, check_percentage, similarities
 from lightning_xai.store import RaggedStore
@@ -62,11 +62,7 @@ class Stability(ExplainingCallback):
         self._reports: list[str] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        callbacks = trainer.callbacks
-        sources = [place for place, callback in enumerate(callbacks) if isinstance(callback, Explains)]
-        if not sources or sources[0] > callbacks.index(self):
-            raise ValueError("Stability needs a ComputeAttributions before it in trainer.callbacks")
-        self._compute = callbacks[sources[0]]
+        self._compute = explained_by(trainer, self, "Stability")
         own = Path(trainer.default_root_dir)
         # of one process, since a run may come to its end while the others look
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, own, _runs_dir(trainer)))

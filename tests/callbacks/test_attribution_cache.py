@@ -110,6 +110,13 @@ def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
         write(IntegratedGradients(n_steps=3))
 
 
+def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective):
+    computed = [ComputeAttributions({"method": IntegratedGradients(n_steps=n)}) for n in (2, 3)]
+    run = trainer(tmp_path, *computed, AttributionCacheWriter())
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    assert RaggedStore(tmp_path / "attributions" / "test" / "method").metadata["method"]["n_steps"] == 3
+
+
 def test_settings_of_a_method_include_those_of_the_method_inside():
     found = method_settings(Transformed(IntegratedGradients(n_steps=4), ["absolute"]))
     assert found["transforms"] == ["absolute"]

@@ -91,6 +91,14 @@ def test_evaluation_before_the_attributions_is_refused(objective, tmp_path):
         run.test(objective, datamodule=planted_data(), verbose=False)
 
 
+def test_an_evaluation_measures_the_attributions_computed_last_before_it(objective, tmp_path):
+    evaluations = [AttributionEvaluation(preset, [Entropy()]) for preset in ("first", "second")]
+    run = trainer(tmp_path, compute(Random()), evaluations[0], compute(InputXGradient()), evaluations[1])
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    found = [{row["method"] for row in evaluation.result_rows()} for evaluation in evaluations]
+    assert found == [{"Random"}, {"InputXGradient"}]
+
+
 def test_metrics_of_one_name_are_refused():
     with pytest.raises(ValueError, match=r"\['entropy'\] twice"):
         AttributionEvaluation("p", [Entropy(), Entropy()])
