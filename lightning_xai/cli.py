@@ -187,7 +187,7 @@ class XAICLI(LightningCLI):
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
-        self.results.keep_others = True
+        self.results.keep_others, self.results.other_data = True, self.run.other_data(self.settings)
         self._test(self._resolve(ckpt_path))
         self._finish_stage()
 

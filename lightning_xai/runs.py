@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ INCIDENTAL = {
     "follow_up",
 }  # fmt: skip
 ERASURES = "data.init_args.erasures"
+# settings of a data module that say which examples a test measures
+TESTED = ("source", "encoder", "max_examples", "extra_test_splits", "erasures", "erasure")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class RunFolder:
         """The table of the run's test, or None before it."""
         file = self.path / "results.parquet"
         return pd.read_parquet(file) if file.exists() else None
+
+    def other_data(self, settings: dict[str, Any]) -> str:
+        """Returns a name for the examples that `comparable` settings test, "" if they are those of the run's own."""
+        own, name = self.manifest.get("settings"), tested_data(settings)
+        return name if own is not None and name != tested_data(own) else ""
 
     def claim(self, settings: dict[str, Any]) -> None:
         """Makes the folder the own one of a configuration, given by its `comparable` settings.
@@ -90,6 +98,14 @@ def data_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Returns those of `comparable` settings that say which examples are loaded, and how they are encoded."""
     erased = (ERASURES, "data.init_args.erasure")
     return {key: value for key, value in settings.items() if key.startswith("data.") and key not in erased}
+
+
+def tested_data(settings: dict[str, Any]) -> str:
+    """Returns 6 hex digits that name the examples that `comparable` settings test."""
+    prefixes = tuple(f"data.init_args.{name}" for name in TESTED)
+    names = [name for name in settings if name.startswith((*prefixes, "data.class_path", "trainer.limit_test_batches"))]
+    found = json.dumps({name: settings[name] for name in sorted(names)})
+    return hashlib.sha256(found.encode()).hexdigest()[:6]
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

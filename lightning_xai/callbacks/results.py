@@ -52,6 +52,7 @@ class ResultsFile(Callback):
         self.settings = settings or {}
         self.checkpoint = ""  # hash of the tested checkpoint; the command sets it before a test
         self.keep_others = False  # then another checkpoint's results stay, and these go to results_<checkpoint>
+        self.other_data = ""  # a name for examples that are not the run's own: results_<checkpoint>_<other_data>
         self.stem = "results"
         self.table: pd.DataFrame | None = None
 
@@ -80,7 +81,9 @@ class ResultsFile(Callback):
     def _write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         before = folder / "results.parquet"
-        if self.keep_others and before.exists() and set(pd.read_parquet(before)["checkpoint"]) != {self.checkpoint}:
+        if self.other_data:
+            self.stem = f"results_{self.checkpoint}_{self.other_data}"
+        elif self.keep_others and before.exists() and set(pd.read_parquet(before)["checkpoint"]) != {self.checkpoint}:
             self.stem = f"results_{self.checkpoint}"
         for suffix, write in ((".csv", self.table.to_csv), (".parquet", self.table.to_parquet)):
             # in one step, so that a kill leaves no half of a file; parquet last, for it tells that both are there

@@ -118,6 +118,14 @@ def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, run_cop
     assert set(numbers(beside)["checkpoint"]) == {checkpoint_hash(str(checkpoint))}
 
 
+def test_test_on_other_examples_keeps_the_results_of_the_run(fitted, run_copy):
+    printed = command("test", "--config", run_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 3}')
+    assert numbers(run_copy / "results.csv").equals(numbers(fitted.path / "results.csv"))
+    (beside,) = run_copy.glob("results_*.csv")
+    assert str(beside) in printed
+    assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
+
+
 def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     printed = command("validate", "--config", run_copy / "config.yaml")
     table = numbers(fitted.path / "results.csv").set_index(["split", "metric"])["value"]
