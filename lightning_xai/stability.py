@@ -128,7 +128,7 @@ def _matched(stores: Sequence[RaggedStore]) -> RaggedStore:
     first, *others = stores
     known, masks = set(first.keys()), open_token_masks(first)
     for store in others:
-        check_settings(store, first.metadata.get("method"))
+        check_settings(store, first.metadata.get("method"), first.metadata.get("examples"))
         for key in first.keys():
             stored_row(store, key, len(first.get(*key)), str(first.path))
         refuse_other_rows(store, known, str(first.path))

@@ -34,13 +34,13 @@ class AttributionCacheWriter(ExplainingCallback):
     """Appends every score row to `<cache_dir>/<split>/<method>`, a RaggedStore with one shard a process.
 
     The RaggedStore `tokens` inside it has a row an example: 1 where a token may be explained, else 0. Rows that an
-    earlier, perhaps interrupted, test of the same weights and method stored are not written again.
+    earlier, perhaps interrupted, test of the same weights, examples and method stored are not written again.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
 
     Raises:
-        ValueError: a store holds scores of other weights, or of a method with other settings.
+        ValueError: a store holds scores of other weights, of other examples, or of a method with other settings.
     """
 
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
@@ -78,8 +78,12 @@ class AttributionCacheWriter(ExplainingCallback):
         key = (split, method)
         if key not in self._stores:
             folder = Path(self.cache_dir or Path(trainer.default_root_dir) / "attributions") / split / method
-            settings = method_settings(self._methods[method])
-            facts = {"split": split, "weights": weights_hash(module.network), "method": settings}
+            facts = {
+                "split": split,
+                "weights": weights_hash(module.network),
+                "method": method_settings(self._methods[method]),
+                "examples": trainer.datamodule.split(split).hash(),
+            }
             scores = _MissingRows(folder, trainer.global_rank, facts)  # first, for it refuses other facts
             self._stores[key] = scores, _MissingRows(folder / TOKENS, trainer.global_rank, {"split": split})
         return self._stores[key]
@@ -123,11 +127,20 @@ def _cache_dir(run: Path) -> Path:
     return run / "attributions" if (run / "attributions").is_dir() else run
 
 
-def check_settings(store: RaggedStore, settings: dict[str, Any]) -> None:
-    """Raises ValueError if the scores are those of a method with other settings than `settings`."""
+def check_settings(store: RaggedStore, settings: dict[str, Any], examples: str | None) -> None:
+    """Raises ValueError if the scores are those of a method with other settings than `settings`, or of other examples.
+
+    Args:
+        examples: hash of the split; None where it is not known.
+    """
     if store.metadata.get("method") != settings:
         raise ValueError(
             f"{store.path} holds scores by {store.metadata.get('method')}, not by {settings}: use one of them"
+        )
+    if None not in (examples, stored := store.metadata.get("examples")) and stored != examples:
+        raise ValueError(
+            f"{store.path} holds scores of other examples: use the same source, encoder, seed and max_examples in all "
+            "runs"
         )
 
 

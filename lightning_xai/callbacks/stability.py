@@ -10,6 +10,7 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.attribution_cache import (
     check_settings,
     method_settings,
@@ -68,7 +69,7 @@ class Stability(ExplainingCallback):
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, own, _runs_dir(trainer)))
         self._names = run_names([own, *self._runs])
         self._stores = {
-            (split, name): [_open(run, split, name, method_settings(method)) for run in self._runs]
+            (split, name): [_open(trainer, run, split, name, method) for run in self._runs]
             for split in _splits(trainer)
             for name, method in self._compute.methods.items()
         }
@@ -158,9 +159,9 @@ def _splits(trainer: Trainer) -> list[str]:
     return [split for split in trainer.datamodule.test_splits if split != TUNING_SPLIT]
 
 
-def _open(run: Path, split: str, method: str, settings: dict[str, Any]) -> RaggedStore:
-    store = open_scores(run, split, method)
-    check_settings(store, settings)
+def _open(trainer: Trainer, run: Path, split: str, name: str, method: AttributionMethod) -> RaggedStore:
+    store = open_scores(run, split, name)
+    check_settings(store, method_settings(method), trainer.datamodule.split(split).hash())
     return store
 
 

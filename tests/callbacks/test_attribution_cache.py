@@ -104,6 +104,13 @@ def test_scores_of_other_weights_are_not_mixed_in(write, objective):
         write()
 
 
+def test_scores_of_other_examples_are_not_mixed_in(write, tmp_path, objective):
+    write()
+    other = trainer(tmp_path, compute(AttInGrad()), AttributionCacheWriter())
+    with pytest.raises(ValueError, match="choose another folder"):
+        other.test(objective, datamodule=planted_data(max_examples={"test": 5}), verbose=False)
+
+
 def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
     write(IntegratedGradients(n_steps=2))
     with pytest.raises(ValueError, match="choose another folder"):
