@@ -49,11 +49,21 @@ class AttributionEvaluation(ExplainingCallback):
         self._rows: list[ResultRow] = []
 
     @property
+    def _numbers(self) -> set[tuple[str, str, str]]:
+        return {(self.preset, method, metric.name) for method in self._compute.methods for metric in self.metrics}
+
+    @property
     def state_key(self) -> str:
         return self._generate_state_key(preset=self.preset)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._compute = explained_by(trainer, self, f"AttributionEvaluation({self.preset!r})")
+        for other in trainer.callbacks[: trainer.callbacks.index(self)]:
+            if isinstance(other, AttributionEvaluation) and other._numbers & self._numbers:
+                preset, method, metric = min(other._numbers & self._numbers)
+                raise ValueError(
+                    f"two evaluations measure {metric} of {method} as preset {preset!r}: give one another `preset`"
+                )
         self._running = {}
         tuned = [metric.name for metric in self.metrics if metric.needs_tuning]
         tests = stage == "fit" and any(c.tests_after_fit for c in trainer.callbacks if isinstance(c, NamesExperiment))

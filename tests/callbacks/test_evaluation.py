@@ -99,6 +99,12 @@ def test_an_evaluation_measures_the_attributions_computed_last_before_it(objecti
     assert found == [{"Random"}, {"InputXGradient"}]
 
 
+def test_two_evaluations_of_the_same_numbers_are_refused_before_they_are_computed(objective, tmp_path):
+    run = trainer(tmp_path, compute(Random()), *(AttributionEvaluation("p", [Entropy()]) for _ in range(2)))
+    with pytest.raises(ValueError, match="two evaluations measure entropy of Random as preset 'p'"):
+        run.test(objective, datamodule=planted_data(), verbose=False)
+
+
 def test_metrics_of_one_name_are_refused():
     with pytest.raises(ValueError, match=r"\['entropy'\] twice"):
         AttributionEvaluation("p", [Entropy(), Entropy()])
