@@ -91,6 +91,9 @@ class Classifier(nn.Module, ABC):
     def attention_implementation(self) -> str:
         """Name of the attention kernel in use."""
 
+    def check_length(self, num_tokens: int, what: str) -> None:
+        """Raises ValueError, which says so of `what`, if texts of that many tokens are too long for the network."""
+
     def architecture(self) -> dict[str, Any]:
         """Returns constructor arguments, primitives only, that rebuild this network without its pretrained weights."""
         return dict(self.init_args)

@@ -93,6 +93,13 @@ class HFClassifier(HuggingFaceClassifier):
             self.transformer.config.use_cache = False
         self.check_contracts()
 
+    def check_length(self, num_tokens: int, what: str) -> None:
+        if self.max_length is not None and num_tokens > self.max_length:
+            raise ValueError(
+                f"{what} has {num_tokens} tokens, {self.transformer.config.model_type} has {self.max_length} "
+                f"positions: set the data's max_length to at most {self.max_length}"
+            )
+
     def forward(
         self,
         inputs: TextInputs,
@@ -107,11 +114,7 @@ class HFClassifier(HuggingFaceClassifier):
             ValueError: the sequence is longer than the network's positions, or attentions cannot be had.
         """
         self.check_embeds(inputs, inputs_embeds)
-        if self.max_length is not None and inputs.input_ids.shape[1] > self.max_length:
-            raise ValueError(
-                f"the inputs have {inputs.input_ids.shape[1]} tokens, {self.transformer.config.model_type} has "
-                f"{self.max_length} positions: set the data's max_length to at most {self.max_length}"
-            )
+        self.check_length(inputs.input_ids.shape[1], "the batch")
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         order = right_padding_order(inputs.attention_mask)
         if order is not None:

@@ -97,6 +97,14 @@ class Objective(LightningModule, ABC):
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
     def setup(self, stage: str) -> None:
+        precision = str(self.trainer.precision)
+        if precision.endswith("-true") and precision != "32-true":
+            raise ValueError(
+                f"trainer.precision is {precision}: scores and losses need weights in float32, so set it to 32-true, "
+                "or to bf16-mixed for speed"
+            )
+        for name, split in getattr(self.trainer.datamodule, "splits", {}).items():
+            self.network.check_length(int(split.lengths.max()), f"an example of split {name}")
         if stage != "fit":
             return
         self.network.train()  # pretrained networks come in eval mode, which Lightning keeps: there would be no dropout

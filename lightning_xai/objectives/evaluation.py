@@ -29,6 +29,7 @@ class Evaluation(Objective):
     def setup(self, stage: str) -> None:
         if stage == "fit":
             raise ValueError(f"Evaluation does not train {self.path}: use run.py test, or another objective")
+        super().setup(stage)
         data, network = self.trainer.datamodule, self.network
         if data is not None and (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
             raise ValueError(

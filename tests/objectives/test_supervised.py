@@ -6,10 +6,14 @@ import pytest
 import torch
 from lightning import seed_everything
 
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.losses import classification_loss
+from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.objectives.schedules import warmup_decay_factor
 from lightning_xai.objectives.supervised import Supervised
-from tests.conftest import tiny_classifier
+from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 
 
@@ -107,3 +111,16 @@ def test_head_learns_at_its_own_rate(tiny_hf, tmp_path):
     assert head["lr"] == pytest.approx(10 * body["lr"])
     assert {id(p) for p in head["params"]} == {id(p) for p in tiny_hf.head_parameters()}
     assert len(head["params"]) + len(body["params"]) == len(list(tiny_hf.parameters()))
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
+def test_weights_that_are_not_float32_are_refused_before_training(precision, tiny_hf, tmp_path):
+    with pytest.raises(ValueError, match=f"trainer.precision is {precision}.*bf16-mixed"):
+        quiet_trainer(tmp_path, precision=precision).fit(Supervised(tiny_hf), loader(1))
+
+
+def test_text_longer_than_the_networks_positions_is_refused_before_training(tmp_path):
+    source = Planted(num_classes=3, num_train=8, num_validation=2, num_test=2, words_per_document=(30, 40))
+    network = HFClassifier(config={**TINY_CONFIGS["bert"], "max_position_embeddings": 20}, num_classes=3)
+    with pytest.raises(ValueError, match="an example of split train has .* tokens, bert has 20 positions"):
+        quiet_trainer(tmp_path).fit(Supervised(network), datamodule=TextDataModule(source, VocabularyEncoder()))
