@@ -88,7 +88,7 @@ class TextDataModule(LightningDataModule):
         self.erasure = erasure
         self._rows: DatasetDict | None = None
         self._whole: dict[str, EncodedSplit] = {}  # without erasures
-        self._splits: dict[str, EncodedSplit] = {}
+        self.splits: dict[str, EncodedSplit] = {}  # used so far
 
     def check_erasure(self, erasure: Erasure) -> None:
         """Raises ValueError if the encoder lacks a token that an erasure needs."""
@@ -121,6 +121,8 @@ class TextDataModule(LightningDataModule):
     def _fit_encoder(self) -> None:
         if not self.encoder.needs_fit:
             return
+        if self._rows is None:  # a network asks for the size of its vocabulary before Lightning prepares the data
+            self.prepare_data()
         if "train" not in self.rows:
             raise ValueError(f"a vocabulary is built from split 'train', but {self._available()}: give words instead")
         self.encoder.fit(self.rows["train"].select(self._subset("train", len(self.rows["train"]))))
@@ -135,7 +137,7 @@ class TextDataModule(LightningDataModule):
         if state_dict["encoder"] != self.encoder.state_dict():
             self.encoder.load_state_dict(state_dict["encoder"])
             self._whole.clear()  # encoded again at their next use
-            self._splits.clear()
+            self.splits.clear()
 
     def take_over(self, other: TextDataModule) -> None:
         """Uses what a data module of the same settings, erasures excepted, has loaded and encoded already."""
@@ -174,13 +176,18 @@ class TextDataModule(LightningDataModule):
         Raises:
             ValueError: the split is unknown or empty, or a row is not as TextSource promises.
         """
-        if name not in self._splits:
+        if name not in self.splits:
             data = self.whole(name)
             if self.erasures is not None:
                 data = apply_erasures(self.erasures, name, data, self.erasure, self.encoder.unk_token_id)
-            self._splits[name] = data
-            self._check_budget(name)
-        return self._splits[name]
+            longest = int(data.lengths.max())
+            if self.max_tokens_per_batch is not None and longest > self.max_tokens_per_batch:
+                raise ValueError(
+                    f"split {name!r} has a row of {longest} tokens, over max_tokens_per_batch="
+                    f"{self.max_tokens_per_batch}; raise that or lower the encoder's max_length"
+                )
+            self.splits[name] = data
+        return self.splits[name]
 
     def whole(self, name: str) -> EncodedSplit:
         """Returns a split without its erasures."""
@@ -209,14 +216,6 @@ class TextDataModule(LightningDataModule):
         if size >= num_rows:
             return np.arange(num_rows)
         return np.sort(np.random.default_rng((seed, num_rows)).permutation(num_rows)[:size])
-
-    def _check_budget(self, name: str) -> None:
-        longest = int(self._splits[name].lengths.max())
-        if self.max_tokens_per_batch is not None and longest > self.max_tokens_per_batch:
-            raise ValueError(
-                f"split {name!r} has a row of {longest} tokens, over max_tokens_per_batch={self.max_tokens_per_batch}; "
-                "raise that or lower the encoder's max_length"
-            )
 
     def collate(self, items: Sequence[Item]) -> Batch:
         """Returns the batch of the given examples."""
@@ -288,7 +287,7 @@ class TextDataModule(LightningDataModule):
         examples with evidence, None without any) and padding_fraction.
         """
         facts = self.source.summary() | self.encoder.summary()
-        for name, data in self._splits.items():
+        for name, data in self.splits.items():
             kept = [e.evidence_kept for e in data.encoded if e.evidence_kept is not None]
             facts[name] = {
                 "examples": len(data),

@@ -32,6 +32,18 @@ def module(source=None, **options):
     )
 
 
+def test_data_is_fetched_before_a_network_asks_for_its_vocabulary():
+    class Fetched(Rows):
+        def prepare(self):
+            self.fetched = True
+
+        def load(self):
+            assert self.fetched
+            return super().load()
+
+    assert TextDataModule(Fetched(GOOD), VocabularyEncoder(words=None)).vocab_size == 5 + 3
+
+
 @pytest.mark.parametrize(
     "bad, message",
     [
