@@ -57,6 +57,7 @@ def explain(
     ckpt: str,
     text: str | None = None,
     file: str | None = None,
+    text_pair: str | None = None,
     method: AttributionMethod | None = None,
     num_classes: int = 3,
     html: str | None = None,
@@ -70,6 +71,8 @@ def explain(
             also tells how texts are encoded.
         text: a text to explain; its tokens are printed in color.
         file: a file with one text a line, instead of `text`.
+        text_pair: for a network that was trained on pairs: the second text, the same one for every line of `file`. Its
+            tokens are scored, but not shown.
         method: attribution method, by its class name (AttInGrad) or class_path; InputXGradient by default.
         num_classes: classes explained where none or several are predicted: the most probable ones.
         html: page to write; explain.html in the run's folder by default.
@@ -78,7 +81,8 @@ def explain(
         device: where to run.
 
     Raises:
-        ValueError: not exactly one of `text` and `file` is given, or a file or run is missing.
+        ValueError: not exactly one of `text` and `file` is given, a file or run is missing, or the network needs a
+            second text.
     """
     if (text is None) == (file is None):
         raise ValueError("give either --text or --file")
@@ -91,6 +95,8 @@ def explain(
     if best is None or not config_file.is_file():
         raise ValueError(f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run")
     network = load_network(str(best)).to(device).eval()
+    if text_pair is None and getattr(network, "paired", False):
+        raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
     explainer = Explainer(
         network,
         trained_encoder(config_file, str(best)),
@@ -98,6 +104,7 @@ def explain(
         class_names=read_checkpoint(str(best))["class_names"],
         threshold=decision_threshold(str(best)),
         num_classes=num_classes,
+        text_pair=text_pair,
     )
     texts = [text] if text is not None else file_lines(Path(file))
     page = Path(html) if html else run.path / "explain.html"
@@ -126,10 +133,11 @@ class Explainer:
 
     def __init__(
         self, network: Classifier, encoder: Encoder, method: AttributionMethod, *, class_names: list[str],
-        threshold: float, num_classes: int,
+        threshold: float, num_classes: int, text_pair: str | None,
     ) -> None:  # fmt: skip
         self.network, self.encoder, self.method = network, encoder, method
         self.class_names, self.threshold, self.num_classes = class_names, threshold, num_classes
+        self.text_pair = text_pair
         self.method_name = type(method).__name__
         if method.needs_attentions:
             network.set_attention("eager")
@@ -138,13 +146,13 @@ class Explainer:
         """Yields the explained documents in the order of `texts`."""
         for start in range(0, len(texts), BATCH_SIZE):
             part = texts[start : start + BATCH_SIZE]
-            encoded = self.encoder.encode_batch([{"text": text} for text in part])
+            encoded = self.encoder.encode_batch([{"text": text, "text_pair": self.text_pair} for text in part])
             inputs = self._inputs(encoded, start)
             probs = self.network.predict(inputs)
             targets, target_mask = self._targets(probs)
             attribution = self.method.attribute(self.network, inputs, targets, target_mask)
             for row, text in enumerate(part):
-                offsets = np.asarray(encoded[row].offsets)
+                offsets = encoded[row].text_offsets
                 classes = [
                     ExplainedClass(
                         name=self.class_names[target],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -70,9 +69,7 @@ class Heatmaps(ExplainingCallback):
         index = int(explained.index[row])
         data = trainer.datamodule
         example = data.example(split, index)
-        encoded = data.encoded(split, index)
-        # tokens of a text pair are not drawn
-        offsets = np.where(encoded.sequence_ids[:, None] == 0, encoded.offsets, 0)
+        offsets = data.encoded(split, index).text_offsets
         labels = explained.labels[row]
         evidence: dict[int, list] = {}
         for rationale in example.get("rationales") or []:

@@ -37,6 +37,11 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    @property
+    def text_offsets(self) -> np.ndarray:
+        """[T, 2] characters of text; 0, 0 at tokens of text_pair, which are not drawn, as at special ones."""
+        return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)
+
 
 class Encoder(ABC):
     """Turns an example, a dict with the columns of TextSource, into tokens."""

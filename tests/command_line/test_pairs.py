@@ -13,7 +13,7 @@ from lightning_xai.data.sources.files import Files
 from lightning_xai.data.vocabulary import word_tokenizer
 from lightning_xai.explain import encoder_of
 from lightning_xai.models.checkpoint import load_network, read_checkpoint
-from tests.command_line.conftest import BERT, ERASER, METHODS, command, methods, save, tiny_config
+from tests.command_line.conftest import BERT, ERASER, METHODS, command, methods, refusal, save, tiny_config
 from tests.conftest import tiny_classifier
 
 NOUNS = ["dog", "cat", "man", "child"]
@@ -100,10 +100,27 @@ def test_a_recurrent_run_measures_explanations(recurrent):
 
 
 def test_a_new_text_is_explained_with_the_vocabulary_of_the_checkpoint(recurrent, tmp_path):
-    arguments = ["--method", "Attention", "--html", tmp_path / "page.html"]
-    printed = command("explain", "--ckpt", recurrent, "--text", "A zebra runs", *arguments)
+    arguments = ["--text", "A zebra runs", "--method", "Attention", "--html", tmp_path / "page.html"]
+    printed = command("explain", "--ckpt", recurrent, *arguments, "--text_pair", "The zebra sleeps")
     assert re.search(r"p = 0\.\d+  \(predicted\), Attention", printed)
     assert "highest: '" in printed and "zebra" in printed
+
+
+def test_a_network_of_pairs_does_not_explain_a_text_alone(recurrent):
+    assert "second one by --text_pair" in refusal("explain", "--ckpt", recurrent, "--text", "A zebra runs")
+
+
+def test_the_second_text_tells_the_probability_and_is_not_shown(recurrent, tmp_path):
+    (tmp_path / "lines.txt").write_text("A dog runs\n")
+    found = []
+    for pair in ("The dog sleeps", "The cat"):
+        command("explain", "--ckpt", recurrent, "--file", tmp_path / "lines.txt", "--text_pair", pair)
+        (line,) = (tmp_path / "lines.txt.jsonl").read_text().splitlines()
+        found.append(json.loads(line))
+    assert found[0]["classes"][0]["probability"] != found[1]["classes"][0]["probability"]
+    for record in found:
+        shown = [record["text"][begin:end] for begin, end in record["offsets"] if end > begin]
+        assert shown == ["A", "dog", "runs"]
 
 
 def test_the_configuration_alone_has_no_vocabulary(recurrent):
