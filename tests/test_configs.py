@@ -79,6 +79,12 @@ def test_part_parses_where_it_belongs(part, tmp_path):
     assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
 
 
+@pytest.mark.parametrize("part", [p for p in PARTS if p.parent.name == "data"], ids=lambda p: p.stem)
+def test_data_say_how_many_examples_they_take_whatever_they_replace(part):
+    # --data merges, so what is left out would be that of the data replaced
+    assert "max_examples" in yaml.safe_load(part.read_text())["init_args"]
+
+
 def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> pd.DataFrame:
     """Returns the results of an experiment on a tiny network, one epoch, trainer arguments replaced."""
     segmented = "plm_ca" in experiment.read_text()
