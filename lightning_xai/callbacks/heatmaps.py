@@ -9,7 +9,7 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lightning_xai.callbacks.base import ExplainingCallback, among_first
+from lightning_xai.callbacks.base import ExplainingCallback, among_first, explained_by
 from lightning_xai.functional.heatmap import ExplainedClass, ExplainedDocument, html_page, image
 from lightning_xai.types import Batch
 
@@ -38,6 +38,7 @@ class Heatmaps(ExplainingCallback):
         self._documents: dict[str, dict[int, ExplainedDocument]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        explained_by(trainer, self, "Heatmaps")
         if trainer.datamodule is None or not hasattr(trainer.datamodule, "encoded"):
             raise ValueError("Heatmaps shows source texts, which only a TextDataModule knows: pass one to the trainer")
         self._documents = {}

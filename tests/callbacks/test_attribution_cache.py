@@ -130,6 +130,7 @@ def test_settings_of_a_method_include_those_of_the_method_inside():
     assert found["method"]["class"] == "IntegratedGradients" and found["method"]["n_steps"] == 4
 
 
-def test_writer_without_attributions_is_refused(objective, tmp_path):
-    with pytest.raises(ValueError, match="needs a ComputeAttributions"):
-        trainer(tmp_path, AttributionCacheWriter()).test(objective, datamodule=planted_data(), verbose=False)
+@pytest.mark.parametrize("after", [[], [compute(AttInGrad())]])
+def test_writer_without_attributions_before_it_is_refused(objective, tmp_path, after):
+    with pytest.raises(ValueError, match="needs a ComputeAttributions before it"):
+        trainer(tmp_path, AttributionCacheWriter(), *after).test(objective, datamodule=planted_data(), verbose=False)

@@ -88,3 +88,8 @@ def test_long_documents_are_on_the_page_but_no_image(objective, tmp_path):
     logger.finalize("success")
     assert EventAccumulator(str(tmp_path)).Reload().Tags()["images"] == []
     assert (tmp_path / "heatmaps" / "test.html").exists()
+
+
+def test_heatmaps_before_the_attributions_are_refused(objective, tmp_path):
+    with pytest.raises(ValueError, match="Heatmaps needs a ComputeAttributions before it"):
+        trainer(tmp_path, Heatmaps(), compute(Random())).test(objective, datamodule=planted_data(), verbose=False)
