@@ -14,14 +14,16 @@ def racu_command(argv: Sequence[str]) -> None:
     """Parses the command line of `racu` and runs it.
 
     Raises:
-        ValueError: see write_report.
+        ValueError: no experiment is named; see also write_report.
     """
     parser = ArgumentParser(prog="run.py racu", description=__doc__, exit_on_error=False)
-    parser.add_argument("experiments", nargs="+", type=Path, help="folders of experiments, such as runs/roar")
+    parser.add_argument("experiments", nargs="*", type=Path, help="folders of experiments, such as runs/roar")
     parser.add_argument("--metric", nargs="+", default=["macro_f1"], help="one for all experiments, or one for each")
     parser.add_argument("--split", default="test", help="the split whose scores count")
     parser.add_argument("--output", type=Path, help="folder to write; by default `report` beside what is read")
     found = parser.parse_args(argv)
+    if not found.experiments:
+        raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")
     output = found.output or default_output(found.experiments)
     print(write_report(found.experiments, output, metrics=found.metric, split=found.split))
 

@@ -53,6 +53,10 @@ def test_misspelt_setting_is_named(fit, change, named):
     assert len(message) < 500
 
 
+def test_a_report_of_no_experiment_is_refused_in_a_line():
+    assert refusal("racu").startswith("error: no experiment is named")
+
+
 @pytest.mark.parametrize("argv", [[], ["fti"]], ids=["none", "misspelt"])
 def test_unknown_command_is_named_with_those_there_are(argv):
     message = refusal(*argv)

@@ -82,8 +82,7 @@ def fetch_vader(folder: Path) -> None:
     Processes may race: each writes a folder of its own, and the first to rename it wins.
 
     Raises:
-        RuntimeError: pip cannot fetch the package.
-        ValueError: the package is not the expected one.
+        ValueError: pip cannot fetch the package, or it is not the expected one.
     """
     names = [LEXICON_FILE, *RATING_FILES.values()]
     if all((folder / name).is_file() for name in names):
@@ -96,7 +95,7 @@ def fetch_vader(folder: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise RuntimeError(f"cannot fetch {PACKAGE} ({reason}); put {', '.join(names)} into {folder} by hand")
+            raise ValueError(f"cannot fetch {PACKAGE} ({reason}); put {', '.join(names)} into {folder} by hand")
         sdist = next(Path(scratch).glob("*.tar.gz"))
         digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
         if digest != SDIST_SHA256:

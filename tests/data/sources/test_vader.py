@@ -109,12 +109,18 @@ def test_files_that_are_there_are_not_fetched_again(folder):
     assert (source.folder / LEXICON_FILE).stat().st_mtime_ns == before
 
 
+def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(ValueError, match="cannot fetch vaderSentiment.* by hand"):
+        fetch_vader(tmp_path / "vader")
+
+
 @pytest.mark.slow
 def test_downloaded_movie_texts_have_the_known_size_and_no_leak():
     source = Vader()
     try:
         source.prepare()
-    except RuntimeError as error:
+    except ValueError as error:
         pytest.skip(str(error))
     rows, filler = source.load(), source.load_filler()
     # 10605 lines, of which 2 repeat others
