@@ -88,10 +88,6 @@ class RaggedStore:
             for index, target, offset, length in rows.tolist():
                 self._where.setdefault((index, target), (shard, offset, length))
 
-    @classmethod
-    def open(cls, path: str | Path) -> RaggedStore:
-        return cls(path)
-
     def get(self, index: int, target: int) -> np.ndarray:
         """Returns the row [T] of (index, target).
 

@@ -14,7 +14,7 @@ def write(path, rows, rank=0, metadata=None):
 
 def test_rows_of_different_lengths_come_back_by_key(tmp_path):
     write(tmp_path, [(3, 1, [0.5, -1.0]), (0, 2, [1.0, 2.0, 3.0]), (7, 0, [])], metadata={"method": "Random"})
-    store = RaggedStore.open(tmp_path)
+    store = RaggedStore(tmp_path)
     assert store.keys() == [(0, 2), (3, 1), (7, 0)]
     assert store.get(0, 2).tolist() == [1.0, 2.0, 3.0]
     assert store.get(7, 0).tolist() == []
@@ -25,13 +25,13 @@ def test_rows_of_different_lengths_come_back_by_key(tmp_path):
 def test_missing_key_is_a_key_error(tmp_path):
     write(tmp_path, [(0, 0, [1.0])])
     with pytest.raises(KeyError):
-        RaggedStore.open(tmp_path).get(1, 0)
+        RaggedStore(tmp_path).get(1, 0)
 
 
 def test_first_shard_wins_where_ranks_wrote_the_same_key(tmp_path):
     write(tmp_path, [(0, 0, [1.0])], rank=0)
     write(tmp_path, [(0, 0, [2.0]), (1, 0, [3.0])], rank=1)
-    store = RaggedStore.open(tmp_path)
+    store = RaggedStore(tmp_path)
     assert store.get(0, 0).tolist() == [1.0] and store.get(1, 0).tolist() == [3.0]
 
 
@@ -41,9 +41,9 @@ def test_shard_cut_by_a_kill_loses_only_the_unfinished_row(tmp_path, cut):
     name, num_bytes = cut
     file = tmp_path / name
     file.write_bytes(file.read_bytes()[:-num_bytes])
-    assert RaggedStore.open(tmp_path).keys() == [(0, 0)]
+    assert RaggedStore(tmp_path).keys() == [(0, 0)]
     write(tmp_path, [(1, 0, [5.0, 6.0])])
-    store = RaggedStore.open(tmp_path)
+    store = RaggedStore(tmp_path)
     assert store.get(0, 0).tolist() == [1.0, 2.0] and store.get(1, 0).tolist() == [5.0, 6.0]
 
 
@@ -73,4 +73,4 @@ def test_other_metadata_is_refused_with_the_folder_named(tmp_path):
 
 def test_folder_without_a_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a store"):
-        RaggedStore.open(tmp_path)
+        RaggedStore(tmp_path)

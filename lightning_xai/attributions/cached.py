@@ -56,14 +56,14 @@ class Cached(AttributionMethod):
         self.split: str | None = None  # set by the callback
         self._stores: dict[str, RaggedStore] = {}
         if "{split}" not in path:
-            self._stores[path] = RaggedStore.open(path)
+            self._stores[path] = RaggedStore(path)
 
     @property
     def store(self) -> RaggedStore:
         """The store of the current split."""
         path = self.path if self.split is None else self.path.replace("{split}", self.split)
         if path not in self._stores:
-            self._stores[path] = RaggedStore.open(path)
+            self._stores[path] = RaggedStore(path)
         found = self._stores[path].metadata.get("split", self.split)
         if self.split is not None and found != self.split:
             raise ValueError(

@@ -65,26 +65,6 @@ def target_gradients(
         yield gradients if isinstance(wrt, tuple) else gradients[0]
 
 
-def input_gradients(
-    model: EmbeddingModel,
-    inputs: TextInputs,
-    targets: Tensor,
-    embeds: Tensor | None = None,
-    *,
-    create_graph: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Returns gradients of the logits of `targets` [B, K] by the embeddings, [B, K, T, D], and these embeddings.
-
-    Args:
-        embeds: [B, T, D] that require a gradient; the inputs' own by default.
-    """
-    if embeds is None:
-        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
-    logits = model(inputs, embeds).logits
-    gradients = list(target_gradients(logits, targets, embeds, create_graph=create_graph))
-    return torch.stack(gradients, dim=1), embeds
-
-
 def quadrature(n_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
     """Returns `n_steps` points in [0, 1] and their weights, which sum to 1.
 

@@ -118,7 +118,7 @@ class Rescale(Rules):
         writes = writes_in_place(name, args, kwargs)
         base = name.removesuffix("_")
         factors = 1 if base in LINEAR else self._num_factors(base, tracked, args)
-        if factors == 1 and (base in LINEAR | PRODUCTS or self._is_quotient(base, args, kwargs)):
+        if factors == 1 and (base in LINEAR | PRODUCTS or self._is_quotient(base, kwargs)):
             result = self._linear(func, args, kwargs)
             if not writes:
                 return result
@@ -128,7 +128,7 @@ class Rescale(Rules):
             raise ValueError(f"{name} writes something not linear into hidden states: {WITHOUT_RULE}")
         if base in PRODUCTS and factors == 2:
             return self._product(func, args, kwargs)
-        if self._is_quotient(base, args, kwargs):
+        if self._is_quotient(base, kwargs):
             return args[0] * args[1].reciprocal()
         if base == "rdiv":
             return args[0].reciprocal() * args[1]
@@ -157,7 +157,7 @@ class Rescale(Rules):
         return max(len(tracked) - addend, addend)
 
     @staticmethod
-    def _is_quotient(base: str, args: tuple, kwargs: dict) -> bool:
+    def _is_quotient(base: str, kwargs: dict) -> bool:
         return base in QUOTIENTS and kwargs.get("rounding_mode") is None
 
     def _linear(self, func: Callable, args: tuple, kwargs: dict) -> Any:

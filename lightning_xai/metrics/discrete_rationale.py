@@ -27,11 +27,6 @@ def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0
     return int(((shared / (lengths - shared)).max(axis=1) >= threshold).sum())
 
 
-def count_exact(predicted: np.ndarray, truth: np.ndarray) -> int:
-    """Returns how many predicted spans [P, 2] are among the true ones [Q, 2]."""
-    return len({tuple(span) for span in predicted.tolist()} & {tuple(span) for span in truth.tolist()})
-
-
 def harmonic(precision: Tensor, recall: Tensor) -> Tensor:
     """Returns f1 of precision and recall, 0 where both are."""
     total = precision + recall

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch._dynamo import OptimizedModule
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.losses import classification_loss as classification_loss
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.schedules import Decay, warmup_decay

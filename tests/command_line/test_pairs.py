@@ -128,7 +128,7 @@ def test_the_configuration_alone_has_no_vocabulary(recurrent):
         encoder_of(recurrent / "config.yaml").encode({"text": "A zebra"})
 
 
-def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent, files, tmp_path):
+def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent, tmp_path):
     config = json.loads((recurrent.parents[2] / "pairs.yaml").read_text())
     other = [{"premise": "Unheard words", "hypothesis": "only", "label": "entailment", "evidence": [[0, 3]]}] * 4
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other))

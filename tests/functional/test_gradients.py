@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from lightning_xai.functional.gradients import (
-    input_gradients,
     path_gradients,
     quadrature,
     single_token_path_gradients,
@@ -47,13 +46,6 @@ def test_a_tuple_is_differentiated_by_each_of_its_tensors():
     x, y = torch.ones(1, 1, requires_grad=True), torch.ones(1, 1, requires_grad=True)
     (gradients,) = target_gradients(2 * x + 3 * y, torch.zeros(1, 1).long(), (x, y))
     assert [gradient.item() for gradient in gradients] == [2, 3]
-
-
-def test_input_gradients_take_one_forward_pass_for_all_classes():
-    model, inputs = Polynomial(), text_inputs([4, 6])
-    gradients, embeds = input_gradients(model, inputs, torch.tensor([[0, 1, 2]]).expand(2, 3))
-    assert model.rows == 2
-    torch.testing.assert_close(gradients, torch.stack([embeds**0, embeds, embeds**2], dim=1))
 
 
 @pytest.mark.parametrize("method", RULES)

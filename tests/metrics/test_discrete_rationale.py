@@ -4,7 +4,6 @@ import torch
 
 from lightning_xai.metrics.discrete_rationale import (
     DiscreteRationale,
-    count_exact,
     count_matches,
     macro_scores,
     micro_scores,
@@ -41,11 +40,6 @@ def test_span_scores_equal_eraser(threshold, micro, macro):
     found = counts(lambda predicted, truth: count_matches(predicted, truth, threshold))
     assert [float(value) for value in micro_scores(*found)] == pytest.approx(micro, abs=1e-6)
     assert [float(value) for value in macro_scores(*found)] == pytest.approx(macro, abs=1e-6)
-
-
-def test_exact_span_scores_equal_eraser():
-    found = counts(count_exact)
-    assert [float(value) for value in micro_scores(*found)] == pytest.approx((0.25, 0.333333, 0.285714), abs=1e-6)
 
 
 def one_text(**arguments):

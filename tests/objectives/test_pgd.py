@@ -34,7 +34,7 @@ def test_search_beats_random_noise_of_the_same_bound(tiny_hf):
     assert losses_under(tiny_hf, batch, worst).mean() > losses_under(tiny_hf, batch, signs).mean()
 
 
-def test_padding_gets_no_noise(tiny_hf):
+def test_padding_gets_no_noise():
     batch = planted_batch()
     noise = bounded_noise(torch.ones(len(batch), 10, 16), 0.05, batch.inputs.attention_mask)
     assert not noise[~batch.inputs.attention_mask].any()
