@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import target_rows
+from lightning_xai.functional.attention import follow_readout
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.contributions import (
     Norm,
@@ -62,13 +62,9 @@ class ALTI(DifferentiableAttribution):
         layers = model.encoder_layers()
         with torch.set_grad_enabled(create_graph):
             output = model(inputs, output_attentions=True, output_hidden_states=True)
-            # a readout that all classes share is followed once
-            shared = output.readout.shape[1] == 1
-            readout = output.readout if shared else target_rows(output.readout, targets)
             traces = trace_layers(layers, output, inputs.attention_mask)
             mixings = [alti_mixing(layer, trace, norm=self.norm) for layer, trace in zip(layers, traces, strict=True)]
-            scores = read_through(readout, mixings)
-            return target_rows(scores, targets) if shared else scores
+            return follow_readout(output.readout, targets, lambda readout: read_through(readout, mixings))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

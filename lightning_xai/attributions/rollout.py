@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import encoder_attentions, rollout, target_rows
+from lightning_xai.functional.attention import encoder_attentions, follow_readout, rollout
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -30,11 +30,8 @@ class AttentionRollout(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         output = model(inputs, output_attentions=True)
-        # a readout that all classes share is followed once
-        shared = output.readout.shape[1] == 1
-        readout = output.readout if shared else target_rows(output.readout, targets)
-        scores = rollout(readout, encoder_attentions(output), residual=self.residual)
-        return target_rows(scores, targets) if shared else scores
+        attentions = encoder_attentions(output)
+        return follow_readout(output.readout, targets, lambda rows: rollout(rows, attentions, residual=self.residual))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

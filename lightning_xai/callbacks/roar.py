@@ -18,6 +18,7 @@ from lightning_xai.callbacks.racu_report import write_report
 from lightning_xai.callbacks.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.roar import Step, erased_counts, next_erasure
+from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -218,7 +219,7 @@ class ROAR(ChainCallback):
 
 def _evidence(batch: Batch) -> Tensor:
     """Returns the annotated evidence [B, T] of every example's gold class, in [0, 1]."""
-    gold = batch.rationale.target_mask & (batch.rationale.targets == batch.labels.unsqueeze(1))
+    gold = batch.rationale.target_mask & gold_pairs(batch.labels, batch.rationale.targets)
     return (batch.rationale.scores * gold.unsqueeze(-1)).sum(dim=1)
 
 

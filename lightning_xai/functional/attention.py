@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -32,6 +32,17 @@ def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
     if readout.shape[1] == 1:
         return readout.expand(-1, targets.shape[1], -1)
     return readout.gather(1, targets.unsqueeze(-1).expand(-1, -1, readout.shape[-1]))
+
+
+def follow_readout(readout: Tensor, targets: Tensor, follow: Callable[[Tensor], Tensor]) -> Tensor:
+    """Returns `follow` of the readout [B, 1 or C, T] for `targets` [B, K]: [B, K, T].
+
+    Args:
+        follow: from rows [B, R, T] to what they read of the input tokens; a row that all classes share goes once.
+    """
+    if readout.shape[1] == 1:
+        return target_rows(follow(readout), targets)
+    return follow(target_rows(readout, targets))
 
 
 def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:

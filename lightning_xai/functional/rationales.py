@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.types import Attribution
 
 Match = Literal["class", "gold", "any"]
@@ -29,9 +30,5 @@ def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, 
         matches = targets.unsqueeze(-1) == rationale.targets.unsqueeze(1)  # [B, K, K']
         return torch.einsum("bkr,brt->bkt", matches.double(), marked.double()) > 0
     if match == "gold":
-        if labels.dim() == 2:
-            gold = labels.gather(1, rationale.targets) > 0.5
-        else:
-            gold = rationale.targets == labels.unsqueeze(1)
-        marked = marked & gold.unsqueeze(-1)
+        marked = marked & gold_pairs(labels, rationale.targets).unsqueeze(-1)
     return marked.any(dim=1, keepdim=True).expand(-1, targets.shape[1], -1)

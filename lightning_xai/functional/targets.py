@@ -24,6 +24,13 @@ def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
     return labels > 0.5
 
 
+def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
+    """Returns [B, K] bool: whether the classes `targets` [B, K] are gold; labels are [B] long or [B, C]."""
+    if labels.dim() == 1:
+        return targets == labels.unsqueeze(1)
+    return labels.gather(1, targets) > 0.5
+
+
 def select_targets(
     policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
 ) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Explained = Literal["all", "gold", "predicted"]
@@ -137,10 +137,9 @@ class AttributionMetric(Metric, ABC):
         targets = attribution.targets
         if self.explained == "all":
             return torch.ones_like(targets, dtype=torch.bool)
-        multilabel = batch.labels.dim() == 2
         if self.explained == "gold":
-            return batch.labels.gather(1, targets) > 0.5 if multilabel else targets == batch.labels.unsqueeze(1)
-        probs = predict(batch.inputs)
+            return gold_pairs(batch.labels, targets)
+        probs, multilabel = predict(batch.inputs), batch.labels.dim() == 2
         chosen = predicted_classes(probs, multilabel=multilabel, decision_threshold=self.decision_threshold)
         return chosen.gather(1, targets)
 

@@ -7,25 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.losses import Reduction, classification_loss, evidence_loss
+from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
-
-
-def readout_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the readout [B, K, T] of the classes `targets` [B, K]; a readout [B, 1, T] serves every class."""
-    if readout.shape[1] == 1:
-        return readout.expand(-1, targets.shape[1], -1)
-    return readout.gather(1, targets.unsqueeze(-1).expand(-1, -1, readout.shape[-1]))
-
-
-def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
-    """Returns [B, K] bool: whether the classes `targets` [B, K] are gold; labels are [B] long or [B, C]."""
-    if labels.dim() == 1:
-        return targets == labels.unsqueeze(1)
-    return labels.gather(1, targets) > 0.5
 
 
 class SupervisedAttention(Objective):
@@ -78,9 +66,8 @@ class SupervisedAttention(Objective):
         if self._num_pairs is not None:
             self._num_pairs += int((pairs & evidence.any(dim=-1)).sum())
         classification = classification_loss(output.logits, batch.labels)
-        attention = evidence_loss(
-            readout_rows(output.readout, rationale.targets), evidence, pairs, reduction=self.reduction
-        )
+        readout = target_rows(output.readout, rationale.targets)
+        attention = evidence_loss(readout, evidence, pairs, reduction=self.reduction)
         return {
             "loss": classification + self.weight * attention,
             "classification": classification,

@@ -1,7 +1,14 @@
 import pytest
 import torch
 
-from lightning_xai.functional.attention import encoder_attentions, read_tokens, rollout, target_rows, token_attention
+from lightning_xai.functional.attention import (
+    encoder_attentions,
+    follow_readout,
+    read_tokens,
+    rollout,
+    target_rows,
+    token_attention,
+)
 from lightning_xai.types import ClassifierOutput
 
 
@@ -56,6 +63,19 @@ def test_target_rows_are_the_classes_own():
 def test_a_readout_of_one_row_serves_every_class():
     readout = stochastic(2, 1, 4)
     assert torch.equal(target_rows(readout, torch.zeros(2, 3).long()), readout.expand(2, 3, 4))
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(1, 1), (5, 3)])
+def test_a_readout_is_followed_once_where_classes_share_it(classes, rows):
+    followed = []
+
+    def follow(readout):
+        followed.append(readout.shape[1])
+        return 2 * readout
+
+    readout, targets = stochastic(2, classes, 4), torch.tensor([[0, 0, 0], [0, 0, 0]])
+    assert torch.equal(follow_readout(readout, targets, follow), 2 * target_rows(readout, targets))
+    assert followed == [rows]
 
 
 def test_token_attention_of_a_cls_head_is_the_cls_row_of_the_last_layer():

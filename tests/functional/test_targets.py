@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.targets import select_targets
+from lightning_xai.functional.targets import gold_pairs, select_targets
 
 PROBS = torch.tensor([[0.9, 0.6, 0.2], [0.1, 0.3, 0.5]])
 LABELS = torch.tensor([[0, 1, 1], [0, 0, 0]])
@@ -51,3 +51,11 @@ def test_a_batch_without_any_class_keeps_one_padding_row():
 def test_topk_beyond_the_classes_is_refused():
     with pytest.raises(ValueError, match="topk is 4"):
         select_targets("topk", PROBS, LABELS, topk=4)
+
+
+def test_gold_pairs_of_single_labels():
+    assert gold_pairs(torch.tensor([2, 0]), torch.tensor([[2, 1], [1, 0]])).tolist() == [[True, False], [False, True]]
+
+
+def test_gold_pairs_of_many_labels():
+    assert gold_pairs(LABELS, torch.tensor([[2, 0], [1, 1]])).tolist() == [[True, False], [False, False]]

@@ -6,8 +6,9 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.losses import evidence_divergences
-from lightning_xai.objectives.supervised_attention import SupervisedAttention, gold_pairs, readout_rows
+from lightning_xai.objectives.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
@@ -62,7 +63,7 @@ def test_training_moves_attention_onto_evidence(tmp_path):
     batch = planted_batch(**DATA)
 
     def divergence():
-        readout = readout_rows(network.eval()(batch.inputs).readout, batch.rationale.targets)
+        readout = target_rows(network.eval()(batch.inputs).readout, batch.rationale.targets)
         return evidence_divergences(readout, batch.rationale.scores > 0).mean().item()
 
     before = divergence()
@@ -71,15 +72,6 @@ def test_training_moves_attention_onto_evidence(tmp_path):
     )
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4, **DATA))
     assert divergence() < 0.5 * before
-
-
-def test_one_readout_row_serves_every_class():
-    readout = torch.rand(2, 1, 4)
-    assert torch.equal(readout_rows(readout, torch.tensor([[0, 2], [1, 1]])), readout.expand(2, 2, 4))
-
-
-def test_gold_pairs_of_single_labels():
-    assert gold_pairs(torch.tensor([2, 0]), torch.tensor([[2, 1], [1, 0]])).tolist() == [[True, False], [False, True]]
 
 
 def test_network_without_attention_as_readout_is_refused(tiny_hf):
