@@ -15,6 +15,13 @@ from lightning_xai.functional.encoder_layer import EncoderLayer
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 
+def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
+    """Raises ValueError unless there are classes to choose among: two, or one that an example has or has not."""
+    kind, least = ("multi-label", 1) if multilabel else ("single-label", 2)
+    if num_classes < least:
+        raise ValueError(f"num_classes is {num_classes}: a {kind} classifier needs at least {least}")
+
+
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
@@ -93,6 +100,14 @@ class Classifier(nn.Module, ABC):
 
     def check_length(self, num_tokens: int, what: str) -> None:
         """Raises ValueError, which says so of `what`, if texts of that many tokens are too long for the network."""
+
+    def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
+        """Raises ValueError unless `inputs_embeds` [B, T, D] is None or has the rows and columns of the inputs."""
+        if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
+            raise ValueError(
+                f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
+                "repeat the inputs as often as their embeddings"
+            )
 
     def architecture(self) -> dict[str, Any]:
         """Returns constructor arguments, primitives only, that rebuild this network without its pretrained weights."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modules import right_padding_order, take_columns
-from lightning_xai.models.base import Classifier
+from lightning_xai.models.base import Classifier, check_num_classes
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 Kernel = Literal["eager", "sdpa"]
@@ -136,8 +136,7 @@ class BiLSTMAttention(Classifier):
         word_vectors: Tensor | None = None,
     ) -> None:
         super().__init__()
-        if num_classes < (1 if multilabel else 2):
-            raise ValueError(f"num_classes is {num_classes}: a single-label classifier needs at least 2")
+        check_num_classes(num_classes, multilabel=multilabel)
         for name, size in {"embedding_size": embedding_size, "hidden_size": hidden_size}.items():
             if size < 1:
                 raise ValueError(f"{name} is {size}: give at least 1")
@@ -215,11 +214,7 @@ class BiLSTMAttention(Classifier):
         There are no attentions between tokens, so none are returned, and the one hidden state [B, T, 2H] is what the
         attention reads, 0 at the auxiliary text.
         """
-        if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
-            raise ValueError(
-                f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
-                "repeat the inputs as often as their embeddings"
-            )
+        self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         main, auxiliary = self._parts(inputs)
         # cuDNN has no backward for recurrent networks in eval mode

@@ -17,6 +17,7 @@ from lightning_xai.functional.modules import (
     right_padding_order,
     take_columns,
 )
+from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
@@ -74,8 +75,7 @@ class HFClassifier(HuggingFaceClassifier):
         embedding: Literal["word", "module"] = "word",
         config: dict | None = None,
     ) -> None:
-        if num_classes < (1 if multilabel else 2):
-            raise ValueError(f"num_classes is {num_classes}: a single-label classifier needs at least 2")
+        check_num_classes(num_classes, multilabel=multilabel)
         settings = read_config(path, config, dropout=dropout)
         settings.num_labels = num_classes
         if type(settings) not in AutoModelForSequenceClassification._model_mapping:

@@ -199,14 +199,6 @@ class HuggingFaceClassifier(Classifier):
             ),
         }
 
-    def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
-        """Raises a ValueError unless `inputs_embeds` [B, T, D] is None or has the rows and columns of the inputs."""
-        if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
-            raise ValueError(
-                f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
-                "repeat the inputs as often as their embeddings"
-            )
-
     def check_attentions(self, attentions: tuple[Tensor, ...] | None) -> None:
         """Raises a ValueError if the attention kernel in use kept no weights."""
         if not attentions:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
 from lightning_xai.functional.modules import replaced_output, right_padding_order, take_columns
+from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -85,8 +86,7 @@ class PLMCA(HuggingFaceClassifier):
         embedding: Literal["word", "module"] = "module",
         config: dict | None = None,
     ) -> None:
-        if num_classes < (1 if multilabel else 2):
-            raise ValueError(f"num_classes is {num_classes}: a single-label classifier needs at least 2")
+        check_num_classes(num_classes, multilabel=multilabel)
         if mask_mode not in ("correct", "legacy"):
             raise ValueError(f"mask_mode is {mask_mode!r}: give 'correct' or 'legacy'")
         settings = read_config(path, config, dropout=dropout)

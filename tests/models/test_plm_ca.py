@@ -173,7 +173,7 @@ def test_other_encoders_keep_the_contracts(model_type):
         ({"segment_length": 161}, "segment_length is 161.*160"),
         ({"segment_length": 0}, "segment_length is 0"),
         ({"mask_mode": "none"}, "mask_mode is 'none'"),
-        ({"num_classes": 0}, "num_classes is 0"),
+        ({"num_classes": 0}, "num_classes is 0: a multi-label"),
         ({"config": {"model_type": "fnet", "hidden_size": 16, "num_hidden_layers": 1}}, "fnet cannot be explained"),
     ],
 )
