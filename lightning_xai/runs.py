@@ -12,6 +12,8 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
+from lightning_xai.store import write_json
+
 # settings that do not change a run's numbers
 INCIDENTAL = {
     "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
@@ -40,10 +42,7 @@ class RunFolder:
 
     def write_manifest(self, **facts: Any) -> None:
         """Adds facts to the manifest, in one step, so that a kill leaves the old one or the new one."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        partial = self.path / "manifest.json.partial"
-        partial.write_text(json.dumps({**self.manifest, **facts}, indent=1))
-        partial.replace(self.path / "manifest.json")
+        write_json(self.path / "manifest.json", {**self.manifest, **facts})
 
     def checkpoint(self, name: str) -> Path | None:
         """Returns the checkpoint "best" or "last", or None if there is none."""

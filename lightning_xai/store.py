@@ -1,14 +1,29 @@
-"""Ragged rows of float32 on disk, keyed by (example index, class): attribution caches, erasures, logits."""
+"""Files that a kill leaves whole: written in one step, or as ragged rows of float32 by (example index, class)."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
+
+
+def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
+    """Writes a file in one step: a kill leaves none or all of it, and so do jobs that end at the same time."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    write(partial)
+    partial.replace(file)
+
+
+def write_json(file: Path, facts: dict[str, Any]) -> None:
+    """Writes a JSON file in one step."""
+    write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
 
 
 class RaggedWriter:
@@ -37,9 +52,7 @@ class RaggedWriter:
                     f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder"
                 )
         elif rank == 0:
-            partial = self.path / "store.json.partial"
-            partial.write_text(json.dumps(metadata or {}, indent=1))
-            partial.replace(description)
+            write_json(description, metadata or {})
         rows = _whole_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)

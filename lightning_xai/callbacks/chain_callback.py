@@ -14,9 +14,10 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.erasure_pass import write_erasures
-from lightning_xai.callbacks.stages import Chain, Stage, write_whole
+from lightning_xai.callbacks.stages import Chain, Stage
 from lightning_xai.functional.fingerprint import weights_hash
 from lightning_xai.functional.modules import eager_attention
+from lightning_xai.store import write_whole
 from lightning_xai.types import Batch
 
 

@@ -12,8 +12,7 @@ from lightning import LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, ReadsSplit
-from lightning_xai.callbacks.stages import write_json
-from lightning_xai.store import RaggedStore, RaggedWriter
+from lightning_xai.store import RaggedStore, RaggedWriter, write_json
 from lightning_xai.types import Batch
 
 KEY = 0  # as data.erasures reads them

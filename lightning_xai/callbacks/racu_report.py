@@ -12,10 +12,10 @@ import pandas as pd
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from lightning_xai.callbacks.stages import write_whole
 from lightning_xai.functional.curves import Curve, Panel, curves_figure, figure_image, save_png
 from lightning_xai.functional.racu import bca_interval, leakage, racu
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
+from lightning_xai.store import write_whole
 
 Quantity = Literal["racu", "leakage"]
 

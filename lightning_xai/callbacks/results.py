@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from lightning_xai.callbacks.base import Reports, ResultRow
+from lightning_xai.store import write_whole
 
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped", "checkpoint",
@@ -79,17 +81,14 @@ class ResultsFile(Callback):
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
     def _write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         before = folder / "results.parquet"
         if self.other_data:
             self.stem = f"results_{self.checkpoint}_{self.other_data}"
         elif self.keep_others and before.exists() and set(pd.read_parquet(before)["checkpoint"]) != {self.checkpoint}:
             self.stem = f"results_{self.checkpoint}"
         for suffix, write in ((".csv", self.table.to_csv), (".parquet", self.table.to_parquet)):
-            # in one step, so that a kill leaves no half of a file; parquet last, for it tells that both are there
-            partial = folder / f"{self.stem}{suffix}.partial"
-            write(partial, index=False)
-            partial.replace(folder / f"{self.stem}{suffix}")
+            # parquet last, for it tells that both are there
+            write_whole(folder / f"{self.stem}{suffix}", partial(write, index=False))
 
     def _log_hyperparameters(self, trainer: Trainer, module: LightningModule) -> None:
         settings = {

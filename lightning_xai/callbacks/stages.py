@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -14,6 +13,7 @@ from typing import Any
 from lightning import Trainer
 
 from lightning_xai.callbacks.base import FollowUp, NamesExperiment
+from lightning_xai.store import write_json
 
 ERASED = ("experiment", "data.init_args.erasures", "data.init_args.erasure")  # settings in which stages differ
 
@@ -199,19 +199,6 @@ def manifest(run: Path) -> dict[str, Any]:
     """Returns what a run's folder says of it, {} before it began."""
     file = run / "manifest.json"
     return json.loads(file.read_text()) if file.exists() else {}
-
-
-def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file in one step: a kill leaves none or all of it, and so do jobs that end at the same time."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    write(partial)
-    partial.replace(file)
-
-
-def write_json(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a JSON file in one step."""
-    write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
 
 
 def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
