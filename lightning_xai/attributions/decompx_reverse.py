@@ -90,7 +90,6 @@ class DecompXReverse(DifferentiableAttribution):
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3, with the classifier.
-
     Differs: the paper carries a vector for each pair of tokens forward, O(N) forward passes for N tokens.
     """
 

@@ -60,7 +60,6 @@ class DeepLift(AttributionMethod):
 
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.
-
     Differs: the paper has no rule for products of hidden states; theirs is the Shapley value of the two factors.
     captum passes gradients on where it has no rule (GELU, softmax, LayerNorm), so its scores on transformers do not
     add up.

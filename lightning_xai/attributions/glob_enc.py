@@ -34,6 +34,9 @@ class GlobEnc(DifferentiableAttribution):
     enters the second deviation. Rows are not normalized, so scores grow with depth: compare them within an example.
     They are the same for every class unless the head reads each class by its own attention.
 
+    Raises:
+        ValueError: in use, the layers have no known roles, or normalize before attention.
+
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
     Encoder Layer in Transformers", arXiv 2205.03286, the measure N_Enc.
     Differs: the released code forms a vector for every pair of tokens; norms here come from inner products of heads.

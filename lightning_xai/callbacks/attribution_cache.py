@@ -1,4 +1,4 @@
-"""Writes attributions to disk as they are computed, for the `cached` method, and reads them to compare runs."""
+"""Writes attributions to disk as they are computed, for `Cached`, and reads them to compare runs."""
 
 from __future__ import annotations
 
