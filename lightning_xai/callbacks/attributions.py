@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import LightningModule, Trainer
 
@@ -71,7 +72,7 @@ class Cost:
         self.forward_passes += forward
         self.backward_passes += backward
         self.seconds += seconds
-        self.peak_memory_mb = max(peak_memory_mb, self.peak_memory_mb)  # NaN (nothing counts it) stays NaN
+        self.peak_memory_mb = float(np.fmax(peak_memory_mb, self.peak_memory_mb))  # NaN only where nothing counts it
 
     def per_example(self) -> dict[str, float]:
         """Returns passes and seconds for one example, and the growth of memory at its peak in MiB."""

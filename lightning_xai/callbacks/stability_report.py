@@ -14,6 +14,7 @@ import pandas as pd
 from lightning_xai.functional.curves import figure_image, save_png
 from lightning_xai.functional.matrices import Matrix, matrices_figure
 from lightning_xai.functional.stability import MEASURES
+from lightning_xai.store import write_whole
 
 
 def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path]:
@@ -114,15 +115,15 @@ def write_report(
     comparisons: Sequence[Comparison], names: Sequence[str], folder: Path, *, split: str, percentage: float
 ) -> tuple[str, np.ndarray]:
     """Writes `<split>.csv` and `<split>.png`, and returns the tables and the picture [height, width, 3] in uint8."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stability_frame(comparisons, names).to_csv(folder / f"{split}.csv", index=False)
+    table = stability_frame(comparisons, names)
+    write_whole(folder / f"{split}.csv", lambda file: table.to_csv(file, index=False))
     titles = {"jaccard": f"Jaccard, top {percentage:g} %", "spearman": "Spearman", "kendall": "Kendall"}
     rows = [
         [Matrix(f"{c.method}\n{titles[m]}", c.means[m], 0.0 if m == "jaccard" else -1.0) for m in MEASURES]
         for c in comparisons
     ]
     picture = figure_image(matrices_figure(rows, names))
-    save_png(picture, folder / f"{split}.png")
+    write_whole(folder / f"{split}.png", lambda file: save_png(picture, file))
     tables = [stability_table(c, names, split=split, percentage=percentage) for c in comparisons]
     written = [f"written: {folder / f'{split}.{suffix}'}" for suffix in ("csv", "png")]
     return "\n\n".join(tables) + "\n" + "\n".join(written), picture
