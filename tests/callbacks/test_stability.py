@@ -25,9 +25,11 @@ def objective_of(seed: int) -> Supervised:
     return Supervised(tiny_classifier("bert", seed=seed))
 
 
-def test_run(folder: Path, seed: int, *callbacks, targets="gold", method=None, data=None, **arguments) -> None:
+def test_run(
+    folder: Path, seed: int, *callbacks, targets="gold", method=None, data=None, max_examples=None, **arguments
+) -> None:
     """Tests a network of its own seed, as the command does for a run in `folder`."""
-    compute = ComputeAttributions({"ixg": method or InputXGradient()}, targets)
+    compute = ComputeAttributions({"ixg": method or InputXGradient()}, targets, max_examples=max_examples)
     run = trainer(folder, compute, *callbacks, **arguments)
     run.test(objective_of(seed), datamodule=data or planted_data(eval_batch_size=3), verbose=False)
 
@@ -166,7 +168,14 @@ def test_other_length_is_named(runs):
 
 
 def test_example_that_this_run_does_not_explain_is_named(runs):
-    assert "which this run does not explain" in refusal(runs, data=planted_data(max_examples={"test": 5}))
+    assert "example 5 and class" in (message := refusal(runs, max_examples=5))
+    assert "which this run does not explain" in message
+
+
+def test_scores_of_other_data_are_refused(runs):
+    assert "seed0/attributions/test/ixg holds scores of other examples" in refusal(
+        runs, data=planted_data(max_examples={"test": 5})
+    )
 
 
 @pytest.mark.parametrize(
