@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from lightning import LightningModule
+from lightning import LightningModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 from torch._dynamo import OptimizedModule
@@ -96,19 +96,24 @@ class Objective(LightningModule, ABC):
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
     def setup(self, stage: str) -> None:
-        precision = str(self.trainer.precision)
-        if precision.endswith("-true") and precision != "32-true":
-            raise ValueError(
-                f"trainer.precision is {precision}: scores and losses need weights in float32, so set it to 32-true, "
-                "or to bf16-mixed for speed"
-            )
-        for name, split in getattr(self.trainer.datamodule, "splits", {}).items():
-            self.network.check_length(int(split.lengths.max()), f"an example of split {name}")
+        if self._trainer is not None:
+            self._check_trainer(self._trainer)
         if stage != "fit":
             return
         self.network.train()  # pretrained networks come in eval mode, which Lightning keeps: there would be no dropout
         if self.needs_double_backward:
             self.check_double_backward()
+
+    def _check_trainer(self, trainer: Trainer) -> None:
+        """Raises ValueError if the weights are not to be float32, or a text is too long for the network."""
+        precision = str(trainer.precision)
+        if precision.endswith("-true") and precision != "32-true":
+            raise ValueError(
+                f"trainer.precision is {precision}: scores and losses need weights in float32, so set it to 32-true, "
+                "or to bf16-mixed for speed"
+            )
+        for name, split in getattr(getattr(trainer, "datamodule", None), "splits", {}).items():
+            self.network.check_length(int(split.lengths.max()), f"an example of split {name}")
 
     def check_double_backward(self) -> None:
         """Raises a ValueError where second derivatives would be wrong or fail."""
