@@ -115,7 +115,7 @@ class DeepLift(AttributionMethod):
             self._warned = True
             warnings.warn(
                 f"DeepLift misses completeness by up to {worst:.3g} logits, more than {self.delta_tolerance}: rounding "
-                "is amplified where a norm gets zeros at the baseline; choose baseline='fill', or explain in float64",
+                "is amplified where a norm gets zeros at the baseline; choose baseline='fill', or network.double()",
                 stacklevel=2,
             )
 

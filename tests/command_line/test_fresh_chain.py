@@ -45,7 +45,7 @@ def test_each_stage_is_a_finished_run_of_its_own(whole):
 
 def test_full_text_stands_beside_the_rationales(whole):
     runs, printed = whole
-    table = pd.read_csv(runs / "seed0" / "fresh.csv").query("metric == 'macro_f1'")
+    table = pd.read_csv(runs / "seed0" / "fresh.csv", float_precision="round_trip").query("metric == 'macro_f1'")
     assert table[["method", "split", "run"]].to_records(index=False).tolist() == [
         ("full text", "test", "fresh/seed0"),
         ("gradient", "test", "fresh/gradient/seed0"),

@@ -156,6 +156,12 @@ def test_every_answer_is_about_as_frequent(task):
     assert all(0.1 < answers.count(place) / len(answers) < 0.24 for place in NAMES[:6])
 
 
+def test_stories_of_task_3_are_as_long_as_the_published_ones():
+    # 308 words with the question and its mark, Table 1 of Madsen et al. (2022)
+    lengths = [len(re.findall(r"\w+|[.?]", " ".join([*q.sentences, q.text]))) for q in made_up(3, 400)]
+    assert sum(lengths) / len(lengths) == pytest.approx(308, rel=0.05)
+
+
 def test_sizes_are_as_asked_for():
     rows = BAbI(1, num_train=12, num_validation=7, num_test=5).load()
     assert {name: len(part) for name, part in rows.items()} == {"train": 12, "validation": 7, "test": 5}
