@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from lightning_xai.cli import main
-from tests.command_line.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
-from tests.command_line.conftest import fitted as fitted  # a fixture
+from lightning_xai.commands.cli import main
+from tests.commands.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
+from tests.commands.conftest import fitted as fitted  # a fixture
 
 CONFIGS = ROOT / "configs"
 EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
@@ -22,8 +22,8 @@ UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
-PARTS = sorted(CONFIGS.glob("*/*.yaml"))
-PRESETS = [p for p in sorted((CONFIGS / "eval").glob("*.yaml")) if "AttributionEvaluation" in p.read_text()]
+PARTS = sorted(CONFIGS.glob("*/**/*.yaml"))
+PRESETS = sorted((CONFIGS / "presets").glob("*.yaml"))
 
 
 def names(paths: list[Path]) -> list[str]:
@@ -64,7 +64,7 @@ def test_part_parses_where_it_belongs(part, tmp_path):
         config["data"] = str(part)
     elif part.parent.name == "network":
         config["model"]["init_args"]["network"] = str(part)
-    elif part.parent.name == "measure":
+    elif part.parent.parent.name == "methods":
         config["trainer"]["callbacks"][0]["init_args"]["methods"] = {part.stem: str(part)}
     else:
         config["trainer"]["callbacks"] = [str(part)]
@@ -73,10 +73,9 @@ def test_part_parses_where_it_belongs(part, tmp_path):
     where = {
         "data": found["data"],
         "network": found["model"]["init_args"]["network"],
-        "measure": callback["init_args"].get("methods", {}).get(part.stem),
-        "eval": callback,
+        "roar": callback["init_args"].get("methods", {}).get(part.stem),
     }
-    assert where[part.parent.name]["class_path"] == yaml.safe_load(part.read_text())["class_path"]
+    assert where.get(part.parent.name, callback)["class_path"] == yaml.safe_load(part.read_text())["class_path"]
 
 
 @pytest.mark.parametrize("part", [p for p in PARTS if p.parent.name == "data"], ids=lambda p: p.stem)

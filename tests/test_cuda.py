@@ -6,8 +6,8 @@ import torch
 
 from lightning_xai.models.bilstm import BiLSTMAttention
 from tests.attributions.test_attribution_contracts import TARGETS, assert_same, build, each_method
-from tests.command_line.conftest import COST_COLUMNS
-from tests.command_line.conftest import fitted as fitted  # a fixture
+from tests.commands.conftest import COST_COLUMNS
+from tests.commands.conftest import fitted as fitted  # a fixture
 from tests.conftest import VOCAB_SIZE, text_inputs, tiny_classifier
 from tests.test_configs import EXPERIMENTS, measure, names, run_tiny
 

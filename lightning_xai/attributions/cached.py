@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.models.base import Classifier
-from lightning_xai.store import RaggedStore
+from lightning_xai.runs.store import RaggedStore
 from lightning_xai.types import Passes, TextInputs
 
 

@@ -16,8 +16,8 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit, kept_tokens, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
+from lightning_xai.functional.units import Unit, kept_tokens, num_features, spread, token_features
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

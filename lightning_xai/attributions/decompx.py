@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, target_rows
-from lightning_xai.functional.bias_shares import BiasRule
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.decomposition import can_be_read, decompose_head, decompose_layer, read_layer
-from lightning_xai.functional.encoder_layer import EncoderLayer, check_head, trace_layers
-from lightning_xai.functional.frozen_activation import Approximation
-from lightning_xai.functional.frozen_layer import FeedForward, freeze_layer
+from lightning_xai.functional.decomposition.bias_shares import BiasRule
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, check_head, trace_layers
+from lightning_xai.functional.decomposition.frozen_activation import Approximation
+from lightning_xai.functional.decomposition.frozen_layer import FeedForward, freeze_layer
+from lightning_xai.functional.decomposition.states import can_be_read, decompose_head, decompose_layer, read_layer
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 

@@ -13,8 +13,8 @@ from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
-from lightning_xai.functional.rescale import Rescale
-from lightning_xai.functional.tracked import Tracked, track
+from lightning_xai.functional.propagation.rescale import Rescale
+from lightning_xai.functional.propagation.tracked import Tracked, track
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

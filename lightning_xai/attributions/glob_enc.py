@@ -7,13 +7,13 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import follow_readout
-from lightning_xai.functional.contributions import (
+from lightning_xai.functional.decomposition.contributions import (
     layer_norm_deviation,
     read_through,
     source_vectors,
     transformed_norms,
 )
-from lightning_xai.functional.encoder_layer import EncoderLayer, LayerTrace, trace_layers
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace, trace_layers
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.coalitions import CoalitionAttribution, example_generator
+from lightning_xai.attributions.surrogates import additive_fit
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit
 from lightning_xai.functional.perturbation import Output
-from lightning_xai.functional.surrogates import additive_fit
+from lightning_xai.functional.units import Unit
 
 SAMPLES_PER_FEATURE, FEWEST_SAMPLES = 3, 64
 

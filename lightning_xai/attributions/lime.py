@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.coalitions import CoalitionAttribution, example_generator
+from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit
 from lightning_xai.functional.perturbation import Output
-from lightning_xai.functional.surrogates import lasso, ridge
+from lightning_xai.functional.units import Unit
 
 Similarity = Literal["cosine", "euclidean"]
 Regressor = Literal["ridge", "lasso"]

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from lightning_xai.attributions.coalitions import CoalitionAttribution
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit
 from lightning_xai.functional.perturbation import Output
+from lightning_xai.functional.units import Unit
 
 
 def windows(num_features: int, window: int) -> Tensor:

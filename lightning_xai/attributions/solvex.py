@@ -12,8 +12,8 @@ from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit, num_features, spread, token_features
 from lightning_xai.functional.perturbation import Evaluate, logits_of
+from lightning_xai.functional.units import Unit, num_features, spread, token_features
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

@@ -11,8 +11,8 @@ from lightning import LightningModule, Trainer
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import ExplainingCallback, explained_by
-from lightning_xai.functional.fingerprint import weights_hash
-from lightning_xai.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.runs.store import RaggedStore, RaggedWriter
 from lightning_xai.types import Batch
 
 TOKENS = "tokens"  # beside a method's scores

@@ -10,7 +10,7 @@ from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import ExplainingCallback, among_first, explained_by
-from lightning_xai.functional.heatmap import ExplainedClass, ExplainedDocument, html_page, image
+from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, html_page, image
 from lightning_xai.types import Batch
 
 

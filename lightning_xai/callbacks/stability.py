@@ -19,9 +19,9 @@ from lightning_xai.callbacks.attribution_cache import (
     stored_row,
 )
 from lightning_xai.callbacks.base import ExplainingCallback, NamesExperiment, ResultRow, explained_by
-from lightning_xai.callbacks.stability_report import Comparison, compare, matching_runs, run_names, write_report
-from lightning_xai.functional.stability import MEASURES, check_percentage, similarities
-from lightning_xai.store import RaggedStore
+from lightning_xai.metrics.similarity import MEASURES, check_percentage, similarities
+from lightning_xai.report.stability import Comparison, compare, matching_runs, run_names, write_report
+from lightning_xai.runs.store import RaggedStore
 from lightning_xai.types import Batch
 
 PRESET = "stability"

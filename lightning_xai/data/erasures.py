@@ -11,7 +11,7 @@ import numpy as np
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.store import RaggedStore
+from lightning_xai.runs.store import RaggedStore
 
 Erasure = Literal["mask", "delete", "positions"]
 KEY = 0  # erasures belong to an example, not to one of its classes

@@ -11,9 +11,9 @@ from torch import Tensor
 from lightning_xai.functional.beam_search import best_orders, outputs_without, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.features import Unit, num_features
 from lightning_xai.functional.perturbation import predict_erased
 from lightning_xai.functional.ranking import token_ranks, unit_ids
+from lightning_xai.functional.units import Unit, num_features
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, Sign, with_sign
 from lightning_xai.types import Attribution, Batch, TextInputs
 

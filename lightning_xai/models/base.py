@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.functional.chunking import packed_rows
-from lightning_xai.functional.encoder_layer import EncoderLayer
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from lightning_xai.functional.encoder_layer import EncoderLayer
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
 
 DECOMPOSABLE = "BERT, RoBERTa, ELECTRA, DistilBERT, BigBird (full attention), DeBERTa-v2 and Llama"
 

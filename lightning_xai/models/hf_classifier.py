@@ -10,14 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
-from lightning_xai.functional.contracts import random_text
-from lightning_xai.functional.modules import (
-    evaluation_mode,
-    replaced_output,
-    right_padding_order,
-    take_columns,
-)
+from lightning_xai.functional.modes import evaluation_mode, replaced_output
+from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.models.base import check_num_classes
+from lightning_xai.models.contracts import random_text
 from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs

@@ -12,11 +12,12 @@ import transformers
 from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
-from lightning_xai.functional.contracts import contract_violations
-from lightning_xai.functional.encoder_layer import EncoderLayer
-from lightning_xai.functional.modules import call_with_accepted, position_ids
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
+from lightning_xai.functional.modes import call_with_accepted
+from lightning_xai.functional.padding import position_ids
 from lightning_xai.functional.paths import resolve_model_path
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.contracts import contract_violations
 from lightning_xai.models.encoder_layers import encoder_layers
 from lightning_xai.types import TextInputs
 

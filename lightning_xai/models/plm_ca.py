@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
-from lightning_xai.functional.modules import replaced_output, right_padding_order, take_columns
+from lightning_xai.functional.modes import replaced_output
+from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.adversarial import GRADIENT_SCALE
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.losses import example_losses
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import GRADIENT_SCALE
+from lightning_xai.objectives.losses import example_losses
 from lightning_xai.types import Batch
 
 Norm = Literal["frobenius", "token_sum"]

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.adversarial import Minimum, StepRule, Stop, minimize_rows, require_finite
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.losses import classification_loss, example_losses
-from lightning_xai.functional.modules import frozen
+from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import Minimum, StepRule, Stop, minimize_rows, require_finite
+from lightning_xai.objectives.losses import classification_loss, example_losses
 from lightning_xai.types import Batch
 
 Initialization = Literal["zeros", "uniform"]

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from lightning_xai.functional.losses import classification_loss
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.losses import classification_loss
 from lightning_xai.types import Batch
 
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.losses import Reduction, classification_loss, evidence_loss
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.losses import Reduction, classification_loss, evidence_loss
 from lightning_xai.types import Batch
 
 

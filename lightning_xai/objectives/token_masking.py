@@ -12,13 +12,13 @@ from lightning import Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
-from lightning_xai.functional.adversarial import Minimum, Stop, minimize_rows, require_finite
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.losses import probability_distances
-from lightning_xai.functional.modules import frozen
+from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_network
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import Minimum, Stop, minimize_rows, require_finite
+from lightning_xai.objectives.losses import probability_distances
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch, TextInputs
 

@@ -5,7 +5,7 @@ import torch
 
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.store import RaggedWriter
+from lightning_xai.runs.store import RaggedWriter
 from tests.conftest import text_inputs
 
 TARGETS = torch.tensor([[0, 2], [1, 0]])

@@ -3,8 +3,8 @@ import torch
 from torch.nn import functional as F
 
 from lightning_xai.attributions.decompx import DecompX, decompose_segment, decompose_text
-from lightning_xai.functional.bias_shares import hand_out
-from lightning_xai.functional.encoder_layer import trace_layers
+from lightning_xai.functional.decomposition.bias_shares import hand_out
+from lightning_xai.functional.decomposition.encoder_layer import trace_layers
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import text_inputs, tiny_classifier
 

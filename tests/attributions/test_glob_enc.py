@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lightning_xai.attributions.glob_enc import GlobEnc, encoder_norms
-from lightning_xai.functional.encoder_layer import trace_layers
+from lightning_xai.functional.decomposition.encoder_layer import trace_layers
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import text_inputs, tiny_classifier
 

@@ -21,11 +21,11 @@ import torch
 from lightning import Trainer, seed_everything
 
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.cli import main
+from lightning_xai.commands.cli import main
+from lightning_xai.commands.discovery import import_all
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.discovery import import_all
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.objectives.supervised import Supervised
 

@@ -13,7 +13,7 @@ from lightning_xai.callbacks.attribution_cache import (
     open_token_masks,
 )
 from lightning_xai.callbacks.attributions import ComputeAttributions
-from lightning_xai.store import RaggedStore
+from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
 
 

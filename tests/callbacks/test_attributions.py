@@ -159,7 +159,7 @@ def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
 
 
 def test_the_bundle_of_all_methods_leaves_out_those_only_that_need_an_argument():
-    path = Path(__file__).parents[2] / "configs" / "eval" / "methods_all.yaml"
+    path = Path(__file__).parents[2] / "configs" / "methods" / "all.yaml"
     listed = [method["class_path"] for method in yaml.safe_load(path.read_text())["init_args"]["methods"].values()]
     complete = [
         f"{cls.__module__}.{cls.__name__}"

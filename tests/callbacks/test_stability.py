@@ -14,9 +14,9 @@ from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.stability import Stability
-from lightning_xai.functional.stability import jaccard, kendall, spearman
+from lightning_xai.metrics.similarity import jaccard, kendall, spearman
 from lightning_xai.objectives.supervised import Supervised
-from lightning_xai.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.store import RaggedStore, RaggedWriter
 from tests.callbacks.conftest import planted_data, trainer
 from tests.conftest import tiny_classifier
 

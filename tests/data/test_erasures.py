@@ -9,7 +9,7 @@ from lightning_xai.data.erasures import erase
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.store import RaggedWriter
+from lightning_xai.runs.store import RaggedWriter
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]}  # [CLS] 5 6 7 [SEP]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.contracts import contract_violations
+from lightning_xai.models.contracts import contract_violations
 from lightning_xai.models.hf_classifier import HFClassifier
 from tests.conftest import CLS, PAD, SEP, TINY_CONFIGS
 

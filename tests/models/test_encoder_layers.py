@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.functional.encoder_layer import check_head, from_segments, read_logits, trace_layers
+from lightning_xai.functional.decomposition.encoder_layer import check_head, from_segments, read_logits, trace_layers
 from lightning_xai.models.plm_ca import PLMCA
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

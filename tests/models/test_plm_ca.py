@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lightning_xai.functional.contracts import contract_violations
+from lightning_xai.models.contracts import contract_violations
 from lightning_xai.models.plm_ca import PLMCA, own_padding
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lightning_xai.functional.losses import example_losses
 from lightning_xai.objectives.input_gradient import (
     InputGradient,
     gradient_norms,
     sequence_penalty,
     table_penalty,
 )
+from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.losses import example_losses
+from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.pgd import PGD, bounded_noise, initial_variable, worst_variable
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer

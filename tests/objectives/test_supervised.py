@@ -9,8 +9,8 @@ from lightning import seed_everything
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.functional.losses import classification_loss
 from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.objectives.losses import classification_loss
 from lightning_xai.objectives.schedules import warmup_decay_factor
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import TINY_CONFIGS, tiny_classifier

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from lightning_xai.functional.attention import target_rows
-from lightning_xai.functional.losses import evidence_divergences
+from lightning_xai.objectives.losses import evidence_divergences
 from lightning_xai.objectives.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution
 from tests.conftest import tiny_classifier

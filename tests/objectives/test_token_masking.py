@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from lightning_xai.functional.losses import probability_distances
+from lightning_xai.objectives.losses import probability_distances
 from lightning_xai.objectives.token_masking import TokenMasking, mask_sizes, masked_logits, sparse_variable
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher

@@ -1,0 +1,190 @@
+"""FRESH: train a classifier on nothing but the rationales that an attribution method takes from another network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import pandas as pd
+import torch
+from lightning import LightningModule, Trainer
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod, ReadsSplit, explaining
+from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
+from lightning_xai.chains.stages import Chain, Stage, check_names
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.ranking import num_erased, top_mask
+from lightning_xai.types import Batch
+
+Metric = Literal["macro_f1", "accuracy", "auroc"]
+Selection = Literal["top", "contiguous"]
+
+FULL_TEXT = "full text"
+COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
+
+
+def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
+    """Returns [B, T] bool: `counts` [B] tokens of `mask`, at most all of them.
+
+    Of equal scores, or equal sums, the first is taken.
+
+    Args:
+        scores: [B, T].
+        mask: [B, T] bool, tokens that may be chosen.
+        counts: length of each rationale.
+        selection: "top" takes the highest scores; "contiguous" takes the window with the largest sum, of tokens that
+            follow one another where all outside `mask` are left out.
+    """
+    if selection == "top":
+        return top_mask(scores, mask, counts)
+    totals = mask.sum(dim=1, keepdim=True)
+    counts = torch.minimum(counts.unsqueeze(1), totals)  # [B, 1]
+    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)  # the tokens of the mask first, in their order
+    compact = scores.masked_fill(~mask, 0.0).double().gather(1, order)
+    sums = torch.cat([torch.zeros_like(compact[:, :1]), compact.cumsum(dim=1)], dim=1)  # [B, T + 1]
+    starts = torch.arange(sums.shape[1], device=scores.device).expand_as(sums)
+    ends = (starts + counts).clamp(max=scores.shape[1])
+    windows = sums.gather(1, ends) - sums
+    best = top_mask(windows, starts + counts <= totals, torch.ones_like(counts[:, 0]))
+    begin = best.to(torch.uint8).argmax(dim=1, keepdim=True)
+    places = (mask.cumsum(dim=1) - 1).masked_fill(~mask, -1)
+    return mask & (places >= begin) & (places < begin + counts)
+
+
+def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
+    """Returns the runs of a chain: the extractor, then a classifier of each method's rationales."""
+    return [
+        Stage("", "extractor, full text", "extractor"),
+        *(
+            Stage(name, f"rationales of {name}", "classifier", name, erasure="delete", config=classifier)
+            for name in methods
+        ),
+    ]
+
+
+class FRESH(ChainCallback):
+    """Trains a run of its own on the rationales of every method, and puts its scores beside those of the full text.
+
+    The run to which the callback is added trains the extractor, with any objective. Its best checkpoint predicts a
+    class for every example of all splits, the test sets of other domains included, and the methods score the tokens
+    for it: no label enters. The tokens outside the rationale are deleted, and a new classifier is trained and tested on
+    what is left. What a chain has finished is never repeated: the same command continues it.
+
+    When every run is finished, the root's folder has `fresh.csv`: seed, method ("full text" for the extractor's own
+    scores), split, metric, value, run. The table that is printed has the mean over all seeds that are there by then.
+
+    Args:
+        methods: attribution methods by the name that folders and tables show.
+        ratio: length of a rationale as a fraction of the tokens that may be explained, rounded up.
+        split_ratios: another ratio for a split, such as a test set of longer texts.
+        selection: "top" takes the highest scores, "contiguous" the window with the largest sum.
+        classifier: configuration that is read over the command's own for the classifiers, where they are to be trained
+            otherwise than the extractor; it leaves trainer.callbacks alone. None trains them like the extractor.
+        metric: what the table at the end shows; `fresh.csv` has all.
+
+    Raises:
+        ValueError: names or ratios that make no chain; at its start, multi-label data.
+
+    Reference: Jain et al. (2020), "Learning to Faithfully Rationalize by Construction", arXiv 2005.00115, Section 3; as
+    used by Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
+    Explanation Guided Training", arXiv 2312.17591, Section 4.3.
+    Differs: the published code scores in train mode, with dropout; here the extractor is in eval mode.
+    """
+
+    explained: ClassVar[str] = "predicted"
+
+    def __init__(
+        self,
+        methods: dict[str, AttributionMethod],
+        ratio: float = 0.2,
+        split_ratios: dict[str, float] | None = None,
+        selection: Selection = "top",
+        classifier: str | None = None,
+        metric: Metric = "macro_f1",
+    ) -> None:
+        require_choices({"selection": Selection, "metric": Metric}, {"selection": selection, "metric": metric})
+        check_names("methods", list(methods), taken=(FULL_TEXT, "report"))
+        ratios = {"ratio": ratio, **{f"split_ratios.{name}": value for name, value in (split_ratios or {}).items()}}
+        for name, value in ratios.items():
+            if not 0 < value <= 1:
+                raise ValueError(f"{name} is {value}: give a fraction of the tokens above 0 and at most 1")
+        super().__init__(methods, fresh_stages(list(methods), classifier))
+        self.ratio = ratio
+        self.split_ratios = split_ratios or {}
+        self.selection: Selection = selection
+        self.metric = metric
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        for unknown in sorted(set(self.split_ratios) - set(trainer.datamodule.rows)):
+            known = ", ".join(trainer.datamodule.rows)
+            raise ValueError(f"split_ratios names split {unknown!r}: choose from {known}")
+
+    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
+        settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}
+        return {} if stage.name else {name: {"method": name, **settings} for name in self.methods}
+
+    def erase(
+        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+    ) -> dict[str, Tensor]:
+        network, inputs = module.network, batch.inputs
+        with explaining(network, inputs.device.type):
+            predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
+        # exact, as 100 * 0.07 is above 7
+        percentage = str(100 * Fraction(str(self.split_ratios.get(split, self.ratio))))
+        counts = num_erased(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
+        erased = {}
+        for name, method in self.methods.items():
+            if isinstance(method, ReadsSplit):
+                method.split = split
+            scores = method.attribute(network, inputs, predicted).scores[:, 0]
+            kept = select_rationale(scores, inputs.token_mask, counts, selection=self.selection)
+            erased[name] = inputs.token_mask & ~kept
+        return erased
+
+    def report(self, chain: Chain) -> None:
+        write_csv(self.results(chain), chain.root / "fresh.csv")
+        seeds = [pd.read_csv(file) for file in sorted(chain.root.parent.glob("seed*/fresh.csv"))]
+        print(fresh_table(pd.concat(seeds, ignore_index=True), self.metric))
+        print(f"written: {chain.root / 'fresh.csv'}")
+
+    def results(self, chain: Chain) -> pd.DataFrame:
+        """Returns the rows of `fresh.csv` from the finished runs."""
+        parts = [scores_of(chain, stage).assign(method=stage.name or FULL_TEXT) for stage in chain.stages]
+        return pd.concat(parts, ignore_index=True)[COLUMNS]
+
+
+def fresh_table(results: pd.DataFrame, metric: Metric, *, width: int = 80) -> str:
+    """Returns a metric in percent, methods by splits, with its standard deviation if there are several seeds.
+
+    Splits that do not fit into `width` follow in further blocks.
+
+    Args:
+        results: the rows of `fresh.csv` of one seed or more.
+    """
+    rows = results[results["metric"] == metric]
+    methods, splits = list(rows["method"].unique()), list(rows["split"].unique())
+    cells = {key: _cell(values) for key, values in rows.groupby(["method", "split"])["value"]}
+    first = max(map(len, methods))
+    sizes = [2 + max(len(split), *(len(cells.get((method, split), "")) for method in methods)) for split in splits]
+    num_seeds = results["seed"].nunique()
+    lines = [f"FRESH, {metric} in percent" + (f", mean (deviation) of {num_seeds} seeds" if num_seeds > 1 else "")]
+    start = 0
+    while start < len(splits):
+        stop = start + 1
+        while stop < len(splits) and first + sum(sizes[start : stop + 1]) <= width:
+            stop += 1
+        shown = list(zip(splits, sizes, strict=True))[start:stop]
+        lines.append(" " * first + "".join(split.rjust(size) for split, size in shown))
+        for method in methods:
+            line = "".join(cells.get((method, split), "-").rjust(size) for split, size in shown)
+            lines.append(method.ljust(first) + line)
+        start = stop
+    return "\n".join(lines)
+
+
+def _cell(values: pd.Series) -> str:
+    mean = f"{100 * values.mean():.1f}"
+    return f"{mean} ({100 * values.std():.1f})" if len(values) > 1 else mean

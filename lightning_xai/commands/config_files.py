@@ -1,0 +1,68 @@
+"""Configuration files on the command line: where they lie, and which experiment and run folder they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from lightning_xai.runs.folder import RunFolder
+
+
+def find_config(name: str, folders: Sequence[Path] = ()) -> str:
+    """Returns the path of a configuration: as given, in `folders`, in configs/ here, or in configs/ beside the package.
+
+    Raises:
+        ValueError: there is no such file.
+    """
+    shipped = Path(__file__).parents[2] / "configs"
+    for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, shipped / name]:
+        if candidate.is_file():
+            return str(candidate)
+    known = sorted(path.name for path in shipped.glob("*.yaml"))
+    raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
+
+
+def with_config_paths(argv: list[str]) -> list[str]:
+    """Returns a command line in which every --config is the path of a file, also beside those before it."""
+    found: list[str] = []
+    folders: list[Path] = []
+    for argument in argv:
+        joined = argument.startswith("--config=")
+        found += ["--config", argument.removeprefix("--config=")] if joined else [argument]
+        if len(found) > 1 and found[-2] in ("-c", "--config"):
+            found[-1] = find_config(found[-1], folders)
+            folders.append(Path(found[-1]).parent)
+    return found
+
+
+def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
+    """Returns a command line followed by overrides, without the earlier arguments "--name=value" that they replace.
+
+    A chain of stages would otherwise grow its command line, which the parser reads anew for each of them.
+    """
+    replaced = tuple(f"{argument.split('=')[0]}=" for argument in overrides if "=" in argument)
+    return [*(argument for argument in argv if not argument.startswith(replaced)), *overrides]
+
+
+def experiment_name(config_files: list[str]) -> str:
+    """Returns the experiment that configuration files stand for: what they set, else the first file's stem."""
+    for file in reversed(config_files):
+        loaded = OmegaConf.load(file)
+        if "experiment" in loaded and loaded["experiment"]:
+            return str(loaded["experiment"])
+    return Path(config_files[0]).stem if config_files else "default"
+
+
+def folder_of_config(config_files: list[str], run: RunFolder) -> RunFolder:
+    """Returns the folder from which a run's own configuration was read, or else `run`.
+
+    It is the same run where experiment and seed agree: it was moved, or the command started in another directory.
+    """
+    for file in config_files:
+        found = RunFolder(Path(file).parent)
+        parts = Path(file).resolve().parent.parts[-2:]
+        if Path(file).name == "config.yaml" and parts == run.path.parts[-2:] and "settings" in found.manifest:
+            return run if found.path.resolve() == run.path.resolve() else RunFolder(found.path.resolve())
+    return run

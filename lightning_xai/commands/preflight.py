@@ -1,0 +1,78 @@
+"""What a command checks before it starts, so that a mistake costs seconds and not a training."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from lightning import Callback
+
+from lightning_xai.callbacks.base import Explains
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.metrics.classification import LOWER_IS_BETTER
+from lightning_xai.models.checkpoint import check_class_order, read_checkpoint
+from lightning_xai.objectives.base import Objective
+from lightning_xai.runs.folder import RunFolder
+
+
+def check_checkpoint_settings(checkpoint: Any) -> None:
+    """Raises ValueError if checkpoints would lie where a resumed fit or a test does not look for them."""
+    if checkpoint.dirpath is not None:
+        raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null and choose --runs_dir instead")
+    if checkpoint.filename != "best":
+        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', where commands look")
+
+
+def check_monitor(monitor: str | None, mode: str, objective: Objective, callbacks: list[Callback]) -> None:
+    """Raises ValueError if `monitor` is never logged, or if `mode` would choose the worst checkpoint."""
+    if monitor is None:
+        return
+    with warnings.catch_warnings():  # torchmetrics warns of values before any data; only their names are read
+        warnings.simplefilter("ignore")
+        known = [f"val/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
+    if monitor in known:
+        better = "min" if monitor.removeprefix("val/") in LOWER_IS_BETTER else "max"
+        if mode != better:
+            raise ValueError(f"checkpoint.mode is {mode!r}, which keeps the worst {monitor}: set it to {better!r}")
+        return
+    evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
+    methods = [name for callback in callbacks if isinstance(callback, Explains) for name in callback.methods]
+    measured = [f"val/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
+    if not any(monitor.startswith(prefix) for prefix in measured):
+        shown = ", ".join(known + [f"{prefix}..." for prefix in measured])
+        raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {shown}")
+
+
+def check_checkpoint(path: str, objective: Objective) -> None:
+    """Raises ValueError, naming the first difference, unless the checkpoint's weights are those of `objective`."""
+    found = {name: tuple(tensor.shape) for name, tensor in read_checkpoint(path)["state_dict"].items()}
+    own = {name: tuple(tensor.shape) for name, tensor in objective.state_dict().items()}
+    for name in sorted(found.keys() | own.keys()):
+        if found.get(name) != own.get(name):
+            raise ValueError(
+                f"{path} does not fit this configuration: {name} is {found.get(name, 'absent')} in the checkpoint and "
+                f"{own.get(name, 'absent')} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
+            )
+
+
+def resolve_checkpoint(
+    run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
+) -> str | None:
+    """Returns the file that "best", "last" or a path names; for None the run's best one, or None if there is none.
+
+    Raises:
+        ValueError: there is no such file, it does not fit `objective`, or it has the data's classes in another order.
+    """
+    if ckpt_path not in (None, "best", "last"):
+        if not Path(ckpt_path).is_file():
+            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
+        found = Path(ckpt_path)
+    else:
+        found = run.checkpoint(ckpt_path or "best")
+        if ckpt_path is not None and found is None:
+            raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
+    if found is not None:
+        check_checkpoint(str(found), objective)
+        check_class_order(str(found), class_names)
+    return str(found) if found else None

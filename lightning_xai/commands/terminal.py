@@ -1,0 +1,31 @@
+"""Errors as a user reads them: in one line."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def one_line(message: str) -> str:
+    """Returns the parser's message without its list of types tried and without the value's whole contents."""
+    noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
+    lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
+    shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]
+    return " ".join(shown)
+
+
+def message_for_user(error: BaseException) -> str | None:
+    """Returns the message in one line if this package raised the error, also inside a constructor, or else None."""
+    while error is not None and "jsonargparse" in _raised_in(error).parts:  # it wraps what a constructor raises
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ValueError) and _raised_in(error).is_relative_to(PACKAGE):
+        return " ".join(str(error).split("\n"))
+    return None
+
+
+def _raised_in(error: BaseException) -> Path:
+    """Returns the file of the innermost frame."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(frames[-1].filename) if frames else Path()

@@ -1,0 +1,86 @@
+"""Attention for fixed queries and keys, and its transpose, without the matrix of probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lightning_xai.functional.propagation.tracked import attention_scores
+
+# probabilities at a time: a processor keeps them in its cache, a GPU is busy with them
+_BLOCK = {"cpu": 2**19, "cuda": 2**26}
+
+
+class FrozenAttention:
+    """The linear map of values that F.scaled_dot_product_attention is for fixed queries and keys.
+
+    Derivatives of it are exact to any order, and nothing of T x T numbers outlives a call.
+
+    Args:
+        query: [..., H, T, d].
+        key: [..., heads, T, d], fewer heads with `enable_gqa`.
+        options: further arguments of F.scaled_dot_product_attention, without dropout.
+    """
+
+    def __init__(self, query: Tensor, key: Tensor, options: dict[str, Any]) -> None:
+        self.query, self.key, self.options = query.detach(), key.detach(), options
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]."""
+        return _Mixed.apply(values, self, False)
+
+    def mix(self, values: Tensor) -> Tensor:
+        """Returns attention @ values [..., H, T, w], w a multiple of d."""
+        # fused kernels want values as wide as keys
+        parts = values.split(self.key.shape[-1], dim=-1)
+        return torch.cat(
+            [F.scaled_dot_product_attention(self.query, self.key, part, **self.options) for part in parts], dim=-1
+        )
+
+    def mix_back(self, states: Tensor) -> Tensor:
+        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]."""
+        mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
+        by_head = mixed.flatten(0, -3)
+        for rows, probabilities in self._probabilities():
+            by_head.baddbmm_(probabilities.flatten(0, -3).mT, states[..., rows, :].flatten(0, -3).to(mixed.dtype))
+        heads = self.key.shape[-3]
+        return mixed.unflatten(-3, (heads, -1)).sum(-3).to(states.dtype)
+
+    @property
+    def _precision(self) -> torch.dtype:
+        return torch.promote_types(self.query.dtype, torch.float32)  # sums over thousands of tokens, as in the kernels
+
+    def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yields the attention [..., H, b, T] of the queries, b at a time."""
+        query, key = self.query.to(self._precision), self.key.to(self._precision)
+        most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
+        size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)
+        for first in range(0, query.shape[-2], size):
+            rows = slice(first, first + size)
+            yield rows, attention_scores(query, key, rows=rows, **self.options).softmax(-1)
+
+
+class _Mixed(torch.autograd.Function):
+    """`attention.mix` and `attention.mix_back`, each the derivative of the other."""
+
+    @staticmethod
+    def forward(states: Tensor, attention: FrozenAttention, back: bool) -> Tensor:
+        return attention.mix_back(states) if back else attention.mix(states)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, FrozenAttention, bool], output: Tensor) -> None:
+        _, ctx.attention, ctx.back = inputs
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Mixed.apply(gradient, ctx.attention, not ctx.back), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
+        states = states.movedim(in_dims[0], -2)  # several classes beside each other: one more column costs little
+        mixed = _Mixed.apply(states.flatten(-2), attention, back)
+        return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

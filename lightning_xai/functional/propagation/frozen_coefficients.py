@@ -1,0 +1,197 @@
+"""A network that is linear in its hidden states, because everything that multiplies them is frozen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lightning_xai.functional.propagation.frozen_attention import FrozenAttention
+from lightning_xai.functional.propagation.tracked import (
+    ELEMENTWISE_LINEAR,
+    LINEAR,
+    PRODUCTS,
+    QUOTIENTS,
+    STRUCTURAL,
+    WITHOUT_RULE,
+    Rules,
+    Tracked,
+    attention_scores,
+    norm_arguments,
+    plain,
+    repeat_heads,
+    replaced,
+    writes_in_place,
+)
+
+# activations that are 0 at 0, so that act(z) = z * slope
+ACTIVATIONS = frozenset(
+    "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
+)
+_KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
+
+
+def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
+    """Returns activation(z) / z for states z, and its limit, the derivative, at z = 0."""
+    with torch.enable_grad():
+        zero = states.new_zeros(1, requires_grad=True)
+        limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
+    if not torch.is_grad_enabled():  # 0 / 0 is replaced, in half the passes over memory
+        slope = activation(states).div_(states)
+        return slope.nan_to_num_(float(limit), math.inf, -math.inf)
+    is_zero = states == 0
+    return torch.where(is_zero, limit, activation(states) / states.masked_fill(is_zero, 1.0))
+
+
+def _gate(base: str, tracked: list[Tracked], linear: list[Tracked]) -> Tracked | None:
+    """Returns the activated one of two factors, as in SwiGLU, which is then the coefficient of the other."""
+    if base not in ("mul", "multiply") or len(linear) != 2 or linear[0].is_gate == linear[1].is_gate:
+        return None
+    return linear[0] if linear[0].is_gate else linear[1]
+
+
+def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
+    if base == "addmm":  # its addend is no factor, so a coefficient there ends linearity
+        return len(tracked) == 1
+    if base in PRODUCTS:
+        return len(linear) == 1
+    if base in QUOTIENTS:
+        return len(linear) == 1 and args[0] is linear[0]
+    return len(linear) == len(tracked)
+
+
+class FrozenCoefficients(Rules):
+    """Rules that keep a network linear in the tracked states: what multiplies a state is a frozen coefficient.
+
+    Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
+    their true values. What is no linear function of the states any more (attention scores, squares, ...) may still
+    become a coefficient, whatever functions it passes; `linear` refuses it as a result.
+
+    A tracked tensor has its true value. With a second run (`other`) the linear function is that of the second run's
+    states, with the coefficients of the true ones.
+
+    Args:
+        detached: whether coefficients are constants in derivatives. If not, `other` has to carry the linear function.
+    """
+
+    def __init__(self, *, detached: bool) -> None:
+        self.detached = detached
+
+    def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
+        writes = writes_in_place(name, args, kwargs)
+        linear = [tensor for tensor in tracked if tensor.origin is None]
+        base = name.removesuffix("_")
+        if not linear:
+            return self._coefficient(func, name, tracked, args, kwargs)
+        if base in LINEAR | PRODUCTS | QUOTIENTS:
+            gate = _gate(base, tracked, linear)
+            if gate is not None or _is_linear(base, tracked, linear, args):
+                result = self._linear(func, tracked, args, kwargs, gate)
+                if isinstance(result, Tracked):
+                    result.is_gate = len(tracked) == 1 and linear[0].is_gate and base in _KEEP_GATES
+                if not writes:
+                    return result
+                args[0].other, args[0].is_gate = result.other, result.is_gate
+                return args[0]
+        if writes:
+            raise ValueError(f"{name} writes something not linear into hidden states: {WITHOUT_RULE}")
+        if base in ACTIVATIONS:
+            return self._activation(func, args, kwargs)
+        if base in ("layer_norm", "rms_norm"):
+            return self._norm(name, args, kwargs)
+        if base == "scaled_dot_product_attention" and any(args[2] is tensor for tensor in linear):
+            return self._attention(args, kwargs)
+        if base == "dropout":
+            return self._dropout(*args, **kwargs)
+        return self._coefficient(func, name, tracked, args, kwargs)
+
+    def linear(self, result: Tensor) -> Tensor:
+        """Returns the linear function's own result, to be differentiated by the states.
+
+        Raises:
+            ValueError: `result` is no linear function of the states; the function that ended linearity is named.
+        """
+        if not isinstance(result, Tracked):
+            raise ValueError("the logits do not depend on the first layer's input")
+        if result.origin is not None:
+            raise ValueError(f"{result.origin} has no linear rule, and the logits rest on it: {WITHOUT_RULE}")
+        return result.plain() if result.other is None else result.other
+
+    def _frozen(self) -> AbstractContextManager:
+        return torch.no_grad() if self.detached else nullcontext()
+
+    def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
+        """Applies a function that is linear in its tracked arguments but for `gate` and those that ended linearity."""
+
+        def value(tensor: Tracked) -> Tensor:
+            return tensor.plain().detach() if tensor is gate and self.detached else tensor.plain()
+
+        def state(tensor: Tracked) -> Tensor:
+            return value(tensor) if tensor is gate or tensor.other is None else tensor.other
+
+        result = func(*replaced(args, value), **replaced(kwargs, value))
+        if all(tensor.other is None for tensor in tracked):
+            return self.wrap(result)
+        return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
+
+    def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
+        with self._frozen():
+            result = func(*replaced(args, plain), **replaced(kwargs, plain))
+        if writes_in_place(name, args, kwargs):
+            return args[0]
+        origin = next((tensor.origin for tensor in tracked if tensor.origin is not None), name)
+        return self.wrap(result, origin=origin)
+
+    def _scaled(self, states: Tracked, coefficient: Tensor, **marks) -> Tracked:
+        other = None if states.other is None else states.other * coefficient
+        return self.wrap(states.plain() * coefficient, other, **marks)
+
+    def _activation(self, func: Callable, args: tuple, kwargs: dict) -> Tracked:
+        states = args[0] if args else kwargs.pop("input")
+        with self._frozen():
+            slope = activation_slope(lambda at: func(at, *args[1:], **kwargs), states.plain())
+        return self._scaled(states, slope, is_gate=True)
+
+    def _dropout(self, input: Tracked, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tracked:
+        if not training or p == 0:
+            return input
+        return self._scaled(input, F.dropout(torch.ones_like(input.plain()), p))  # one mask for both runs
+
+    def _norm(self, name: str, args: tuple, kwargs: dict) -> Tracked:
+        states, shape, weight, eps = norm_arguments(name, args, kwargs)
+        dims = tuple(range(-len(shape), 0))
+        bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
+
+        def center(run: Tensor) -> Tensor:
+            # a sum's derivative is a view, where that of a mean or of a difference is one more pass over memory
+            return run + run.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else run
+
+        with self._frozen():
+            scale = (center(states.plain()).square().mean(dims, keepdim=True) + eps).rsqrt()
+        scale = scale if weight is None else scale * weight
+
+        def apply(run: Tensor) -> Tensor:
+            return center(run) * scale if bias is None else torch.addcmul(bias, center(run), scale)
+
+        return self.wrap(apply(states.plain()), None if states.other is None else apply(states.other))
+
+    def _attention(self, args: tuple, kwargs: dict) -> Tracked:
+        query, key, value = args[:3]
+        options = dict(zip(("attn_mask", "dropout_p", "is_causal"), args[3:], strict=False)) | kwargs
+        query, key, options = replaced((query, key, options), plain)
+        dropout = options.get("dropout_p", 0.0)
+        if self.detached and not dropout:
+            mix = FrozenAttention(query, key, options)
+        else:
+            with self._frozen():
+                attention = F.dropout(attention_scores(query, key, **options).softmax(-1), dropout)
+
+            def mix(run: Tensor) -> Tensor:
+                return attention @ repeat_heads(run, attention.shape[-3])
+
+        return self.wrap(mix(value.plain()), None if value.other is None else mix(value.other))

@@ -1,0 +1,157 @@
+"""What the runs of a chain rest on, and which runs are refused for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lightning import Trainer
+
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.chains.fresh import FRESH
+from lightning_xai.chains.roar import ROAR
+from lightning_xai.chains.stages import Chain, Stage
+from tests.callbacks.conftest import planted_data
+
+FIRST, SECOND = STAGES = [
+    Stage("", "root", "root"),
+    Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030"),
+]
+FACTS = {"method": "gradient", "percentage": 30, "weights": "a"}
+
+
+def save(file: Path, facts: dict) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(facts))
+
+
+@pytest.fixture
+def chain(tmp_path) -> Chain:
+    """A chain of two finished runs."""
+    chain = Chain(tmp_path / "runs" / "roar" / "seed0", STAGES)
+    settings = {"experiment": "roar", "lr": 1, "data.init_args.erasures": None}
+    save(chain.root / "manifest.json", {"status": "finished", "settings": settings})
+    erased = {"experiment": "roar/gradient/030", "data.init_args.erasures": "x", "data.init_args.erasure": "mask"}
+    save(chain.run(SECOND) / "manifest.json", {"status": "finished", "settings": settings | erased})
+    save(chain.erasures("gradient/030") / "complete.json", FACTS)
+    save(chain.run(SECOND) / "erasures.json", FACTS)
+    return chain
+
+
+def trainer(run: Path, *callbacks, tests: bool = True, **data) -> Trainer:
+    results = ResultsFile("roar", 0, tests_after_fit=tests)
+    found = Trainer(accelerator="cpu", logger=False, default_root_dir=run, callbacks=[results, *callbacks])
+    found.datamodule = planted_data(**data)
+    return found
+
+
+def stage_trainer(chain: Chain, **data) -> Trainer:
+    return trainer(chain.run(SECOND), **({"erasures": str(chain.erasures("gradient/030"))} | data))
+
+
+def begun(chain: Chain) -> Chain:
+    """Makes the second run one that was killed while it trained."""
+    save(chain.run(SECOND) / "manifest.json", {"status": "running"})
+    save(chain.run(SECOND) / "checkpoints" / "last.ckpt", {})
+    return chain
+
+
+def test_finished_chain_is_accepted(chain):
+    chain.check_finished()
+
+
+def test_finished_run_on_erasures_of_an_earlier_root_is_refused(chain):
+    save(chain.erasures("gradient/030") / "complete.json", FACTS | {"weights": "b"})
+    with pytest.raises(ValueError, match="030/seed0 trained on other erasures .* remove that run"):
+        chain.check_finished()
+
+
+def test_finished_run_that_says_nothing_of_its_erasures_is_refused(chain):
+    (chain.run(SECOND) / "erasures.json").unlink()
+    with pytest.raises(ValueError, match="trained on other erasures \\(None\\)"):
+        chain.check_finished()
+
+
+def test_erasures_removed_after_the_end_are_not_missed(chain):
+    (chain.erasures("gradient/030") / "complete.json").unlink()
+    chain.check_finished()
+
+
+def test_finished_run_with_other_settings_than_the_root_is_refused(chain):
+    save(chain.root / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    with pytest.raises(ValueError, match="have other settings \\(lr is 2 and 1\\)"):
+        chain.check_finished()
+
+
+def test_run_with_a_configuration_of_its_own_may_have_other_settings(chain):
+    own = Chain(chain.root, [FIRST, Stage(**vars(SECOND) | {"config": "classifier.yaml"})])
+    save(chain.root / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    own.check_finished()
+
+
+def test_runs_with_one_configuration_of_their_own_have_the_same_settings(chain):
+    first, second = (
+        Stage(name, name, "classifier", erasures="gradient/030", config="classifier.yaml")
+        for name in ("gradient/030", "random")
+    )
+    own = Chain(chain.root, [FIRST, first, second])
+    save(own.run(second) / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    with pytest.raises(ValueError, match="030/seed0 and .*random/seed0 have other settings \\(lr is 1 and 2\\)"):
+        own.check_finished()
+
+
+def test_run_without_its_erasures_is_told_how_to_get_them(chain):
+    with pytest.raises(ValueError, match="add --data.init_args.erasures=.*030 --data.init_args.erasure=mask"):
+        chain.begin(SECOND, stage_trainer(chain, erasures=None))
+
+
+def test_run_with_another_kind_of_erasure_is_refused(chain):
+    with pytest.raises(ValueError, match="by positions: add"):
+        chain.begin(SECOND, stage_trainer(chain, erasure="positions"))
+
+
+def test_run_whose_erasures_are_missing_names_the_run_before_it(chain):
+    (chain.erasures("gradient/030") / "complete.json").unlink()
+    with pytest.raises(ValueError, match=f"missing or unfinished: run {chain.root} first"):
+        chain.begin(SECOND, stage_trainer(chain))
+
+
+def test_killed_run_goes_on_with_the_erasures_that_it_began_with(chain):
+    begun(chain).begin(SECOND, stage_trainer(chain))
+    save(chain.erasures("gradient/030") / "complete.json", FACTS | {"weights": "b"})
+    with pytest.raises(ValueError, match="trained on other erasures"):
+        chain.begin(SECOND, stage_trainer(chain))
+
+
+def test_run_writes_down_what_it_trains_on(chain):
+    save(chain.run(SECOND) / "manifest.json", {"status": "running"})
+    (chain.run(SECOND) / "erasures.json").unlink()
+    chain.begin(SECOND, stage_trainer(chain))
+    assert json.loads((chain.run(SECOND) / "erasures.json").read_text()) == FACTS
+
+
+def test_erasures_in_the_first_run_are_refused(chain):
+    with pytest.raises(ValueError, match="begins a chain, in which nothing is erased"):
+        chain.begin(FIRST, trainer(chain.root, erasures=str(chain.erasures("gradient/030"))))
+
+
+def test_two_chains_in_one_command_are_refused(chain):
+    callbacks = [ROAR({"gradient": Gradient()}), FRESH({"gradient": Gradient()})]
+    with pytest.raises(ValueError, match="ROAR and FRESH are chains of runs"):
+        chain.begin(FIRST, trainer(chain.root, *callbacks))
+
+
+def test_chain_without_tests_is_refused(chain):
+    with pytest.raises(ValueError, match="set it to true"):
+        chain.begin(FIRST, trainer(chain.root, tests=False))
+
+
+def test_command_of_a_stage_starts_from_no_checkpoint(chain):
+    folder = chain.root.parents[1]
+    assert chain.overrides(SECOND, trainer(chain.root)) == [
+        "--experiment=roar/gradient/030",
+        f"--runs_dir={folder}",
+        "--ckpt_path=null",
+        f"--data.init_args.erasures={chain.erasures('gradient/030')}",
+        "--data.init_args.erasure=mask",
+    ]

@@ -1,0 +1,53 @@
+"""Trained networks of any origin are explained and measured without training."""
+
+import pandas as pd
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+from lightning_xai.models.checkpoint import checkpoint_hash
+from tests.commands.conftest import BERT, ERASER, METHODS, PLM_CA, command, numbers, planted, save, tiny_config
+
+
+def evaluate(path, tmp_path, data=None) -> pd.DataFrame:
+    """Returns the results of evaluating the network at `path`, with values by split, preset, method and metric."""
+    config = {"data": data or planted(), "trainer": tiny_config(callbacks=[METHODS, ERASER])["trainer"]}
+    argv = ["--config", "evaluate.yaml", "--config", save(config, tmp_path / "here.yaml"), "--experiment", "measured"]
+    command("test", *argv, "--model.init_args.path", path, "--runs_dir", tmp_path / "runs")
+    return numbers(tmp_path / "runs" / "measured" / "seed0" / "results.csv")
+
+
+@pytest.mark.parametrize("part", ["", "checkpoints/best.ckpt"], ids=["run", "checkpoint"])
+def test_run_is_evaluated_with_the_numbers_of_its_own_test(fitted, tmp_path, part):
+    found, wanted = evaluate(fitted.path / part, tmp_path), numbers(fitted.path / "results.csv")
+    pd.testing.assert_frame_equal(found.drop(columns="experiment"), wanted.drop(columns="experiment"), check_exact=True)
+
+
+def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
+    settings = {name: value for name, value in BERT.items() if name != "model_type"}
+    torch.manual_seed(0)
+    BertForSequenceClassification(BertConfig(**settings, num_labels=2)).save_pretrained(tmp_path / "model")
+    found = evaluate(tmp_path / "model", tmp_path)
+    assert set(found["checkpoint"]) == {checkpoint_hash(str(tmp_path / "model"))}
+    assert set(found["method"]) == {"", "random", "input_x_gradient", "att_in_grad"}
+
+
+def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
+    config = tiny_config(max_epochs=1, callbacks=[])
+    config["data"] = planted(num_classes=3, multilabel=True, signals_per_document=[1, 1])
+    config["model"]["init_args"]["network"] = PLM_CA
+    command("fit", "--config", save(config, tmp_path / "multi.yaml"), "--runs_dir", tmp_path / "runs")
+    run = tmp_path / "runs" / "multi" / "seed0"
+    threshold = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]["decision_threshold"]
+    assert float(threshold) != 0.5
+    found = evaluate(run, tmp_path, config["data"]).query("preset == ''")
+    assert found["value"].tolist() == numbers(run / "results.csv")["value"].tolist()
+
+
+def test_checkpoints_of_other_origin_do_not_overwrite_each_other(fitted, tmp_path):
+    evaluate(fitted.path, tmp_path)
+    settings = {name: value for name, value in BERT.items() if name != "model_type"}
+    BertForSequenceClassification(BertConfig(**settings, num_labels=2)).save_pretrained(tmp_path / "model")
+    evaluate(tmp_path / "model", tmp_path)
+    files = {file.name for file in (tmp_path / "runs" / "measured" / "seed0").glob("*.csv")}
+    assert files == {"results.csv", f"results_{checkpoint_hash(str(tmp_path / 'model'))}.csv"}

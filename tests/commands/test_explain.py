@@ -1,0 +1,105 @@
+import contextlib
+import io
+import json
+import re
+
+import pytest
+
+from lightning_xai.commands.cli import main
+from lightning_xai.commands.explain import file_lines
+from tests.commands.conftest import command, refusal
+
+TEXT = "w7 w0 w9 w30"
+
+
+def explained(run, tmp_path, lines: str, *arguments) -> list[dict]:
+    """Returns the records of a file of lines."""
+    file = tmp_path / "lines.txt"
+    file.write_bytes(lines.encode())
+    command("explain", "--ckpt", run, "--file", file, *arguments)
+    return [json.loads(line) for line in (tmp_path / "lines.txt.jsonl").read_text().splitlines()]
+
+
+def test_text_is_printed_with_its_predicted_class_and_highest_tokens(fitted, tmp_path):
+    page = tmp_path / "page.html"
+    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "AttInGrad", "--html", page)
+    assert re.search(r"class[01]  p = 0\.\d+  \(predicted\), AttInGrad", printed)
+    assert TEXT in printed
+    assert "highest: 'w" in printed
+    assert TEXT in page.read_text() and f"written: {page}" in printed
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_tokens_are_colored_on_a_terminal(fitted, tmp_path):
+    with contextlib.redirect_stdout(Terminal()) as terminal:
+        main(["explain", "--ckpt", str(fitted.path), "--text", TEXT, "--html", str(tmp_path / "page.html")])
+    printed = terminal.getvalue()
+    assert "\x1b[48;2;" in printed
+    assert TEXT in re.sub(r"\x1b\[[0-9;]*m", "", printed)
+
+
+def test_every_line_of_a_file_gets_a_record_with_its_number(fitted, tmp_path):
+    records = explained(fitted.path, tmp_path, "w1 w2\n\nw3\n")
+    assert [(record["line"], record["text"]) for record in records] == [(1, "w1 w2"), (2, ""), (3, "w3")]
+
+
+def test_offsets_cut_the_tokens_out_of_the_text(fitted, tmp_path):
+    (record,) = explained(fitted.path, tmp_path, TEXT)
+    pieces = [record["text"][begin:end] for begin, end in record["offsets"] if end > begin]
+    assert pieces == TEXT.split()
+    for chosen in record["classes"]:
+        assert all(len(scores) == len(record["offsets"]) for scores in chosen["scores"].values())
+
+
+def test_offsets_count_characters_in_multi_byte_text(fitted, tmp_path):
+    text = "\U0001f600 w0 na\u00efve w9"
+    (record,) = explained(fitted.path, tmp_path, text)
+    pieces = [record["text"][begin:end] for begin, end in record["offsets"] if end > begin]
+    assert pieces == text.split()
+
+
+def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
+    alone = explained(fitted.path, tmp_path, TEXT)[0]["classes"]
+    among = explained(fitted.path, tmp_path, f"{TEXT}\n" + "w1 w2 w3 w4 w5 w6 w7\n" * 3)[0]["classes"]
+    for one, other in zip(alone, among, strict=True):
+        assert one["scores"]["InputXGradient"] == pytest.approx(other["scores"]["InputXGradient"], rel=1e-3, abs=1e-7)
+
+
+def test_unknown_method_is_named_with_those_there_are(fitted):
+    message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "AttInGradd")
+    assert "'AttInGradd'" in message
+    assert "AttInGrad, " in message and "IntegratedGradients" in message
+
+
+def test_arguments_of_a_method_can_be_given(fitted, tmp_path):
+    method = ["--method", "IntegratedGradients", "--method.n_steps", "3"]
+    (record,) = explained(fitted.path, tmp_path, TEXT, *method)
+    assert list(record["classes"][0]["scores"]) == ["IntegratedGradients"]
+
+
+def test_folder_that_is_no_run_is_named(tmp_path):
+    assert str(tmp_path) in refusal("explain", "--ckpt", tmp_path, "--text", TEXT)
+
+
+def test_missing_file_is_named(fitted):
+    assert "none.txt" in refusal("explain", "--ckpt", fitted.path, "--file", "none.txt")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--text", TEXT, "--file", "lines.txt"]], ids=["neither", "both"])
+def test_either_a_text_or_a_file_is_needed(fitted, arguments):
+    assert "--text or --file" in refusal("explain", "--ckpt", fitted.path, *arguments)
+
+
+def test_last_checkpoint_of_a_run_can_be_chosen(fitted, tmp_path):
+    last = fitted.path / "checkpoints" / "last.ckpt"
+    (record,) = explained(last, tmp_path, TEXT)
+    assert record["text"] == TEXT
+
+
+def test_only_line_feeds_end_a_line(tmp_path):
+    (tmp_path / "lines.txt").write_bytes("a\u2028b\n\nc".encode())
+    assert file_lines(tmp_path / "lines.txt") == ["a\u2028b", "", "c"]

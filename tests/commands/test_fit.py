@@ -1,0 +1,221 @@
+import json
+import signal
+
+import pandas as pd
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightning_xai.callbacks.results import COLUMNS
+from lightning_xai.commands.cli import run_stages
+from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.objectives.supervised import Supervised
+from tests.commands.conftest import command, numbers, refusal, save, tiny_config
+
+
+@pytest.fixture(scope="module")
+def events(fitted) -> list[EventAccumulator]:
+    files = sorted(fitted.path.glob("events*"))
+    return [EventAccumulator(str(file), size_guidance={"images": 0}).Reload() for file in files]
+
+
+def tags(events, kind) -> set[str]:
+    return {tag for accumulator in events for tag in accumulator.Tags()[kind]}
+
+
+def test_run_folder_holds_everything_of_the_run(fitted):
+    found = {str(file.relative_to(fitted.path)) for file in fitted.path.rglob("*") if file.is_file()}
+    found = {name for name in found if not name.startswith("events.")}
+    assert found == {
+        "config.yaml", "manifest.json", "checkpoints/best.ckpt", "checkpoints/last.ckpt", "results.csv",
+        "results.parquet", "heatmaps/test.html", "hparams.yaml",
+    }  # fmt: skip
+    assert [path.name for path in fitted.runs_dir.iterdir()] == ["tiny"]
+
+
+def test_results_have_one_row_for_each_split_preset_method_and_metric(fitted):
+    table = pd.read_csv(fitted.path / "results.csv", keep_default_na=False)
+    assert list(table.columns) == COLUMNS
+    assert not table.duplicated(["split", "preset", "method", "metric"]).any()
+    explained = table[table["preset"] == "eraser"]
+    assert set(explained["method"]) == {"random", "input_x_gradient", "att_in_grad"}
+    assert set(explained["split"]) == {"test"}
+    assert set(table[table["preset"] == ""]["split"]) == {"validation", "test"}
+
+
+def test_results_say_seed_checkpoint_counts_and_cost(fitted):
+    table = pd.read_parquet(fitted.path / "results.parquet")
+    assert set(table["seed"]) == {0}
+    assert set(table["checkpoint"]) == {checkpoint_hash(str(fitted.path / "checkpoints" / "best.ckpt"))}
+    assert set(table[table["split"] == "test"]["num_examples"]) == {7}
+    cost = table[table["preset"] != ""].drop_duplicates("method").set_index("method")
+    assert cost.loc["random", "forward_passes"] == 0
+    assert cost.loc["input_x_gradient", "backward_passes"] >= 1
+    assert (cost["seconds"] > 0).all()
+
+
+def test_csv_and_parquet_hold_the_same_numbers(fitted):
+    csv = pd.read_csv(fitted.path / "results.csv", keep_default_na=False, na_values={"value": [""]})
+    parquet = pd.read_parquet(fitted.path / "results.parquet")
+    pd.testing.assert_series_equal(csv["value"], parquet["value"])
+
+
+def test_last_checkpoint_is_of_the_last_epoch_even_when_that_is_not_the_best(tmp_path):
+    config = tiny_config(callbacks=[], max_epochs=3)
+    config["model"]["init_args"]["optimizer"]["init_args"]["lr"] = 0.0  # no epoch improves on the first
+    command("fit", "--config", save(config, tmp_path / "still.yaml"), "--runs_dir", tmp_path)
+    checkpoints = tmp_path / "still" / "seed0" / "checkpoints"
+    epochs = {file.stem: torch.load(file, weights_only=True)["epoch"] for file in checkpoints.iterdir()}
+    assert epochs == {"best": 0, "last": 2}
+
+
+def test_last_checkpoint_knows_the_best_one(fitted):
+    callbacks = torch.load(fitted.path / "checkpoints" / "last.ckpt", weights_only=True)["callbacks"]
+    (best,) = [state for key, state in callbacks.items() if "val/log_loss" in key]
+    table = numbers(fitted.path / "results.csv").set_index(["split", "metric"])["value"]
+    assert float(best["best_model_score"]) == pytest.approx(table["validation", "log_loss"])
+
+
+def test_fit_ends_with_tables_within_80_columns(fitted):
+    lines = fitted.printed.splitlines()
+    assert "test, preset eraser (explanations: 7 counted, up to 0 skipped)" in lines
+    assert [line for line in lines if len(line) > 80 and "/" not in line] == []  # paths may be long
+    assert str(fitted.path / "results.csv") in fitted.printed
+
+
+def test_fit_begins_with_the_sizes_of_network_and_data(fitted):
+    assert "Supervised, HFClassifier," in fitted.printed
+    assert "train: 48 examples of 10 tokens" in fitted.printed
+
+
+def test_events_hold_training_validation_and_test_scalars(events):
+    found = tags(events, "scalars")
+    assert {"val/accuracy", "test/accuracy", "test/eraser/att_in_grad/comprehensiveness"} <= found
+    assert "hp/test/accuracy" in found  # the HParams tab's final metric
+    assert "hp_metric" not in found
+
+
+def test_events_hold_heatmaps_as_images(events):
+    assert {"heatmaps/test/0", "heatmaps/test/1", "heatmaps/test/2"} == tags(events, "images")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--ckpt_path", "best"]], ids=["default", "best"])
+def test_test_on_the_saved_config_of_a_moved_run_gives_the_same_numbers(fitted, run_copy, arguments):
+    for file in run_copy.glob("results.*"):
+        file.unlink()
+    command("test", "--config", run_copy / "config.yaml", *arguments)
+    pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
+
+
+def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, run_copy, tmp_path):
+    other = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "other.yaml")
+    command("fit", "--config", other, "--runs_dir", tmp_path / "runs", "--test_after_fit", "false")
+    checkpoint = tmp_path / "runs" / "other" / "seed0" / "checkpoints" / "best.ckpt"
+    printed = command("test", "--config", run_copy / "config.yaml", "--ckpt_path", checkpoint)
+    assert numbers(run_copy / "results.csv").equals(numbers(fitted.path / "results.csv"))
+    beside = run_copy / f"results_{checkpoint_hash(str(checkpoint))}.csv"
+    assert str(beside) in printed
+    assert set(numbers(beside)["checkpoint"]) == {checkpoint_hash(str(checkpoint))}
+
+
+def test_test_on_other_examples_keeps_the_results_of_the_run(fitted, run_copy):
+    printed = command("test", "--config", run_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 3}')
+    assert numbers(run_copy / "results.csv").equals(numbers(fitted.path / "results.csv"))
+    (beside,) = run_copy.glob("results_*.csv")
+    assert str(beside) in printed
+    assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
+
+
+def test_validate_measures_the_best_checkpoint(fitted, run_copy):
+    printed = command("validate", "--config", run_copy / "config.yaml")
+    table = numbers(fitted.path / "results.csv").query("preset == ''").set_index(["split", "metric"])["value"]
+    assert f"{table['validation', 'log_loss']:.4f}" in printed
+    assert "validation, preset eraser" in printed
+    assert "written" not in printed
+
+
+def test_predict_draws_heatmaps(run_copy):
+    (run_copy / "heatmaps" / "test.html").unlink()
+    command("predict", "--config", run_copy / "config.yaml")
+    assert (run_copy / "heatmaps" / "test.html").is_file()
+
+
+def test_finished_run_is_not_repeated_and_prints_its_table_again(fitted):
+    before = (fitted.path / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    printed = command("fit", "--config", fitted.config, "--runs_dir", fitted.runs_dir)
+    assert (fitted.path / "checkpoints" / "last.ckpt").stat().st_mtime_ns == before
+    assert "finished already" in printed
+    assert printed[printed.index("classification") :] == fitted.printed[fitted.printed.index("classification") :]
+
+
+def test_other_settings_in_the_folder_of_a_run_are_refused_by_name(fitted):
+    message = refusal("fit", "--config", fitted.config, "--runs_dir", fitted.runs_dir, "--trainer.max_epochs", 3)
+    assert "trainer.max_epochs was 2, now 3" in message
+    assert "--experiment" in message
+
+
+def test_relative_interpolation_sees_command_line_overrides(tmp_path):
+    config = tiny_config(callbacks=[], fast_dev_run=True)
+    config["data"]["init_args"]["eval_batch_size"] = "${.batch_size}"
+    config["trainer"]["max_epochs"] = "${..data.init_args.batch_size}"
+    file = save(config, tmp_path / "linked.yaml")
+    cli = run_stages(["fit", "--config", file, "--runs_dir", str(tmp_path), "--data.init_args.batch_size", "5"])
+    assert cli.settings["data.init_args.eval_batch_size"] == 5
+    assert cli.settings["trainer.max_epochs"] == 5
+
+
+def test_fit_without_its_test_is_tested_when_asked_later(tmp_path):
+    arguments = ["--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs"]
+    path = tmp_path / "runs" / "tiny" / "seed0"
+    assert "classification" not in command("fit", *arguments, "--test_after_fit", "false")
+    assert not (path / "results.csv").exists()
+    assert json.loads((path / "manifest.json").read_text())["status"] == "finished"
+    trained = (path / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    assert "classification" in command("fit", *arguments)
+    assert (path / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
+
+
+def test_fast_dev_run_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command("fit", "--config", save(tiny_config(fast_dev_run=True), tmp_path / "tiny.yaml"))
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+def test_seed_of_the_run_shuffles_the_data(fitted):
+    dry = ["--trainer.fast_dev_run", "true", "--seed_everything", "3"]
+    assert run_stages(["fit", "--config", fitted.config, *dry]).datamodule.seed == 3
+
+
+def test_every_seed_has_a_folder_of_its_own(fitted, tmp_path):
+    command("fit", "--config", fitted.config, "--runs_dir", tmp_path, "--seed_everything", 3, "--trainer.max_epochs", 1)
+    assert set(numbers(tmp_path / "tiny" / "seed3" / "results.csv")["seed"]) == {3}
+
+
+def test_run_killed_in_its_test_is_only_tested_again(fitted, run_copy):
+    manifest = json.loads((run_copy / "manifest.json").read_text())
+    (run_copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    for file in run_copy.glob("results.*"):
+        file.unlink()
+    trained = (run_copy / "checkpoints" / "last.ckpt").read_bytes()
+    command("fit", "--config", fitted.config, "--runs_dir", run_copy.parents[1])
+    assert (run_copy / "checkpoints" / "last.ckpt").read_bytes() == trained
+    pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
+    assert json.loads((run_copy / "manifest.json").read_text())["status"] == "finished"
+
+
+def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(fitted, tmp_path):
+    printed = command("test", "--config", fitted.config, "--runs_dir", tmp_path)
+    assert "has no checkpoint: testing the network as the configuration builds it" in printed
+    (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
+    assert len(digest) == 12
+
+
+def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, monkeypatch):
+    names = {"NTASKS": "1", "JOB_NAME": "train", "JOB_ID": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
+    for name, value in names.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    handlers = []
+    monkeypatch.setattr(Supervised, "on_train_start", lambda _self: handlers.append(signal.getsignal(signal.SIGUSR1)))
+    config = save(tiny_config(), tmp_path / "tm.yaml")
+    command("fit", "--config", config, "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    assert handlers == [signal.SIG_DFL]

@@ -1,0 +1,117 @@
+"""The FRESH chain by one command: its runs, its table, and kills."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.runs.store import RaggedStore
+from tests.commands.conftest import command, planted, save, tiny_config, weights
+from tests.commands.test_chain import kill_when, status
+from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
+
+
+def fresh_config(folder: Path, **options) -> str:
+    methods = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
+    fresh = {
+        "class_path": "lightning_xai.chains.fresh.FRESH", "init_args": {"methods": methods, "ratio": 0.3} | options,
+    }  # fmt: skip
+    config = tiny_config(callbacks=[fresh]) | {"data": planted(num_train=24, num_validation=8)}
+    return save(config, folder / "fresh.json")
+
+
+def rationales(runs: Path) -> dict[str, list]:
+    stores = {s: RaggedStore(runs / "seed0" / "erasures" / "gradient" / s) for s in ("train", "validation", "test")}
+    return {split: [store.get(*key).tolist() for key in store.keys()] for split, store in stores.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, str]:
+    """The folder of runs of a chain that nothing interrupted, and what it printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    printed = command("fit", "--config", fresh_config(folder), "--runs_dir", folder / "runs")
+    return folder / "runs" / "fresh", printed
+
+
+def test_each_stage_is_a_finished_run_of_its_own(whole):
+    runs, printed = whole
+    assert status(runs / "seed0") == status(runs / "gradient" / "seed0") == "finished"
+    announced = [line for line in printed.splitlines() if line.startswith("FRESH stage")]
+    assert announced[0] == "FRESH stage 1 of 2: extractor, full text"
+    assert announced[1].startswith("FRESH stage 2 of 2: rationales of gradient, ")
+
+
+def test_full_text_stands_beside_the_rationales(whole):
+    runs, printed = whole
+    table = pd.read_csv(runs / "seed0" / "fresh.csv", float_precision="round_trip").query("metric == 'macro_f1'")
+    assert table[["method", "split", "run"]].to_records(index=False).tolist() == [
+        ("full text", "test", "fresh/seed0"),
+        ("gradient", "test", "fresh/gradient/seed0"),
+    ]
+    for value, run in table[["value", "run"]].itertuples(index=False, name=None):
+        results = pd.read_parquet(runs.parent / run / "results.parquet")
+        assert value == results.query("split == 'test' and metric == 'macro_f1'")["value"].item()
+    assert "FRESH, macro_f1 in percent" in printed and "full text" in printed
+
+
+def test_classifier_is_trained_as_its_own_configuration_says(tmp_path):
+    save({"trainer": {"max_epochs": 1}}, tmp_path / "classifier.json")
+    config = fresh_config(tmp_path, classifier="classifier.json")
+    command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
+    assert (tmp_path / "runs" / "fresh" / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
+    assert (tmp_path / "runs" / "fresh" / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+
+
+def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):
+    encode, encoded = VocabularyEncoder.encode_batch, []
+
+    def counted(encoder, examples):
+        encoded.append(len(examples))
+        return encode(encoder, examples)
+
+    monkeypatch.setattr(VocabularyEncoder, "encode_batch", counted)
+    command("fit", "--config", fresh_config(tmp_path), "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    assert status(tmp_path / "runs" / "fresh" / "gradient" / "seed0") == "finished"
+    assert sorted(encoded) == [7, 8, 24]
+
+
+@pytest.mark.slow
+def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole, tmp_path):
+    runs = tmp_path / "runs" / "fresh"
+    argv = ["fit", "--config", fresh_config(tmp_path), "--runs_dir", str(tmp_path / "runs")]
+
+    kill_when((runs / "seed0" / "erasures" / "gradient" / "train" / "0.rows").exists, argv)  # while it extracts
+    kill_when((runs / "gradient" / "seed0" / "checkpoints" / "last.ckpt").exists, argv)  # while a classifier trains
+    command(*argv)
+
+    assert (runs / "seed0" / "fresh.csv").read_text() == (whole[0] / "seed0" / "fresh.csv").read_text()
+    assert rationales(runs) == rationales(whole[0])
+
+
+@pytest.mark.slow
+def test_chain_of_two_processes_killed_in_its_stages_ends_with_the_same_numbers(tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    commands = []
+    for folder in folders:
+        folder.mkdir()
+        commands.append(["fit", "--config", fresh_config(folder), "--runs_dir", str(folder / "runs"), *TWO])
+    whole, killed = (folder / "runs" / "fresh" for folder in folders)
+    rows = killed / "seed0" / "erasures" / "gradient" / "train" / "1.rows"  # of the second process
+    last = killed / "gradient" / "seed0" / "checkpoints" / "last.ckpt"
+
+    kill_ranks_when(rows.exists, commands[1], folders[1])  # while it extracts
+    assert status(killed / "seed0") == "running"
+    kill_ranks_when(last.exists, commands[1], folders[1])  # while a classifier trains
+    assert status(killed / "gradient" / "seed0") == "running"
+    for argv, folder in zip(commands, folders, strict=True):
+        codes, outputs = run_ranks(*argv, folder=folder)
+        assert codes == [0, 0], outputs
+
+    assert f"{last.parents[1]}: resuming from last.ckpt" in (folders[1] / "rank0.log").read_text()
+    assert (killed / "seed0" / "fresh.csv").read_text() == (whole / "seed0" / "fresh.csv").read_text()
+    assert rationales(killed) == rationales(whole)
+    for name in ("", "gradient"):
+        found, wanted = (weights(runs / name / "seed0") for runs in (killed, whole))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)

@@ -1,0 +1,35 @@
+"""Checks that a command makes before it starts."""
+
+import pytest
+import torch
+
+from lightning_xai.commands.preflight import resolve_checkpoint
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.runs.folder import RunFolder
+from tests.conftest import tiny_classifier
+
+NAMES = ["negative", "neutral", "positive"]
+
+
+@pytest.fixture
+def objective() -> Supervised:
+    return Supervised(tiny_classifier("bert"))
+
+
+@pytest.fixture
+def checkpoint(objective, tmp_path) -> str:
+    """A checkpoint of a network whose logits are those of NAMES, in this order."""
+    saved = {"state_dict": objective.state_dict(), "class_names": NAMES}
+    objective.on_save_checkpoint(saved)
+    torch.save(saved, tmp_path / "best.ckpt")
+    return str(tmp_path / "best.ckpt")
+
+
+def test_checkpoint_of_the_same_classes_in_another_order_is_refused(objective, checkpoint, tmp_path):
+    with pytest.raises(ValueError, match="class 0 is 'negative' in .* and 'positive' in the data"):
+        resolve_checkpoint(RunFolder(tmp_path), checkpoint, objective, NAMES[::-1])
+
+
+@pytest.mark.parametrize("names", [NAMES, ["LABEL_0", "LABEL_1", "LABEL_2"]], ids=["same", "other words"])
+def test_checkpoint_of_the_datas_classes_or_of_other_words_for_them_is_taken(objective, checkpoint, names, tmp_path):
+    assert resolve_checkpoint(RunFolder(tmp_path), checkpoint, objective, names) == checkpoint

@@ -1,0 +1,236 @@
+"""The ROAR chain by one command: its runs, its table, kills, single stages and two processes."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from lightning_xai.runs.store import RaggedStore
+from tests.commands.conftest import command, numbers, planted, refusal, save, tiny_config, weights
+from tests.commands.test_chain import kill_when, status
+from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
+
+NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]
+
+
+def roar(**options) -> dict:
+    measures = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
+    init_args = {"measures": measures, "percentages": [40, 80]} | options
+    return {"class_path": "lightning_xai.chains.roar.ROAR", "init_args": init_args}
+
+
+def roar_config(folder: Path, *, lr: float = 5e-3, **options) -> str:
+    config = tiny_config(callbacks=[roar(**options)]) | {"data": planted(num_train=24, num_validation=8)}
+    config["model"]["init_args"]["optimizer"]["init_args"]["lr"] = lr
+    return save(config, folder / "roar.json")
+
+
+def erased(root: Path, name: str) -> dict[str, list]:
+    stores = {split: RaggedStore(root / "erasures" / name / split) for split in ("train", "validation", "test")}
+    return {split: [store.get(*key).tolist() for key in store.keys()] for split, store in stores.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, str]:
+    """The folder of runs of a chain that nothing interrupted, and what it printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    printed = command("fit", "--config", roar_config(folder), "--runs_dir", folder / "runs")
+    return folder / "runs" / "roar", printed
+
+
+def test_each_stage_is_a_finished_run_of_its_own(whole):
+    runs, _ = whole
+    assert status(runs / "seed0") == "finished"
+    assert {name: status(runs / name / "seed0") for name in NAMES} == dict.fromkeys(NAMES, "finished")
+    assert (runs / "gradient" / "080" / "seed0" / "results.csv").is_file()
+
+
+def test_files_of_a_stage_lie_in_its_folder(whole):
+    runs, _ = whole
+    found = {path.parent.relative_to(runs).as_posix() for path in runs.rglob("events.out.tfevents*")}
+    assert found == {"seed0", *(f"{name}/seed0" for name in NAMES)}
+
+
+def test_stage_is_announced_with_its_number_and_the_time_left(whole):
+    _, printed = whole
+    announced = [line for line in printed.splitlines() if line.startswith("ROAR stage")]
+    assert announced[0] == "ROAR stage 1 of 6: all measures, 0 %"
+    assert announced[4].startswith("ROAR stage 5 of 6: gradient, 40 %, ") and announced[4].endswith(" min left")
+    assert len(announced) == 6
+
+
+def test_chain_ends_with_racu_and_curves(whole):
+    runs, printed = whole
+    assert "RACU in percent" in printed and "runs/roar/report/roar.png" in printed
+    table = pd.read_csv(runs / "report" / "racu.csv")
+    assert table[["experiment", "measure", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
+
+
+def test_results_share_the_ends_between_the_measures(whole):
+    runs, printed = whole
+    table = pd.read_csv(runs / "seed0" / "roar.csv").query("split == 'test' and metric == 'log_loss'")
+    places = table[["measure", "percentage", "run"]].itertuples(index=False, name=None)
+    assert list(places) == [
+        ("random", 0, "roar/seed0"),
+        ("random", 40, "roar/random/040/seed0"),
+        ("random", 80, "roar/random/080/seed0"),
+        ("random", 100, "roar/all/100/seed0"),
+        ("gradient", 0, "roar/seed0"),
+        ("gradient", 40, "roar/gradient/040/seed0"),
+        ("gradient", 80, "roar/gradient/080/seed0"),
+        ("gradient", 100, "roar/all/100/seed0"),
+    ]
+    for value, run in table[["value", "run"]].itertuples(index=False, name=None):
+        results = pd.read_parquet(runs.parent / run / "results.parquet")
+        assert value == results.query("split == 'test' and metric == 'log_loss'")["value"].item()
+    assert "ROAR, macro_f1 of test in percent, by % erased" in printed
+
+
+def test_recursive_erasures_contain_those_before_them(whole):
+    runs, _ = whole
+    small, large = (erased(runs / "seed0", f"gradient/0{amount}")["train"] for amount in (40, 80))
+    for a, b in zip(small, large, strict=True):
+        assert all(y >= x for x, y in zip(a, b, strict=True)) and sum(b) > sum(a)
+
+
+def test_finished_chain_prints_its_table_and_trains_nothing(whole, tmp_path):
+    runs, _ = whole
+    (runs / "seed0" / "roar.csv").unlink()
+    printed = command("fit", "--config", roar_config(tmp_path), "--runs_dir", runs.parent)
+    assert "ROAR stage" not in printed and "by % erased" in printed
+    assert (runs / "seed0" / "roar.csv").is_file()
+
+
+def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
+    runs, _ = whole
+    copy = shutil.copytree(runs, tmp_path / "runs" / "roar")
+    wanted = (copy / "seed0" / "roar.csv").read_text()
+    shutil.rmtree(copy / "random" / "080")
+    one = ["--experiment", "roar/random/080", "--follow_up", "false"]
+    one += ["--data.init_args.erasures", copy / "seed0" / "erasures" / "random" / "080"]
+    (copy / "seed0" / "roar.csv").unlink()
+    config = roar_config(tmp_path)
+    printed = command("fit", "--config", config, "--runs_dir", copy.parent, *one)
+    assert printed.count("ROAR stage") == 1
+    assert (copy / "seed0" / "roar.csv").read_text() == wanted
+
+
+def test_stage_told_without_its_erasures_is_refused(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    shutil.rmtree(copy / "random" / "080")
+    one = ["--experiment", "roar/random/080", "--follow_up", "false"]
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
+    assert f"add --data.init_args.erasures={copy / 'seed0' / 'erasures' / 'random' / '080'}" in message
+
+
+def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    erasures = copy / "seed0" / "erasures" / "gradient" / "080"
+    for lost in (copy / "gradient" / "080", erasures):
+        shutil.rmtree(lost)
+    one = ["--experiment", "roar/gradient/080", "--follow_up", "false", "--data.init_args.erasures", erasures]
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
+    assert f"run {copy / 'gradient' / '040' / 'seed0'} first" in message
+
+
+def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    shutil.rmtree(copy / "seed0")
+    message = refusal("fit", "--config", roar_config(tmp_path, lr=1e-3), "--runs_dir", copy.parent)
+    assert "have other settings (model.init_args.optimizer.init_args.lr is 0.001 and 0.005)" in message
+
+
+def test_single_stage_asks_for_no_other(tmp_path):
+    command("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", "--follow_up", "false")
+    assert [path.name for path in (tmp_path / "runs" / "roar").iterdir()] == ["seed0"]
+    assert (tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040" / "complete.json").is_file()
+
+
+def test_stage_before_its_erasures_is_refused(tmp_path):
+    folder = tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040"
+    argv = ["--experiment", "roar/gradient/040", "--data.init_args.erasures", folder]
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", *argv)
+    assert "run the first stage of that chain first" in message
+
+
+def test_chain_under_fast_dev_run_leaves_nothing_behind(tmp_path):
+    argv = ["--runs_dir", tmp_path / "runs", "--trainer.fast_dev_run", "true"]
+    command("fit", "--config", roar_config(tmp_path), *argv)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_control_trains_beside_the_chain(tmp_path):
+    config = roar_config(tmp_path, percentages=[50], control=True)
+    printed = command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
+    table = pd.read_csv(tmp_path / "runs" / "roar" / "seed0" / "roar.csv").query("control and metric == 'accuracy'")
+    runs = table.query("split == 'test'")["run"].tolist()
+    assert runs == ["roar/all/100/seed0", "roar/gradient_positions/050/seed0", "roar/all/100/seed0"]
+    assert "gradient positions" in printed
+
+
+@pytest.mark.slow
+def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole, tmp_path):
+    runs = tmp_path / "runs" / "roar"
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", str(tmp_path / "runs")]
+    erasures = runs / "seed0" / "erasures" / "gradient"
+
+    kill_when((erasures / "040" / "train" / "0.rows").exists, argv)  # inside the root's pass that erases
+    kill_when(lambda: status(runs / "random" / "040" / "seed0") == "finished", argv)  # between stages
+    kill_when((runs / "gradient" / "040" / "seed0" / "checkpoints" / "last.ckpt").exists, argv)  # inside training
+    command(*argv)
+
+    assert (runs / "seed0" / "roar.csv").read_text() == (whole[0] / "seed0" / "roar.csv").read_text()
+    for name in NAMES:
+        assert erased(runs / "seed0", name) == erased(whole[0] / "seed0", name)
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_results_of_one(tmp_path):
+    found = []
+    for name, devices in (("one", []), ("two", TWO)):
+        folder = tmp_path / name
+        folder.mkdir()
+        # without learning, for steps of two processes see other batches
+        config = roar_config(folder, lr=0.0, percentages=[50])
+        argv = ["fit", "--config", config, "--runs_dir", folder / "runs", *devices]
+        codes, outputs = run_ranks(*argv, folder=folder) if devices else ([0, 0], [command(*argv), ""])
+        assert codes == [0, 0], outputs
+        assert [output.count("ROAR stage") for output in outputs] == [4, 0]
+        root = folder / "runs" / "roar" / "seed0"
+        found.append(((root / "roar.csv").read_text(), erased(root, "gradient/050"), erased(root, "random/050")))
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_chain_of_two_processes_killed_in_and_between_its_stages_ends_with_the_same_numbers(tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    commands = []
+    for folder in folders:
+        folder.mkdir()
+        config = roar_config(folder, percentages=[50])
+        commands.append(["fit", "--config", config, "--runs_dir", str(folder / "runs"), *TWO])
+    whole, killed = (folder / "runs" / "roar" for folder in folders)
+    rows = killed / "seed0" / "erasures" / "gradient" / "050" / "train" / "1.rows"  # of the second process
+    last = killed / "random" / "050" / "seed0" / "checkpoints" / "last.ckpt"
+
+    kill_ranks_when(rows.exists, commands[1], folders[1])  # inside the root's pass that erases
+    assert status(killed / "seed0") == "running"
+    kill_ranks_when(lambda: status(killed / "seed0") == "finished", commands[1], folders[1])  # between stages
+    kill_ranks_when(last.exists, commands[1], folders[1])  # inside training
+    assert status(killed / "random" / "050" / "seed0") == "running"
+    for argv, folder in zip(commands, folders, strict=True):
+        codes, outputs = run_ranks(*argv, folder=folder)
+        assert codes == [0, 0], outputs
+
+    assert f"{last.parents[1]}: resuming from last.ckpt" in (folders[1] / "rank0.log").read_text()
+    assert (killed / "seed0" / "roar.csv").read_text() == (whole / "seed0" / "roar.csv").read_text()
+    for name in ("", "all/100", "random/050", "gradient/050"):
+        found, wanted = (runs / name / "seed0" for runs in (killed, whole))
+        torch.testing.assert_close(weights(found), weights(wanted), rtol=0, atol=0)
+        tables = [numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted)]  # with its times
+        pd.testing.assert_frame_equal(*tables, check_exact=True)
+    for name in ("random/050", "gradient/050"):
+        assert erased(killed / "seed0", name) == erased(whole / "seed0", name)

@@ -1,0 +1,67 @@
+"""Replaced outputs and restored modes."""
+
+import pytest
+import torch
+from torch import nn
+
+from lightning_xai.functional.modes import call_with_accepted, evaluation_mode, frozen, replaced_output
+
+MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
+
+
+def test_replaced_output_leaves_padding_its_own_output():
+    module, inputs = nn.Linear(1, 1), torch.ones(2, 5, 1)
+    own = module(inputs)
+    with replaced_output(module, torch.full((2, 5, 1), 7.0), MASK):
+        changed = module(inputs)
+    assert torch.equal(changed, torch.where(MASK.unsqueeze(-1), 7.0, own))
+    assert torch.equal(module(inputs), own)
+
+
+def test_replaced_output_ends_with_an_error_in_the_context():
+    module = nn.Linear(1, 1)
+    with pytest.raises(KeyError), replaced_output(module, torch.ones(2, 5, 1), MASK):
+        raise KeyError
+    assert not module._forward_hooks
+
+
+def test_replaced_output_of_none_changes_nothing():
+    module = nn.Linear(1, 1)
+    with replaced_output(module, None, MASK):
+        assert not module._forward_hooks
+
+
+def test_only_named_and_given_arguments_are_passed():
+    assert call_with_accepted(nn.Identity(), input=torch.tensor(3), other=1, missing=None) == 3
+
+
+def test_evaluation_mode_restores_each_part_and_the_random_state():
+    module = nn.Sequential(nn.Dropout(), nn.Dropout()).train()
+    module[1].eval()
+    before = torch.get_rng_state()
+    with evaluation_mode(module):
+        assert not any(part.training for part in module.modules())
+        torch.rand(1)
+    assert [part.training for part in module.modules()] == [True, True, False]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_frozen_restores_every_flag_even_after_an_error(fails):
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5), nn.Linear(2, 2)).train()
+    module[1].eval()
+    module[2].bias.requires_grad_(False)
+    try:
+        with frozen(module):
+            assert not module.training and not any(p.requires_grad for p in module.parameters())
+            if fails:
+                raise RuntimeError
+    except RuntimeError:
+        pass
+    assert [part.training for part in module.modules()] == [True, True, False, True]
+    assert [p.requires_grad for p in module.parameters()] == [True, True, True, False]
+
+
+def test_frozen_keeps_autocast():
+    with torch.autocast("cpu", torch.bfloat16), frozen(nn.Linear(2, 2)) as _:
+        assert torch.is_autocast_enabled("cpu")

@@ -1,0 +1,207 @@
+"""The report on ROAR chains: numbers, table and files, from small hand-made roar.csv files."""
+
+import math
+
+import pandas as pd
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightning_xai.chains.roar import COLUMNS
+from lightning_xai.commands.racu import default_output
+from lightning_xai.report.racu import (
+    experiment_names,
+    racu_by_seed,
+    racu_table,
+    read_chains,
+    roar_panels,
+    sparsity_panels,
+    with_intervals,
+    write_report,
+)
+from tests.commands.conftest import command, refusal
+
+RANDOM = [0.9, 0.8, 0.5]
+KEYS = ["experiment", "measure", "quantity"]
+
+
+def chain(experiment, seed=0, *, step="percentage", metric="macro_f1", amounts=(0, 50, 100), positions=None, **curves):
+    """Writes the roar.csv of one seed."""
+    rows = [
+        (seed, measure, amount, "test", metric, value, False, step, "run")
+        for measure, values in ({"random": RANDOM} | curves).items()
+        for amount, value in zip(amounts, values, strict=True)
+    ]
+    for amount, value in zip(amounts, positions or (), strict=bool(positions)):
+        rows.append((seed, "gradient", amount, "test", metric, value, True, step, "run"))
+    folder = experiment / f"seed{seed}"
+    folder.mkdir(parents=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "roar.csv", index=False)
+    return experiment
+
+
+@pytest.fixture
+def five_seeds(tmp_path):
+    """An experiment whose RACUs are 0.1, 0.2, ..., 0.5: area 0.5 (0.8 - p) over 0.25."""
+    for seed in range(5):
+        share = (seed + 1) / 10
+        chain(tmp_path / "roar_sst", seed, gradient=[0.9, 0.8 - 0.5 * share, 0.5], positions=[0.5, 0.6, 0.5])
+    return tmp_path / "roar_sst"
+
+
+def summary_of(*folders):
+    return with_intervals(racu_by_seed(read_chains(folders, ["macro_f1"], "test")), KEYS)
+
+
+def test_summary_has_mean_and_interval_over_seeds(five_seeds):  # oracle E7: [.1, .2, .3, .4, .5] -> [.18, .42]
+    row = summary_of(five_seeds).query("quantity == 'racu'").iloc[0]
+    assert [row["mean"], row["low"], row["high"]] == pytest.approx([0.3, 0.18, 0.42], abs=1e-9)
+    assert row["num_seeds"] == 5
+
+
+def test_control_is_reported_as_leakage(five_seeds):  # 0.5 * 0.1 over 0.25
+    row = summary_of(five_seeds).query("quantity == 'leakage'").iloc[0]
+    assert row["mean"] == pytest.approx(0.2)
+
+
+def test_random_baseline_has_no_racu_of_its_own(five_seeds):
+    assert set(summary_of(five_seeds)["measure"]) == {"gradient"}
+
+
+def test_racu_is_of_each_seeds_own_baseline(tmp_path):
+    chain(tmp_path / "roar", 0, gradient=[0.9, 0.5, 0.5])
+    chain(tmp_path / "roar", 1, random=[0.9, 0.9, 0.7], gradient=[0.9, 0.9, 0.7])
+    by_seed = racu_by_seed(read_chains([tmp_path / "roar"], ["macro_f1"], "test"))
+    assert by_seed["value"].tolist() == pytest.approx([0.6, 0])
+
+
+def test_table_shows_distances_to_the_ends_in_percent(five_seeds):
+    cells = [line.split() for line in racu_table(summary_of(five_seeds)).splitlines()]
+    assert ["gradient", "30.0", "+12.0", "-12.0"] in cells and ["seeds", "5"] in cells
+
+
+def test_one_seed_is_shown_without_an_interval(tmp_path):
+    table = racu_table(summary_of(chain(tmp_path / "roar", gradient=[0.9, 0.5, 0.5])))
+    assert "60.0" in table and "+" not in table
+
+
+def test_undefined_racu_is_a_dash_with_a_reason(tmp_path):
+    flat = [0.5, 0.5, 0.5]
+    table = racu_table(summary_of(chain(tmp_path / "roar", random=flat, gradient=flat)))
+    assert ["gradient", "-"] in [line.split() for line in table.splitlines()]
+    assert "erasing everything costs nothing" in table
+
+
+def test_undefined_seed_is_not_skipped(tmp_path):
+    chain(tmp_path / "roar", 0, gradient=[0.9, 0.5, 0.5])
+    chain(tmp_path / "roar", 1, random=[0.5] * 3, gradient=[0.5] * 3)
+    assert math.isnan(summary_of(tmp_path / "roar")["mean"].item())
+
+
+def test_curve_of_losses_has_the_racu_of_scores(tmp_path):
+    chain(tmp_path / "a", metric="log_loss", random=[0.1, 0.2, 0.5], gradient=[0.1, 0.5, 0.5])
+    rows = read_chains([tmp_path / "a"], ["log_loss"], "test")
+    assert racu_by_seed(rows)["value"].item() == pytest.approx(0.6)  # oracle E7 with 1 - score
+
+
+def test_measure_of_fewer_seeds_shows_in_the_number_of_seeds(tmp_path):
+    chain(tmp_path / "a", 0, gradient=[0.9, 0.6, 0.5], ig=[0.9, 0.7, 0.5])
+    chain(tmp_path / "a", 1, gradient=[0.9, 0.6, 0.5])
+    assert "seeds                 1 to 2" in racu_table(summary_of(tmp_path / "a"))
+
+
+def test_table_is_at_most_80_columns_wide_for_many_experiments(tmp_path):
+    folders = [
+        chain(tmp_path / f"a_rather_long_experiment_name_{i}", integrated_gradients=[0.9, 0.5, 0.5]) for i in range(6)
+    ]
+    table = racu_table(summary_of(*folders))
+    assert max(map(len, table.splitlines())) <= 80
+    assert table.count("60.0") == 6
+
+
+def test_experiments_are_named_below_their_common_folder(tmp_path):
+    assert experiment_names([tmp_path / "runs" / "roar"]) == ["roar"]
+    assert experiment_names([tmp_path / "sst" / "roar", tmp_path / "babi" / "roar"]) == ["sst/roar", "babi/roar"]
+
+
+def test_folder_without_a_finished_chain_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no seed.*/roar.csv"):
+        read_chains([tmp_path], ["macro_f1"], "test")
+
+
+def test_unknown_metric_is_refused_with_those_there_are(five_seeds):
+    with pytest.raises(ValueError, match="has no f1 of test: choose one of macro_f1 of test"):
+        read_chains([five_seeds], ["f1"], "test")
+
+
+def test_two_metrics_for_three_experiments_are_refused(five_seeds):
+    with pytest.raises(ValueError, match="2 metrics for 3 experiments"):
+        read_chains([five_seeds] * 3, ["accuracy", "macro_f1"], "test")
+
+
+def test_curve_without_all_points_is_refused(tmp_path):
+    folder = chain(tmp_path / "roar", gradient=[0.9, 0.5, 0.5])
+    file = folder / "seed0" / "roar.csv"
+    rows = pd.read_csv(file)
+    rows[(rows["measure"] != "gradient") | (rows["percentage"] != 50)].to_csv(file, index=False)
+    with pytest.raises(ValueError, match="seed 0: gradient has scores at"):
+        summary_of(folder)
+
+
+def test_each_experiment_has_a_panel_of_its_own_metric(tmp_path):
+    folders = [
+        chain(tmp_path / "sst", gradient=[0.9, 0.5, 0.5]),
+        chain(tmp_path / "babi", metric="accuracy", gradient=[0.9, 0.5, 0.5]),
+    ]
+    panels = roar_panels(read_chains(folders, ["macro_f1", "accuracy"], "test"))
+    assert [(panel.title, panel.y_label) for panel in panels] == [("sst", "macro_f1 [%]"), ("babi", "accuracy [%]")]
+
+
+def test_panel_shows_means_in_percent_and_roles(five_seeds):
+    (panel,) = roar_panels(read_chains([five_seeds], ["macro_f1"], "test"))
+    roles = {(curve.name, curve.role): curve for curve in panel.curves}
+    assert set(roles) == {("random", "reference"), ("gradient", "curve"), ("gradient", "control")}
+    assert list(roles["gradient", "curve"].x) == [0, 50, 100]
+    assert list(roles["gradient", "curve"].mean) == pytest.approx([90, 65, 50])
+
+
+def test_one_token_chains_have_curves_but_no_racu(tmp_path):
+    folder = chain(tmp_path / "roar", step="token", amounts=(0, 1, 2), gradient=[0.9, 0.7, 0.6])
+    printed = write_report([folder], tmp_path / "report", metrics=["macro_f1"])
+    assert "RACU" not in printed and (tmp_path / "report" / "roar.png").is_file()
+
+
+def test_sparsity_curves_come_from_the_preset(tmp_path):
+    for seed in range(2):
+        (tmp_path / "roar" / f"seed{seed}").mkdir(parents=True)
+        names = [f"top_tokens/{k}" for k in (1, 2)] + ["top_percent/10", "num_examples"]
+        results = pd.DataFrame({"metric": names, "value": [0.4 + 0.2 * seed, 0.8, 0.3, 7.0]})
+        results = results.assign(preset="sparsity", split="test", method="gradient")
+        results.to_parquet(tmp_path / "roar" / f"seed{seed}" / "results.parquet")
+    tokens, percent = sparsity_panels([tmp_path / "roar"], "test")
+    assert list(tokens.curves[0].x) == [1, 2] and list(tokens.curves[0].mean) == pytest.approx([50, 80])
+    assert list(percent.curves[0].mean) == pytest.approx([30])
+
+
+def test_report_writes_its_files_and_one_events_file(five_seeds, tmp_path):
+    for _ in range(2):
+        write_report([five_seeds], tmp_path / "report", metrics=["macro_f1"], events=tmp_path / "events")
+    assert {file.name for file in (tmp_path / "report").iterdir()} == {"racu.csv", "racu_seeds.csv", "roar.png"}
+    (file,) = (tmp_path / "events").iterdir()
+    events = EventAccumulator(str(file), size_guidance={"images": 0}).Reload()
+    assert events.Tags()["images"] == ["roar/test"]
+
+
+def test_command_writes_the_table_of_several_experiments(five_seeds, tmp_path):
+    babi = chain(tmp_path / "roar_babi", metric="accuracy", gradient=[0.9, 0.5, 0.5])
+    printed = command("racu", five_seeds, babi, "--metric", "macro_f1", "accuracy")
+    assert "roar_sst" in printed and "roar_babi" in printed
+    table = pd.read_csv(tmp_path / "report" / "racu.csv").query("quantity == 'racu'")
+    assert table.set_index("experiment")["mean"].to_dict() == pytest.approx({"roar_sst": 0.3, "roar_babi": 0.6})
+
+
+def test_command_names_a_folder_without_a_chain(tmp_path):
+    assert "has no seed*/roar.csv" in refusal("racu", tmp_path)
+
+
+def test_report_of_one_experiment_lies_in_its_folder(tmp_path):
+    assert default_output([tmp_path / "roar"]) == tmp_path / "roar" / "report"

@@ -1,0 +1,80 @@
+"""The matrix of all pairs of runs: means over explanations, names, and a table within 80 columns."""
+
+import numpy as np
+import pytest
+
+from lightning_xai.report.stability import (
+    Comparison,
+    compare,
+    matching_runs,
+    run_names,
+    stability_frame,
+    stability_table,
+)
+
+
+def similarities(value: float, spearman: float) -> np.ndarray:
+    """Returns [3, 2, 2] of one explanation by two runs."""
+    return np.array([[[1, v], [v, 1]] for v in (value, spearman, spearman)])
+
+
+def comparison(num_runs: int) -> Comparison:
+    values = np.full((3, num_runs, num_runs), 0.5)
+    return compare("ig", [values], num_runs)
+
+
+def test_undefined_explanations_do_not_enter_a_mean():
+    found = compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)
+    assert found.means["jaccard"][0, 1] == pytest.approx(0.3) and found.counts["jaccard"][0, 1] == 2
+    assert found.means["spearman"][0, 1] == -0.5 and found.counts["spearman"][0, 1] == 1
+
+
+def test_mean_of_nothing_is_undefined():
+    assert np.isnan(compare("ig", [], 2).means["jaccard"]).all()
+
+
+def test_frame_says_how_many_explanations_a_number_leaves_out():
+    frame = stability_frame([compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)], ["a", "b"])
+    assert frame[["measure", "run", "other", "num_explanations", "num_skipped"]].to_numpy().tolist() == [
+        ["jaccard", "a", "b", 2, 0],
+        ["spearman", "a", "b", 1, 1],
+        ["kendall", "a", "b", 1, 1],
+    ]
+
+
+def test_table_has_jaccard_below_and_spearman_above_the_diagonal():
+    table = stability_table(compare("ig", [similarities(0.25, -0.5)], 2), ["a", "b"], split="test", percentage=25)
+    assert table.splitlines() == [
+        "stability of ig on test, 1 explanations",
+        "below the diagonal Jaccard of the top 25 %, above it Spearman's correlation",
+        "        1     2",
+        "1 a     - -0.50",
+        "2 b  0.25     -",
+    ]
+
+
+@pytest.mark.parametrize("num_runs", [3, 9, 30])
+def test_table_stays_within_the_width(num_runs):
+    names = [f"an_experiment_of_a_long_name.seed{i}" for i in range(num_runs)]
+    table = stability_table(comparison(num_runs), names, split="test", percentage=25)
+    assert max(map(len, table.splitlines())) <= 80
+    assert table.count("0.50") == num_runs * (num_runs - 1)
+
+
+def test_names_begin_below_the_folder_of_all_runs(tmp_path):
+    found = run_names([tmp_path / "runs" / "tm" / "seed0", tmp_path / "runs" / "roar" / "ig" / "seed0"])
+    assert found == ["tm.seed0", "roar.ig.seed0"]
+
+
+def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, monkeypatch):
+    tmp_path = tmp_path / "lab [1]"  # is no pattern
+    for folder in ("runs/tm/seed0", "runs/tm/seed1", "else/where/seed0"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "results.parquet").touch()
+    (tmp_path / "runs/tm/seed2").mkdir()  # not tested yet
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "runs"
+    found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
+    assert [path.resolve() for path in found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
+    with pytest.raises(ValueError, match="tm/seed7 is not there: fit and test that run first"):
+        matching_runs(["tm/seed7"], runs / "tm" / "seed1", runs)
