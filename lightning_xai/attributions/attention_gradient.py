@@ -11,18 +11,11 @@ from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
+from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-Sign = Literal["absolute", "signed", "positive"]
 Layers = Literal["last", "all"]
-
-
-def apply_sign(gradient: Tensor, sign: Sign) -> Tensor:
-    """Returns the gradient's magnitude, the gradient itself, or its positive part."""
-    if sign == "absolute":
-        return gradient.abs()
-    return gradient.relu() if sign == "positive" else gradient
 
 
 class AttentionGradient(DifferentiableAttribution):
@@ -32,7 +25,7 @@ class AttentionGradient(DifferentiableAttribution):
     over layers) after the product, in the row from which the head reads.
 
     Args:
-        sign: what is multiplied: the gradient's magnitude, the gradient, or its positive part.
+        sign: what becomes of the gradient before it is multiplied, see `with_sign`.
         layers: the encoder layers that count where the head does not attend to tokens.
 
     Reference: Serrano and Smith (2019), "Is Attention Interpretable?", arXiv 1906.03731, Section 3.
@@ -62,7 +55,7 @@ class AttentionGradient(DifferentiableAttribution):
         attentions = encoder_attentions(output)[-1:] if self.layers == "last" else encoder_attentions(output)
         columns = []
         for gradients in target_gradients(output.logits, targets, attentions, create_graph=create_graph):
-            products = [a * apply_sign(g, self.sign) for a, g in zip(attentions, gradients, strict=True)]
+            products = [a * with_sign(g, self.sign) for a, g in zip(attentions, gradients, strict=True)]
             mixing = torch.stack([product.mean(dim=1) for product in products]).mean(dim=0)
             columns.append(read_tokens(output.readout, mixing).squeeze(1))
         return torch.stack(columns, dim=1)
@@ -75,7 +68,7 @@ class AttentionGradient(DifferentiableAttribution):
             chosen = torch.zeros_like(logits).scatter(1, targets, 1.0)
             (gradient,) = torch.autograd.grad((logits * chosen).sum(), readout, create_graph=create_graph)
             gradient = target_rows(gradient, targets)
-        return target_rows(readout, targets) * apply_sign(gradient, self.sign)
+        return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound: passes back end at the attention, and one serves all rows of a cross-attention."""

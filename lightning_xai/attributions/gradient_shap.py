@@ -58,7 +58,7 @@ def expected_gradients(
     end: Tensor,
     *,
     draw: Callable[[range], tuple[Tensor, Tensor]],
-    n_samples: int,
+    num_samples: int,
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
@@ -71,8 +71,8 @@ def expected_gradients(
     """
     rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
     totals: list[Tensor] = []
-    for some in even_slices(n_samples, max(rows // len(inputs), 1)):
-        samples = range(n_samples)[some]
+    for some in even_slices(num_samples, max(rows // len(inputs), 1)):
+        samples = range(num_samples)[some]
         places, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
         # a stretch of all lines by the same amounts: its gradient is the sum over samples of line times gradient
@@ -82,7 +82,7 @@ def expected_gradients(
         repeated = targets.repeat_interleave(len(samples), dim=0)
         gradients = target_gradients(logits, repeated, stretch, create_graph=create_graph)
         for column, gradient in enumerate(gradients):
-            share = gradient.squeeze(1) / n_samples
+            share = gradient.squeeze(1) / num_samples
             if column == len(totals):
                 totals.append(share)
             else:
@@ -96,7 +96,7 @@ class GradientSHAP(DifferentiableAttribution):
     An estimate of integrated gradients, complete on average only; noise on the input smooths it.
 
     Args:
-        n_samples: points for each example.
+        num_samples: points for each example.
         stdevs: standard deviation of the normal noise on every value of the input's embeddings, in their units.
         pool: what a token makes of its D values; completeness on average holds for "sum".
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
@@ -113,22 +113,22 @@ class GradientSHAP(DifferentiableAttribution):
 
     def __init__(
         self,
-        n_samples: int = 50,
+        num_samples: int = 50,
         stdevs: float = 0.0,
         pool: Pooling = "sum",
         baseline: Baseline = "fill",
         seed: int = 0,
         chunk_size: int | None = None,
     ) -> None:
-        if n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}: give a number of points from 1")
+        if num_samples < 1:
+            raise ValueError(f"num_samples is {num_samples}: give a number of points from 1")
         if stdevs < 0:
             raise ValueError(f"stdevs is {stdevs}: give a standard deviation from 0")
         if seed < 0:
             raise ValueError(f"seed is {seed}: give an integer from 0")
         check_chunk_size(chunk_size)
         require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
-        self.n_samples = n_samples
+        self.num_samples = num_samples
         self.stdevs = stdevs
         self.pool = pool
         self.baseline = baseline
@@ -138,7 +138,11 @@ class GradientSHAP(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        for some in even_slices(len(inputs), max(rows // self.n_samples, 1)):  # only these D values are held at a time
+        for some in even_slices(
+            len(inputs),
+            max(rows // self.num_samples, 1),
+            # only these D values are held at a time
+        ):
             group = inputs[some].trim()
             start, end = path_ends(model, group, self.baseline)
             if not create_graph:
@@ -150,7 +154,7 @@ class GradientSHAP(DifferentiableAttribution):
                 start,
                 end,
                 draw=partial(random_points, group, num_values=end.shape[-1], stdevs=self.stdevs, seed=self.seed),
-                n_samples=self.n_samples,
+                num_samples=self.num_samples,
                 chunk_size=self.chunk_size,
                 create_graph=create_graph,
             )
@@ -159,4 +163,4 @@ class GradientSHAP(DifferentiableAttribution):
         return torch.cat(parts)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        return Passes(forward=self.n_samples, backward=self.n_samples * num_targets)
+        return Passes(forward=self.num_samples, backward=self.num_samples * num_targets)

@@ -34,7 +34,7 @@ class IntegratedGradients(DifferentiableAttribution):
     Only embeddings move along the line; masks, positions and token types stay.
 
     Args:
-        n_steps: points on the line.
+        num_steps: points on the line.
         method: quadrature rule that places and weighs them.
         pool: what a token makes of its D values; completeness holds for "sum".
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
@@ -47,12 +47,12 @@ class IntegratedGradients(DifferentiableAttribution):
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, section 3.
     Differs: Edin et al. (2024) release multiply_by_inputs=False with "l2"; Madsen et al. (2022) release gradients that
-        carry the point as a further factor; captum's trapezoid weights sum to 1 - 1 / n_steps, here they sum to 1.
+        carry the point as a further factor; captum's trapezoid weights sum to 1 - 1 / num_steps, here they sum to 1.
     """
 
     def __init__(
         self,
-        n_steps: int = 50,
+        num_steps: int = 50,
         method: Quadrature = "gausslegendre",
         pool: Pooling = "l2",
         multiply_by_inputs: bool = True,
@@ -62,8 +62,8 @@ class IntegratedGradients(DifferentiableAttribution):
     ) -> None:
         check_chunk_size(chunk_size)
         require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
-        self.points, self.weights = quadrature(n_steps, method)
-        self.n_steps = n_steps
+        self.points, self.weights = quadrature(num_steps, method)
+        self.num_steps = num_steps
         self.pool = pool
         self.multiply_by_inputs = multiply_by_inputs
         self.baseline = baseline
@@ -103,7 +103,7 @@ class IntegratedGradients(DifferentiableAttribution):
     def _groups(self, inputs: TextInputs) -> list[slice]:
         """Returns slices of examples whose points fit one forward pass: only their D values are held at a time."""
         rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
-        return list(even_slices(len(inputs), max(rows // self.n_steps, 1)))
+        return list(even_slices(len(inputs), max(rows // self.num_steps, 1)))
 
     def _path_gradients(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, create_graph: bool
@@ -143,10 +143,10 @@ class IntegratedGradients(DifferentiableAttribution):
             self._warned = True
             warnings.warn(
                 f"integrated gradients miss completeness by up to {worst:.3g} logits, more than "
-                f"{self.delta_tolerance}: raise n_steps above {self.n_steps}",
+                f"{self.delta_tolerance}: raise num_steps above {self.num_steps}",
                 stacklevel=2,
             )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         checks = 0 if self.delta_tolerance is None else 2
-        return Passes(forward=self.n_steps + checks, backward=self.n_steps * num_targets)
+        return Passes(forward=self.num_steps + checks, backward=self.num_steps * num_targets)

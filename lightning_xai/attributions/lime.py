@@ -1,4 +1,4 @@
-"""Coefficients of a linear surrogate, fitted to versions of the text with random features left."""
+"""Coefficients of a linear surrogate, fitted to versions of the text with random units left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lightning_xai.functional.units import Unit
 Similarity = Literal["cosine", "euclidean"]
 Regressor = Literal["ridge", "lasso"]
 
-SAMPLES_PER_FEATURE, FEWEST_SAMPLES = 3, 32
+SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 32
 
 
 def similarities(kept: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
@@ -27,21 +27,21 @@ def similarities(kept: Tensor, similarity: Similarity, kernel_width: float) -> T
         similarity: d is one less the cosine between a coalition and the whole, sqrt(fraction kept), or the Euclidean
             distance between the two, sqrt(number taken away).
     """
-    num_kept, num_features = kept.sum(dim=1).double(), kept.shape[1]
+    num_kept, num_units = kept.sum(dim=1).double(), kept.shape[1]
     if similarity == "cosine":
-        distance = 1 - (num_kept / num_features).sqrt()
+        distance = 1 - (num_kept / num_units).sqrt()
     else:
-        distance = (num_features - num_kept).sqrt()
+        distance = (num_units - num_kept).sqrt()
     return (-distance.square() / (2 * kernel_width**2)).exp()
 
 
 class LIME(CoalitionAttribution):
-    """Scores features by the coefficients of a regression of the output on which features are left.
+    """Scores units by the coefficients of a regression of the output on which units are left.
 
-    Each sample keeps every feature with probability 1/2 and counts by its similarity to the whole text.
+    Each sample keeps every unit with probability 1/2 and counts by its similarity to the whole text.
 
     Args:
-        n_samples: samples an example; None takes 3 for each feature, 32 at least.
+        num_samples: samples an example; None takes 3 for each unit, 32 at least.
         similarity: see `similarities`.
         kernel_width: see `similarities`.
         regressor: "ridge" or "lasso", with a free intercept; see functional.surrogates.
@@ -52,13 +52,13 @@ class LIME(CoalitionAttribution):
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
         1602.04938, section 3.
     Differs: captum, with which Edin et al. (2024) take 3 samples a token and absolute values, measures the cosine
-        between token ids, not between binary vectors, and fits a lasso; marcotcr/lime draws how many features go, has
+        between token ids, not between binary vectors, and fits a lasso; marcotcr/lime draws how many units go, has
         the whole text among its samples, a kernel width of 0.25 and a ridge with alpha 1.
     """
 
     def __init__(
         self,
-        n_samples: int | None = None,
+        num_samples: int | None = None,
         similarity: Similarity = "cosine",
         kernel_width: float = 1.0,
         regressor: Regressor = "ridge",
@@ -73,31 +73,31 @@ class LIME(CoalitionAttribution):
         require_choices(
             {"similarity": Similarity, "regressor": Regressor}, {"similarity": similarity, "regressor": regressor}
         )
-        if n_samples is not None and n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}: give a number from 1, or None for 3 a feature")
+        if num_samples is not None and num_samples < 1:
+            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 a unit")
         if kernel_width <= 0 or alpha <= 0:
             raise ValueError(f"kernel_width is {kernel_width} and alpha {alpha}: give numbers above 0")
         if seed < 0:
             raise ValueError(f"seed is {seed}: give an integer from 0")
-        self.n_samples = n_samples
+        self.num_samples = num_samples
         self.similarity = similarity
         self.kernel_width = kernel_width
         self.regressor = regressor
         self.alpha = alpha
         self.seed = seed
 
-    def num_samples(self, num_features: int) -> int:
-        """Returns the samples that an example with so many features gets."""
-        return self.n_samples or max(SAMPLES_PER_FEATURE * num_features, FEWEST_SAMPLES)
+    def samples_for(self, num_units: int) -> int:
+        """Returns the samples that an example with so many units gets."""
+        return self.num_samples or max(SAMPLES_PER_UNIT * num_units, FEWEST_SAMPLES)
 
-    def num_coalitions(self, num_features: int) -> int:
-        return min(self.num_samples(num_features), 2**num_features)
+    def num_coalitions(self, num_units: int) -> int:
+        return min(self.samples_for(num_units), 2**num_units)
 
-    def coalitions(self, num_features: int, index: int | None) -> tuple[Tensor, Tensor]:
+    def coalitions(self, num_units: int, index: int | None) -> tuple[Tensor, Tensor]:
         generator = example_generator(self.seed, index, "LIME")
-        shape = (self.num_samples(num_features), num_features)
+        shape = (self.samples_for(num_units), num_units)
         kept = torch.from_numpy(generator.integers(2, size=shape, dtype=bool))
         return kept, similarities(kept, self.similarity, self.kernel_width)
 
-    def feature_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_features: Tensor) -> Tensor:
+    def unit_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
         return {"ridge": ridge, "lasso": lasso}[self.regressor](kept, values, weights, alpha=self.alpha)

@@ -12,17 +12,17 @@ from lightning_xai.functional.perturbation import Output
 from lightning_xai.functional.units import Unit
 
 
-def windows(num_features: int, window: int) -> Tensor:
-    """Returns [W, M] bool: `window` neighboring features, moved on by one at a time; all, if there are fewer."""
-    width = min(window, num_features)
-    places = torch.arange(num_features)
-    offsets = places - torch.arange(num_features - width + 1).unsqueeze(1)
+def windows(num_units: int, window: int) -> Tensor:
+    """Returns [W, M] bool: `window` neighboring units, moved on by one at a time; all, if there are fewer."""
+    width = min(window, num_units)
+    places = torch.arange(num_units)
+    offsets = places - torch.arange(num_units - width + 1).unsqueeze(1)
     return (offsets >= 0) & (offsets < width)
 
 
-def mean_over_windows(drops: Tensor, num_features: Tensor, window: int, width: int) -> Tensor:
-    """Returns [B, M, K]: the mean of the drops [B, W, K] of the windows that cover each of M = `width` features."""
-    num_windows = (num_features - window + 1).clamp(min=1).unsqueeze(1)  # [B, 1]
+def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
+    """Returns [B, M, K]: the mean of the drops [B, W, K] of the windows that cover each of M = `width` units."""
+    num_windows = (num_units - window + 1).clamp(min=1).unsqueeze(1)  # [B, 1]
     places = torch.arange(width).expand(len(drops), -1)
     first = (places - window + 1).clamp(min=0)
     first = torch.minimum(first, num_windows - 1)
@@ -33,14 +33,14 @@ def mean_over_windows(drops: Tensor, num_features: Tensor, window: int, width: i
 
 
 class Occlusion(CoalitionAttribution):
-    """Scores a feature by the output of the whole text less the output without the feature.
+    """Scores a unit by the output of the whole text less the output without the unit.
 
-    With a window, the drop is that of `window` neighboring features, and a feature's score is the mean over the windows
+    With a window, the drop is that of `window` neighboring units, and a unit's score is the mean over the windows
     that cover it.
 
     Args:
         unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
-        window: number of features taken away together.
+        window: number of units taken away together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,
         section 4.2; one token at a time: Li et al. (2016), "Understanding Neural Networks through Representation
@@ -58,16 +58,16 @@ class Occlusion(CoalitionAttribution):
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if window < 1:
-            raise ValueError(f"window is {window}: give a number of features from 1")
+            raise ValueError(f"window is {window}: give a number of units from 1")
         self.window = window
 
-    def num_coalitions(self, num_features: int) -> int:
-        return 1 + max(num_features - self.window + 1, 1)
+    def num_coalitions(self, num_units: int) -> int:
+        return 1 + max(num_units - self.window + 1, 1)
 
-    def coalitions(self, num_features: int, index: int | None) -> tuple[Tensor, Tensor]:
-        kept = torch.cat([torch.ones(1, num_features, dtype=torch.bool), ~windows(num_features, self.window)])
+    def coalitions(self, num_units: int, index: int | None) -> tuple[Tensor, Tensor]:
+        kept = torch.cat([torch.ones(1, num_units, dtype=torch.bool), ~windows(num_units, self.window)])
         return kept, torch.ones(len(kept))
 
-    def feature_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_features: Tensor) -> Tensor:
+    def unit_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
         drops = (values[:, :1] - values[:, 1:]).masked_fill(weights[:, 1:, None] == 0, 0.0)
-        return mean_over_windows(drops, num_features, self.window, kept.shape[2])
+        return mean_over_windows(drops, num_units, self.window, kept.shape[2])

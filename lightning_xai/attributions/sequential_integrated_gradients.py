@@ -25,11 +25,11 @@ class SequentialIntegratedGradients(AttributionMethod):
 
     With pool "sum" the integral is known: by completeness on each token's own line it is the drop of the logit when the
     fill token replaces that token, which is Occlusion. One forward pass a token gives it exactly, where the line takes
-    n_steps forward and backward passes a token. The norms need the line.
+    num_steps forward and backward passes a token. The norms need the line.
 
     Args:
         pool: what a token makes of its D values: their signed "sum", or their norm.
-        n_steps: points on each token's line, where the line is needed.
+        num_steps: points on each token's line, where the line is needed.
         method: quadrature rule that places and weighs them.
         multiply_by_inputs: False leaves out the factor (input - baseline).
         chunk_size: most rows (tokens times points) in one forward pass; None takes as many as suit the device. Results
@@ -44,16 +44,16 @@ class SequentialIntegratedGradients(AttributionMethod):
     def __init__(
         self,
         pool: Literal["sum", "l2", "l1"] = "sum",
-        n_steps: int = 50,
+        num_steps: int = 50,
         method: Quadrature = "gausslegendre",
         multiply_by_inputs: bool = True,
         chunk_size: int | None = None,
     ) -> None:
         check_chunk_size(chunk_size)
         require_choices({"pool": Literal["sum", "l2", "l1"]}, {"pool": pool})
-        self.points, self.weights = quadrature(n_steps, method)
+        self.points, self.weights = quadrature(num_steps, method)
         self.pool = pool
-        self.n_steps = n_steps
+        self.num_steps = num_steps
         self.multiply_by_inputs = multiply_by_inputs
         self.chunk_size = chunk_size
         # by completeness, without the line
@@ -83,5 +83,5 @@ class SequentialIntegratedGradients(AttributionMethod):
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         if self.exact is not None:
             return self.exact.passes(num_tokens, num_targets)
-        rows = num_tokens * self.n_steps
+        rows = num_tokens * self.num_steps
         return Passes(forward=rows, backward=rows * num_targets)

@@ -13,7 +13,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Evaluate, logits_of
-from lightning_xai.functional.units import Unit, num_features, spread, token_features
+from lightning_xai.functional.units import Unit, count_units, spread, token_units
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -43,7 +43,7 @@ class _Found(NamedTuple):
     ranks: Tensor  # [P, M] long, N - 1 for the most important unit
     effects: Tensor  # [P, M] float64, fall of the probability without the unit
     totals: Tensor  # [P] float64, the objective
-    features: Tensor  # [B, T] long, the unit of each token
+    units: Tensor  # [B, T] long, the unit of each token
 
 
 class Solvex(AttributionMethod):
@@ -98,7 +98,7 @@ class Solvex(AttributionMethod):
         found = self._search(model, inputs, targets)
         values = signed_ranks(found.ranks, found.effects, found.ranks >= 0)
         values[~found.totals.isfinite()] = torch.nan  # ranks would hide it
-        return spread(values.view(*targets.shape, -1), found.features).float().to(inputs.device)
+        return spread(values.view(*targets.shape, -1), found.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the units' ranks [B, K, M], N - 1 the most important, -1 for none, and the objectives [B, K].
@@ -110,14 +110,14 @@ class Solvex(AttributionMethod):
 
     def _search(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> _Found:
         num_targets = targets.shape[1]
-        features = token_features(inputs, self.unit).cpu()
-        num_units = num_features(features)
+        units = token_units(inputs, self.unit).cpu()
+        num_units = count_units(units)
         width = max(int(num_units.max()), 1)
         evaluate = _probabilities_of(model)
         options = {"how": self.erasure, "pad_id": model.pad_id, "chunk_size": self.chunk_size}
 
         def without(example: Tensor, erased: Tensor) -> Tensor:
-            return outputs_without(evaluate, inputs, targets, features, example, erased, **options)
+            return outputs_without(evaluate, inputs, targets, units, example, erased, **options)
 
         # the whole text, and the text without each of its units: one engine call
         every = torch.arange(len(inputs))
@@ -143,7 +143,7 @@ class Solvex(AttributionMethod):
         steps, totals, _ = best_orders(gains, counts, **search)
         ranks = (counts.unsqueeze(1) - 1 - steps).clamp(min=-1)
         effects = (whole.unsqueeze(1) - alone).transpose(1, 2).flatten(0, 1)[:, : ranks.shape[1]]
-        return _Found(ranks, effects, totals, features)
+        return _Found(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound: sets that several searches ask for are evaluated once."""

@@ -1,4 +1,4 @@
-"""Weighted linear regressions on binary features, solved for all outputs of all examples at once in float64."""
+"""Weighted linear regressions on binary units, solved for all outputs of all examples at once in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_DESIGN_ELEMENTS = 2**22  # features of samples in float64 at once
+_DESIGN_ELEMENTS = 2**22  # units of samples in float64 at once
 _MAX_SWEEPS = 10_000
 _TOLERANCE = 1e-10  # of a lasso's largest step, as a fraction of its largest coefficient, and of its optimality
 _RANK_TOLERANCE = 1e-10  # of a matrix's largest eigenvalue, below which another counts as 0
@@ -19,14 +19,14 @@ def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -
 
     Args:
         design: [B, N, M].
-        shift: [B, N, 1] float64, what is taken from all features of a sample.
+        shift: [B, N, 1] float64, what is taken from all units of a sample.
         outputs: [B, N, K] float64, Y.
         weights: [B, N] float64, the diagonal of W.
     """
-    batch, num_samples, num_features = design.shape
-    gram = outputs.new_zeros(batch, num_features, num_features)
-    moments = outputs.new_zeros(batch, num_features, outputs.shape[2])
-    for rows in torch.arange(num_samples).split(max(_DESIGN_ELEMENTS // (batch * num_features), 1)):
+    batch, num_samples, num_units = design.shape
+    gram = outputs.new_zeros(batch, num_units, num_units)
+    moments = outputs.new_zeros(batch, num_units, outputs.shape[2])
+    for rows in torch.arange(num_samples).split(max(_DESIGN_ELEMENTS // (batch * num_units), 1)):
         part = design[:, rows].double() - shift[:, rows]
         weighted = (weights[:, rows].unsqueeze(-1) * part).transpose(1, 2)
         gram.baddbmm_(weighted, part)
@@ -44,7 +44,7 @@ def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple
     total = total.masked_fill(total == 0, 1.0)
     outputs = outputs - weights.unsqueeze(1) @ outputs / total
     gram, moments = _products(design, torch.zeros_like(weights).unsqueeze(-1), outputs, weights)
-    sums = gram.diagonal(dim1=1, dim2=2)  # of weights where a feature is 1, as 1 is its own square
+    sums = gram.diagonal(dim1=1, dim2=2)  # of weights where a unit is 1, as 1 is its own square
     return gram - sums.unsqueeze(2) * sums.unsqueeze(1) / total, moments, total
 
 
@@ -54,7 +54,7 @@ def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
     The objective is that of scikit-learn's Ridge with sample weights. Columns that never vary get 0.
 
     Args:
-        design: [B, N, M] bool, features of each sample.
+        design: [B, N, M] bool, units of each sample.
         outputs: [B, N, K].
         weights: [B, N], non-negative; 0 leaves a sample out.
         alpha: positive.
@@ -134,7 +134,7 @@ def additive_fit(kept: Tensor, outputs: Tensor, weights: Tensor, differences: Te
     """Returns scores [B, M, K] that minimize sum_n w (y - sum of kept scores)^2 and sum exactly to `differences`.
 
     The mean share of `differences` is taken out, so that scores sum to 0 and only the part of a coalition that stands
-    out from its size matters: the constraint is met without singling out a feature. Where samples leave scores
+    out from its size matters: the constraint is met without singling out a unit. Where samples leave scores
     undetermined, the smallest ones that fit are returned.
 
     Args:
@@ -142,7 +142,7 @@ def additive_fit(kept: Tensor, outputs: Tensor, weights: Tensor, differences: Te
         outputs: [B, N, K] of the coalitions, less the output of the empty one.
         weights: [B, N], non-negative; 0 leaves a coalition out.
         differences: [B, K] output of the full coalition less that of the empty one.
-        real: [B, M] bool, False where an example has fewer features; the score is 0 there.
+        real: [B, M] bool, False where an example has fewer units; the score is 0 there.
     """
     count = real.sum(dim=1).clamp(min=1).double().view(-1, 1, 1)
     share = differences.double().unsqueeze(1) / count  # [B, 1, K]
@@ -158,7 +158,7 @@ def additive_fit(kept: Tensor, outputs: Tensor, weights: Tensor, differences: Te
 
 
 def _from_few_samples(kept: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, real: Tensor) -> Tensor:
-    """Returns the smallest scores [B, M, K] that fit, by matrices of N samples [N, N] in place of features [M, M]."""
+    """Returns the smallest scores [B, M, K] that fit, by matrices of N samples [N, N] in place of units [M, M]."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (kept.double() - shift) * real.unsqueeze(1)  # [B, N, M]
     similar = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)
@@ -166,12 +166,12 @@ def _from_few_samples(kept: Tensor, shift: Tensor, outputs: Tensor, weights: Ten
 
 
 def _solve_centered(gram: Tensor, moments: Tensor, real: Tensor) -> Tensor:
-    """Returns the smallest scores [B, M, K] with gram @ scores = moments, where rows of real features sum to 0.
+    """Returns the smallest scores [B, M, K] with gram @ scores = moments, where rows of real units sum to 0.
 
-    Features that are not real score 0, as their rows are 0.
+    Units that are not real score 0, as their rows are 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # real features together, and each that is not, have eigenvalue 0 and moment 0: any other gives the same scores
+    # real units together, and each that is not, have eigenvalue 0 and moment 0: any other gives the same scores
     together = (real.unsqueeze(1) & real.unsqueeze(2)) / real.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     filled = gram + largest * (together + torch.diag_embed((~real).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(filled)

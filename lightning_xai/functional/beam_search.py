@@ -142,7 +142,7 @@ def outputs_without(
     evaluate: Evaluate,
     inputs: TextInputs,
     targets: Tensor,
-    features: Tensor,
+    units: Tensor,
     example: Tensor,
     erased: Tensor,
     *,
@@ -156,7 +156,7 @@ def outputs_without(
         evaluate: the function of erased inputs; see `perturbed_outputs`.
         inputs: B whole inputs.
         targets: [B, K] long, the classes.
-        features: [B, T] long, the unit of each token, -1 for none.
+        units: [B, T] long, the unit of each token, -1 for none.
         example: [R] long, the example of each row.
         erased: [R, M] bool, the units that each row lacks.
         how: see `erase`.
@@ -168,7 +168,7 @@ def outputs_without(
         outputs = evaluate(copies, embed_mask)
         return outputs.gather(1, targets[copies.index].to(outputs.device)).cpu().double()
 
-    places = features.cpu()[example]  # [R, T]
+    places = units.cpu()[example]  # [R, T]
     keep = ~erased.gather(1, places.clamp(min=0)) | (places < 0)
     rows = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find their classes by
     options = {"how": how, "pad_id": pad_id, "chunk_size": chunk_size}

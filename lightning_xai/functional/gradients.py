@@ -65,29 +65,29 @@ def target_gradients(
         yield gradients if isinstance(wrt, tuple) else gradients[0]
 
 
-def quadrature(n_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
-    """Returns `n_steps` points in [0, 1] and their weights, which sum to 1.
+def quadrature(num_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
+    """Returns `num_steps` points in [0, 1] and their weights, which sum to 1.
 
     Raises:
         ValueError: too few steps for the rule.
     """
     fewest = 2 if method == "riemann_trapezoid" else 1
-    if n_steps < fewest:
-        raise ValueError(f"n_steps is {n_steps}: {method} needs at least {fewest}")
-    steps = np.arange(n_steps)
-    weights = np.full(n_steps, 1 / n_steps)
+    if num_steps < fewest:
+        raise ValueError(f"num_steps is {num_steps}: {method} needs at least {fewest}")
+    steps = np.arange(num_steps)
+    weights = np.full(num_steps, 1 / num_steps)
     if method == "gausslegendre":
-        points, weights = np.polynomial.legendre.leggauss(n_steps)  # on [-1, 1]
+        points, weights = np.polynomial.legendre.leggauss(num_steps)  # on [-1, 1]
         points, weights = (1 + points) / 2, weights / 2
     elif method == "riemann_left":
-        points = steps / n_steps
+        points = steps / num_steps
     elif method == "riemann_middle":
-        points = (steps + 0.5) / n_steps
+        points = (steps + 0.5) / num_steps
     elif method == "riemann_right":
-        points = (steps + 1) / n_steps
+        points = (steps + 1) / num_steps
     elif method == "riemann_trapezoid":
-        points = steps / (n_steps - 1)
-        weights = np.full(n_steps, 1 / (n_steps - 1))
+        points = steps / (num_steps - 1)
+        weights = np.full(num_steps, 1 / (num_steps - 1))
         weights[[0, -1]] /= 2
     else:
         raise ValueError(f"method is {method!r}: choose one of {Quadrature.__args__}")

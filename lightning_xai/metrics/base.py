@@ -15,15 +15,6 @@ from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Explained = Literal["all", "gold", "predicted"]
-Sign = Literal["signed", "absolute", "nonnegative"]
-
-
-def with_sign(scores: Tensor, sign: Sign) -> Tensor:
-    """Returns scores in float64: as they are, their absolute values, or with negative ones set to 0."""
-    scores = scores.double()
-    if sign == "absolute":
-        return scores.abs()
-    return scores.clamp(min=0) if sign == "nonnegative" else scores
 
 
 def with_special_tokens(inputs: TextInputs) -> Tensor:

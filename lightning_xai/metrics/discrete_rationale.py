@@ -8,8 +8,9 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import Rounding, num_erased, precision_recall_area, ranks
 from lightning_xai.functional.rationales import Match, align_rationale
+from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.functional.spans import runs_from_mask
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained
 from lightning_xai.types import Attribution, Batch, Predict
 
 
@@ -112,7 +113,7 @@ class DiscreteRationale(AttributionMetric):
         evidence = evidence & mask
         rows = evidence.any(dim=-1) & attribution.target_mask
         evidence, mask = evidence[rows].cpu(), mask[rows].cpu()
-        scores = with_sign(attribution.scores, self.sign)[rows].cpu()
+        scores = with_sign(attribution.scores.double(), self.sign)[rows].cpu()
         totals = mask.sum(dim=-1)
         if self.count is not None:
             sizes = totals.clamp(max=self.count).unsqueeze(1)

@@ -12,7 +12,8 @@ from torch import Tensor
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import predict_erased, predict_zeros
 from lightning_xai.functional.ranking import Rounding, num_erased, token_ranks
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign, with_special_tokens
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained, with_special_tokens
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
@@ -171,7 +172,11 @@ class ErasureMetric(AttributionMetric):
         if self.unit == "word" and inputs.word_ids is None:
             raise ValueError(f"{self.name} erases words, but the inputs have no word_ids: encode them, or erase tokens")
         ranked = with_special_tokens(inputs) if self.rank_special else inputs.token_mask
-        scores = with_sign(attribution.scores, self.sign).cpu()  # ranked on the CPU, so that no device decides ties
+        scores = with_sign(
+            attribution.scores.double(),
+            self.sign,
+            # ranked on the CPU, so that no device decides ties
+        ).cpu()
         word_ids = inputs.word_ids.cpu() if self.unit == "word" else None
         return token_ranks(scores, ranked.cpu(), word_ids)
 

@@ -13,8 +13,9 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import predict_erased
 from lightning_xai.functional.ranking import token_ranks, unit_ids
-from lightning_xai.functional.units import Unit, num_features
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, Sign, with_sign
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.units import Unit, count_units
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
@@ -103,7 +104,11 @@ class NormalizedAOPC(AttributionMetric):
             raise ValueError(f"{self.name} erases words, but the inputs have no word_ids: encode them, or erase tokens")
         word_ids = inputs.word_ids.cpu() if self.unit == "word" else None
         mask = inputs.token_mask.cpu()
-        scores = with_sign(attribution.scores, self.sign).cpu()  # ranked on the CPU, so that no device decides ties
+        scores = with_sign(
+            attribution.scores.double(),
+            self.sign,
+            # ranked on the CPU, so that no device decides ties
+        ).cpu()
         ranks, num_units = token_ranks(scores, mask, word_ids)
         measured = ((num_units > 0) & (num_units <= self.max_units)).unsqueeze(1) & attribution.target_mask.cpu()
         example, row = measured.nonzero(as_tuple=True)  # [R] each
@@ -160,7 +165,7 @@ class NormalizedAOPC(AttributionMetric):
             probs = outputs_without(predict, inputs, targets, units, example[problem], erased, **options)
             return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
 
-        num_units = num_features(units)[example]
+        num_units = count_units(units)[example]
         search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to}
         totals = best_orders(drops, num_units, **search).totals
         return (direction * totals / num_units).view(-1, 2)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import Ties, top_mask
 from lightning_xai.functional.rationales import Match, align_rationale
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained
 from lightning_xai.types import Attribution, Batch, Predict
 
 Spacing = Literal["linear", "log"]
@@ -164,7 +165,7 @@ class EvidenceOverlap(AttributionMetric):
         evidence = evidence & mask
         rows = evidence.any(dim=-1) & attribution.target_mask
         evidence, mask = evidence[rows], mask[rows]
-        scores = normalize(with_sign(attribution.scores, self.sign)[rows], mask)  # [R, T]
+        scores = normalize(with_sign(attribution.scores.double(), self.sign)[rows], mask)  # [R, T]
         count = evidence.sum(dim=-1)
         num_spans = span_ids(evidence).masked_fill(~evidence, -1).amax(dim=1) + 1 if len(count) else count
         scalars = [count, num_spans, overlap(top_mask(scores, mask, count, ties=self.ties), evidence)]

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import auroc, average_precision, top_mask
 from lightning_xai.functional.rationales import Match, align_rationale
-from lightning_xai.metrics.base import AttributionMetric, Explained, Sign, with_sign, with_special_tokens
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained, with_special_tokens
 from lightning_xai.types import Attribution, Batch, Predict
 
 
@@ -64,7 +65,7 @@ class RationaleRanking(AttributionMetric):
             considered = with_special_tokens(replace(batch.inputs, token_mask=considered))
         rows = evidence.any(dim=-1) & attribution.target_mask
         mask = considered.unsqueeze(1).expand_as(evidence)[rows]
-        scores, evidence = with_sign(attribution.scores, self.sign)[rows], evidence[rows]
+        scores, evidence = with_sign(attribution.scores.double(), self.sign)[rows], evidence[rows]
         measures = (auroc, average_precision, recall_at_annotated)
         records[rows] = torch.stack([measure(scores, evidence, mask) for measure in measures], dim=-1)
         return records

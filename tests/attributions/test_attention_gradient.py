@@ -42,7 +42,7 @@ def test_cls_scores_are_attention_times_gradient_averaged_over_heads(tiny_hf, in
 def test_all_layers_are_averaged(tiny_hf, inputs):
     model = tiny_hf.double()
     model.set_attention("eager")
-    scores = AttentionGradient("positive", layers="all").scores(model, inputs[:1], TARGETS[:1])
+    scores = AttentionGradient("nonnegative", layers="all").scores(model, inputs[:1], TARGETS[:1])
     output = model(inputs[:1], output_attentions=True)
     gradients = torch.autograd.grad(output.logits[0, 2], output.attentions)
     rows = [(a * g.relu())[0, :, 0].mean(0) for a, g in zip(output.attentions, gradients, strict=True)]
@@ -59,10 +59,10 @@ def test_one_backward_pass_serves_all_classes_of_a_cross_attention(tiny_plm_ca, 
 def test_the_sign_chooses_what_attention_is_multiplied_by(tiny_plm_ca, inputs):
     scores = {
         sign: AttentionGradient(sign).attribute(tiny_plm_ca, inputs, TARGETS).scores
-        for sign in ("signed", "absolute", "positive")
+        for sign in ("signed", "absolute", "nonnegative")
     }
     assert torch.equal(scores["absolute"], scores["signed"].abs())
-    assert torch.equal(scores["positive"], scores["signed"].relu())
+    assert torch.equal(scores["nonnegative"], scores["signed"].relu())
 
 
 def test_layers_of_a_head_that_attends_itself_are_refused(tiny_plm_ca, inputs):

@@ -13,7 +13,7 @@ from lightning_xai.attributions.base import AttributionMethod, DifferentiableAtt
 from lightning_xai.attributions.gradient import Gradient
 from tests.conftest import text_inputs, tiny_classifier
 
-SMALL = {"n_steps": 6, "n_samples": 12, "beam_size": 1}  # values of costly arguments, where a constructor has them
+SMALL = {"num_steps": 6, "num_samples": 12, "beam_size": 1}  # values of costly arguments, where a constructor has them
 
 
 def find_classes() -> list[type]:

@@ -46,7 +46,7 @@ def test_products_are_captums_at_its_own_draws(kind, stdevs, inputs):
         start,
         end,
         draw=lambda samples: (places[:, samples], noise[:, samples]),
-        n_samples=4,
+        num_samples=4,
         chunk_size=3,
     )
     torch.testing.assert_close(found, wanted)
@@ -115,7 +115,8 @@ def test_inputs_without_an_index_are_refused(tiny_hf, inputs):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"n_samples": 0}, {"stdevs": -1.0}, {"seed": -1}, {"chunk_size": 0}, {"pool": "x"}, {"baseline": "x"}]
+    "arguments",
+    [{"num_samples": 0}, {"stdevs": -1.0}, {"seed": -1}, {"chunk_size": 0}, {"pool": "x"}, {"baseline": "x"}],
 )
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):

@@ -78,7 +78,7 @@ def test_tokens_that_are_their_own_baseline_score_zero(tiny_hf, inputs):
 
 def test_a_delta_above_the_tolerance_is_warned_of_once(tiny_hf, inputs):
     method = IntegratedGradients(2, delta_tolerance=1e-6)
-    with pytest.warns(UserWarning, match="raise n_steps above 2"):
+    with pytest.warns(UserWarning, match="raise num_steps above 2"):
         method.attribute(tiny_hf, inputs, TARGETS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -95,7 +95,7 @@ def test_checking_the_delta_costs_two_forward_passes():
     assert IntegratedGradients(50, delta_tolerance=0.1).passes(9, 3) == (52, 150)
 
 
-@pytest.mark.parametrize("arguments", [{"n_steps": 0}, {"chunk_size": 0}, {"baseline": "pad"}, {"method": "simpson"}])
+@pytest.mark.parametrize("arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"baseline": "pad"}, {"method": "simpson"}])
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):
         IntegratedGradients(**arguments)

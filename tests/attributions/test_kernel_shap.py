@@ -37,19 +37,19 @@ def shapley_values(model, inputs, how):
 def test_scores_of_all_coalitions_are_the_shapley_values(how, length):
     model = tiny_classifier("bert").double()
     inputs = text_inputs([length])
-    features = length - 2
-    method = KernelSHAP(n_samples=2**features - 2, erasure=how)
+    units = length - 2
+    method = KernelSHAP(num_samples=2**units - 2, erasure=how)
     found = method.scores(model, inputs, TARGETS[:1])[0, :, 1:-1]
     wanted = shapley_values(model, inputs, how)[:, TARGETS[0]].T
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("n_samples", [1, 12, 40, 1000])
+@pytest.mark.parametrize("num_samples", [1, 12, 40, 1000])
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_scores_sum_to_the_whole_less_the_empty_text(n_samples, unit):
+def test_scores_sum_to_the_whole_less_the_empty_text(num_samples, unit):
     model = tiny_classifier("bert").double()
     inputs = text_inputs([6, 13, 9])
-    scores = KernelSHAP(n_samples, unit).scores(model, inputs, TARGETS)
+    scores = KernelSHAP(num_samples, unit).scores(model, inputs, TARGETS)
     keep = torch.stack([torch.ones_like(inputs.token_mask), torch.zeros_like(inputs.token_mask)], dim=1).flatten(0, 1)
     ends = perturbed_outputs(logits_of(model), inputs, torch.arange(3).repeat_interleave(2), keep, how="mask")
     differences = (ends[0::2] - ends[1::2]).gather(1, TARGETS)
@@ -63,13 +63,13 @@ def test_more_samples_come_closer_to_the_shapley_values():
     assert (many - exact).norm() < 0.5 * (few - exact).norm() < 0.25 * exact.norm()
 
 
-@pytest.mark.parametrize("num_features", [2, 3, 6, 7])
-def test_all_coalitions_are_enumerated_once_with_the_weight_of_the_shapley_kernel(num_features):
-    kept, weights = shapley_coalitions(num_features, 2**num_features - 2, np.random.default_rng(0))
-    assert len(kept) == len(kept.unique(dim=0)) == 2**num_features - 2
+@pytest.mark.parametrize("num_units", [2, 3, 6, 7])
+def test_all_coalitions_are_enumerated_once_with_the_weight_of_the_shapley_kernel(num_units):
+    kept, weights = shapley_coalitions(num_units, 2**num_units - 2, np.random.default_rng(0))
+    assert len(kept) == len(kept.unique(dim=0)) == 2**num_units - 2
     sizes = kept.sum(dim=1).tolist()
-    assert 0 < min(sizes) and max(sizes) < num_features
-    kernel = np.array([(num_features - 1) / (comb(num_features, s) * s * (num_features - s)) for s in sizes])
+    assert 0 < min(sizes) and max(sizes) < num_units
+    kernel = np.array([(num_units - 1) / (comb(num_units, s) * s * (num_units - s)) for s in sizes])
     np.testing.assert_allclose(weights, kernel / kernel.sum(), rtol=1e-12)
 
 
@@ -105,7 +105,7 @@ def test_the_number_of_coalitions_follows_the_text_unless_given():
     assert KernelSHAP().passes(0, 1).forward == 0
 
 
-@pytest.mark.parametrize("wrong", [{"n_samples": 0}, {"seed": -1}])
+@pytest.mark.parametrize("wrong", [{"num_samples": 0}, {"seed": -1}])
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         KernelSHAP(**wrong)

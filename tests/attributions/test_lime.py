@@ -25,7 +25,7 @@ def logits_of_coalitions(model, inputs, kept):
 
 def test_scores_are_the_coefficients_of_weighted_least_squares():
     model = tiny_classifier("bert").double()
-    inputs, method = text_inputs([9]), LIME(n_samples=30, alpha=0.1)
+    inputs, method = text_inputs([9]), LIME(num_samples=30, alpha=0.1)
     scores = method.attribute(model, inputs, TARGETS[:1]).scores
     kept, weights = method.coalitions(7, index=0)
     design = np.concatenate([kept.numpy(), np.ones((30, 1))], axis=1)
@@ -73,7 +73,7 @@ def test_inputs_without_an_index_are_refused(tiny_hf):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"n_samples": 0}, {"alpha": 0.0}, {"kernel_width": 0.0}, {"seed": -1}, {"chunk_size": 0}]
+    "wrong", [{"num_samples": 0}, {"alpha": 0.0}, {"kernel_width": 0.0}, {"seed": -1}, {"chunk_size": 0}]
 )
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

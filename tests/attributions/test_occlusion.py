@@ -75,7 +75,7 @@ def test_windows_move_on_by_one():
     assert windows(2, 3).int().tolist() == [[1, 1]]
 
 
-def test_a_features_score_is_the_mean_over_the_windows_that_cover_it():
+def test_a_units_score_is_the_mean_over_the_windows_that_cover_it():
     drops = torch.tensor([[[1.0], [3.0], [8.0]], [[6.0], [0.0], [0.0]]])
     found = mean_over_windows(drops, torch.tensor([4, 2]), 2, 4)
     assert found[0, :, 0].tolist() == [1, 2, 5.5, 8]

@@ -53,7 +53,7 @@ def test_normalized_sums_are_the_authors(golden, name):  # golden/sig.json
 @pytest.mark.parametrize("kind", ["bert", "roberta", "plm_ca"])
 def test_the_sum_on_the_line_is_the_drop_without_the_token(kind, inputs):
     model = tiny_classifier(kind).double()
-    method = SequentialIntegratedGradients(n_steps=100)
+    method = SequentialIntegratedGradients(num_steps=100)
     drops = method.scores(model, inputs, TARGETS)
     torch.testing.assert_close(method.line_scores(model, inputs, TARGETS), drops, rtol=1e-5, atol=1e-6)
 
@@ -69,7 +69,7 @@ def test_a_score_is_the_drop_of_the_logit_with_the_fill_token_in_its_place(tiny_
 def test_norms_without_the_factor_are_those_of_the_mean_gradient(tiny_hf, inputs):
     model, start = tiny_hf.double(), None
     (start, end) = (model.embed(replace(inputs, input_ids=ids)) for ids in (inputs.baseline_ids, inputs.input_ids))
-    method = SequentialIntegratedGradients("l1", n_steps=4, method="riemann_middle", multiply_by_inputs=False)
+    method = SequentialIntegratedGradients("l1", num_steps=4, method="riemann_middle", multiply_by_inputs=False)
     wanted = torch.zeros(end.shape[-1], dtype=torch.float64)
     for at in (0.125, 0.375, 0.625, 0.875):
         embeds = end.detach().clone()
@@ -81,40 +81,40 @@ def test_norms_without_the_factor_are_those_of_the_mean_gradient(tiny_hf, inputs
 
 @pytest.mark.parametrize("pool", ["sum", "l2"])
 def test_special_tokens_score_zero(tiny_hf, inputs, pool):
-    scores = SequentialIntegratedGradients(pool, n_steps=3).attribute(tiny_hf, inputs, TARGETS).scores
+    scores = SequentialIntegratedGradients(pool, num_steps=3).attribute(tiny_hf, inputs, TARGETS).scores
     assert not scores.masked_select(~inputs.token_mask.unsqueeze(1)).any()
     assert scores.masked_select(inputs.token_mask.unsqueeze(1)).all()
 
 
 @pytest.mark.parametrize("pool", ["sum", "l2"])
 def test_a_text_without_a_token_to_explain_scores_zero(tiny_hf, pool):
-    scores = SequentialIntegratedGradients(pool, n_steps=3).attribute(tiny_hf, text_inputs([2, 2]), TARGETS).scores
+    scores = SequentialIntegratedGradients(pool, num_steps=3).attribute(tiny_hf, text_inputs([2, 2]), TARGETS).scores
     assert scores.shape == (2, 2, 2) and not scores.any()
 
 
 @pytest.mark.parametrize("chunk_size", [1, 4, 100])
 def test_chunk_size_changes_no_norm(tiny_hf, inputs, chunk_size):
     model = tiny_hf.double()
-    wanted = SequentialIntegratedGradients("l2", n_steps=3).scores(model, inputs, TARGETS)
-    found = SequentialIntegratedGradients("l2", n_steps=3, chunk_size=chunk_size).scores(model, inputs, TARGETS)
+    wanted = SequentialIntegratedGradients("l2", num_steps=3).scores(model, inputs, TARGETS)
+    found = SequentialIntegratedGradients("l2", num_steps=3, chunk_size=chunk_size).scores(model, inputs, TARGETS)
     torch.testing.assert_close(found, wanted)
 
 
 def test_norms_pass_every_token_at_every_point_once(tiny_hf, inputs):
     rows = []
     tiny_hf.register_forward_hook(lambda module, arguments, output: rows.append(len(output.logits)))
-    method = SequentialIntegratedGradients("l2", n_steps=3)
+    method = SequentialIntegratedGradients("l2", num_steps=3)
     method.attribute(tiny_hf, inputs, TARGETS)
     assert sum(rows) == method.passes(4, 2).forward + method.passes(7, 2).forward == 33
 
 
 def test_costs_of_both_forms():
     assert SequentialIntegratedGradients().passes(7, 3) == (8, 0)
-    assert SequentialIntegratedGradients("l2", n_steps=10).passes(7, 3) == (70, 210)
-    assert SequentialIntegratedGradients("sum", n_steps=10, multiply_by_inputs=False).passes(7, 3) == (70, 210)
+    assert SequentialIntegratedGradients("l2", num_steps=10).passes(7, 3) == (70, 210)
+    assert SequentialIntegratedGradients("sum", num_steps=10, multiply_by_inputs=False).passes(7, 3) == (70, 210)
 
 
-@pytest.mark.parametrize("arguments", [{"n_steps": 0}, {"chunk_size": 0}, {"pool": "mean"}, {"method": "simpson"}])
+@pytest.mark.parametrize("arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"pool": "mean"}, {"method": "simpson"}])
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):
         SequentialIntegratedGradients(**arguments)

@@ -6,11 +6,11 @@ from sklearn.linear_model import Lasso, Ridge
 from lightning_xai.attributions.surrogates import additive_fit, lasso, ridge
 
 
-def problem(num_features=7, num_samples=40, num_outputs=3, batch=2):
+def problem(num_units=7, num_samples=40, num_outputs=3, batch=2):
     generator = torch.Generator().manual_seed(0)
-    design = torch.rand(batch, num_samples, num_features, generator=generator) < 0.5
+    design = torch.rand(batch, num_samples, num_units, generator=generator) < 0.5
     outputs = torch.randn(batch, num_samples, num_outputs, generator=generator, dtype=torch.float64)
-    outputs += design.double() @ torch.randn(num_features, num_outputs, generator=generator, dtype=torch.float64)
+    outputs += design.double() @ torch.randn(num_units, num_outputs, generator=generator, dtype=torch.float64)
     weights = torch.rand(batch, num_samples, generator=generator, dtype=torch.float64)
     return design, outputs, weights
 
@@ -108,7 +108,7 @@ def smallest_additive_scores(kept, outputs, weights, differences):
 
 @pytest.mark.parametrize("num_samples", [4, 8, 9, 20])
 def test_additive_scores_of_complementary_pairs_are_the_smallest_whatever_the_number_of_samples(num_samples):
-    kept, outputs, weights = problem(num_features=9, num_samples=num_samples)
+    kept, outputs, weights = problem(num_units=9, num_samples=num_samples)
     kept[:, 1::2] = ~kept[:, : num_samples // 2 * 2 : 2]  # n pairs tell n directions apart, not 2 n
     differences = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], dtype=torch.float64)
     found = additive_fit(kept, outputs, weights, differences, torch.ones(2, 9, dtype=torch.bool))
@@ -119,7 +119,7 @@ def test_additive_scores_of_complementary_pairs_are_the_smallest_whatever_the_nu
 
 @pytest.mark.parametrize("num_samples", [5, 12])
 def test_additive_scores_beside_a_longer_text_are_those_alone(num_samples):
-    kept, outputs, weights = problem(num_features=8, num_samples=num_samples)
+    kept, outputs, weights = problem(num_units=8, num_samples=num_samples)
     kept[0, :, 3:] = False
     real = torch.arange(8) < torch.tensor([[3], [8]])
     found = additive_fit(kept, outputs, weights, torch.ones(2, 3, dtype=torch.float64), real)

@@ -76,7 +76,7 @@ class Bar:
 
 def sampled_bars(path: str) -> list[Bar]:
     name = path.rpartition(".")[2]
-    cell = Cell(path, PRESET, CLASSES, arguments=(("n_samples", 192),), floor=True, peer_classes=1)
+    cell = Cell(path, PRESET, CLASSES, arguments=(("num_samples", 192),), floor=True, peer_classes=1)
     label = f"{name}, {CLASSES} classes, {PRESET} tokens, 192 samples"
     return [
         Bar(f"{label}: time over the forward passes it needs", cell, lambda r, _: r.ours / r.floor, 1.15),
@@ -105,7 +105,7 @@ def gigabytes(result: Result) -> float:
 
 
 def path_bars() -> list[Bar]:
-    arguments = (("n_steps", 50),)
+    arguments = (("num_steps", 50),)
     cell = Cell("integrated_gradients.IntegratedGradients", PRESET, 1, 2, arguments, floor=True, peer_classes=1)
     text = f"IntegratedGradients, 50 steps, {PRESET} tokens"
     return [
@@ -134,7 +134,7 @@ def note_bars(all_steps: bool) -> list[Bar]:
         (
             f"IntegratedGradients, {label}",
             "integrated_gradients.IntegratedGradients",
-            (("n_steps", steps),),
+            (("num_steps", steps),),
             50 / steps,
         ),
     ]

@@ -69,7 +69,7 @@ def input_x_gradient(method: AttributionMethod, model: Classifier, inputs: TextI
 def integrated_gradients(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor) -> Explain:
     explainer = captum.attr.IntegratedGradients(OnEmbeddings(model, inputs))
     rows = torch.arange(len(inputs), device=inputs.device)
-    options = {"n_steps": method.n_steps}
+    options = {"n_steps": method.num_steps}
 
     def explain() -> list[Tensor]:
         start, end = path_ends(model, inputs)
@@ -84,7 +84,7 @@ def gradient_shap(method: AttributionMethod, model: Classifier, inputs: TextInpu
 
     def explain() -> list[Tensor]:
         start, end = path_ends(model, inputs)
-        options = {"n_samples": method.n_samples, "additional_forward_args": rows}
+        options = {"n_samples": method.num_samples, "additional_forward_args": rows}
         return [explainer.attribute(end, start, target=target, **options) for target in classes(targets)]
 
     return explain
@@ -115,10 +115,10 @@ def sampled(
     explainer_class: type, method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor
 ) -> Explain:
     explainer = explainer_class(on_ids(model, inputs))
-    num_features = int(inputs.token_mask[0].sum())
+    num_units = int(inputs.token_mask[0].sum())
     options = {
         "baselines": inputs.baseline_ids,
-        "n_samples": int(method.passes(num_features, 1).forward),
+        "n_samples": int(method.passes(num_units, 1).forward),
         "perturbations_per_eval": versions_per_forward(inputs),
     }
     return lambda: [explainer.attribute(inputs.input_ids, target=t, **options) for t in classes(targets)]

@@ -112,22 +112,22 @@ def test_scores_of_other_examples_are_not_mixed_in(write, tmp_path, objective):
 
 
 def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
-    write(IntegratedGradients(n_steps=2))
+    write(IntegratedGradients(num_steps=2))
     with pytest.raises(ValueError, match="choose another folder"):
-        write(IntegratedGradients(n_steps=3))
+        write(IntegratedGradients(num_steps=3))
 
 
 def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective):
-    computed = [ComputeAttributions({"method": IntegratedGradients(n_steps=n)}) for n in (2, 3)]
+    computed = [ComputeAttributions({"method": IntegratedGradients(num_steps=n)}) for n in (2, 3)]
     run = trainer(tmp_path, *computed, AttributionCacheWriter())
     run.test(objective, datamodule=planted_data(), verbose=False)
-    assert RaggedStore(tmp_path / "attributions" / "test" / "method").metadata["method"]["n_steps"] == 3
+    assert RaggedStore(tmp_path / "attributions" / "test" / "method").metadata["method"]["num_steps"] == 3
 
 
 def test_settings_of_a_method_include_those_of_the_method_inside():
-    found = method_settings(Transformed(IntegratedGradients(n_steps=4), ["absolute"]))
+    found = method_settings(Transformed(IntegratedGradients(num_steps=4), ["absolute"]))
     assert found["transforms"] == ["absolute"]
-    assert found["method"]["class"] == "IntegratedGradients" and found["method"]["n_steps"] == 4
+    assert found["method"]["class"] == "IntegratedGradients" and found["method"]["num_steps"] == 4
 
 
 @pytest.mark.parametrize("after", [[], [compute(AttInGrad())]])

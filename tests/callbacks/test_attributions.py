@@ -19,7 +19,7 @@ from tests.callbacks.conftest import Constant, Recorder, compute, planted_data, 
 
 def recorded(folder, objective, stage="test", *, methods=None, data=None, **arguments) -> dict:
     recorder = Recorder()
-    methods = methods or [Random(), InputXGradient(), AttInGrad(), IntegratedGradients(n_steps=3)]
+    methods = methods or [Random(), InputXGradient(), AttInGrad(), IntegratedGradients(num_steps=3)]
     run = trainer(folder, compute(*methods, targets="gold"), recorder, **arguments)
     getattr(run, stage)(objective, datamodule=data or planted_data(), **({"verbose": False} if stage == "test" else {}))
     return recorder.scores
@@ -142,7 +142,7 @@ def test_memory_now_is_at_most_its_peak(counted):
 
 
 def test_every_method_has_a_measured_cost(counted, objective, tmp_path):
-    callback = compute(Random(), IntegratedGradients(n_steps=3), targets="gold")
+    callback = compute(Random(), IntegratedGradients(num_steps=3), targets="gold")
     trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
     for cost in callback.costs.values():
         found = cost.per_example()

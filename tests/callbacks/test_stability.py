@@ -137,7 +137,7 @@ def test_run_without_scores_is_named(runs):
 
 def test_method_with_other_settings_is_refused(runs):
     assert "'pool'" in refusal(runs, method=InputXGradient(pool="sum"))
-    assert "use one of them" in refusal(runs, method=IntegratedGradients(n_steps=2))
+    assert "use one of them" in refusal(runs, method=IntegratedGradients(num_steps=2))
 
 
 def replace_row(store: Path, change) -> None:

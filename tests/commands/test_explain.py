@@ -76,7 +76,7 @@ def test_unknown_method_is_named_with_those_there_are(fitted):
 
 
 def test_arguments_of_a_method_can_be_given(fitted, tmp_path):
-    method = ["--method", "IntegratedGradients", "--method.n_steps", "3"]
+    method = ["--method", "IntegratedGradients", "--method.num_steps", "3"]
     (record,) = explained(fitted.path, tmp_path, TEXT, *method)
     assert list(record["classes"][0]["scores"]) == ["IntegratedGradients"]
 

@@ -149,13 +149,13 @@ def test_arguments_out_of_range_are_refused(arguments, message):
 def test_outputs_without_units_equal_a_loop(how):
     inputs = text_inputs([8, 5])
     targets = torch.tensor([[2, 0], [1, 3]])
-    features = torch.full_like(inputs.input_ids, -1)
-    features[0, 1:7] = torch.tensor([0, 0, 1, 2, 2, 3])
-    features[1, 1:4] = torch.tensor([0, 1, 2])
+    units = torch.full_like(inputs.input_ids, -1)
+    units[0, 1:7] = torch.tensor([0, 0, 1, 2, 2, 3])
+    units[1, 1:4] = torch.tensor([0, 1, 2])
     erased = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1]]).bool()
     example = torch.tensor([0, 1, 1, 0])
-    found = outputs_without(bag_of_words, inputs, targets, features, example, erased, how=how)
+    found = outputs_without(bag_of_words, inputs, targets, units, example, erased, how=how)
     for row, b in enumerate(example.tolist()):
-        gone = torch.isin(features[b], erased[row].nonzero().flatten()) & (features[b] >= 0)
+        gone = torch.isin(units[b], erased[row].nonzero().flatten()) & (units[b] >= 0)
         wanted = bag_of_words(*erase(inputs[[b]], ~gone.unsqueeze(0), how))[0, targets[b]]
         torch.testing.assert_close(found[row], wanted)

@@ -81,8 +81,8 @@ def test_too_few_steps_are_refused():
         quadrature(1, "riemann_trapezoid")
 
 
-def average(model, inputs, targets, *, n_steps, method, chunk_size):
-    points, weights = quadrature(n_steps, method)
+def average(model, inputs, targets, *, num_steps, method, chunk_size):
+    points, weights = quadrature(num_steps, method)
     end = model.embed(inputs)
     start = torch.zeros_like(end)
     return path_gradients(
@@ -93,7 +93,9 @@ def average(model, inputs, targets, *, n_steps, method, chunk_size):
 def test_path_gradients_of_a_polynomial_are_exact():
     model, inputs = Polynomial(), text_inputs([4, 6])
     x = model.embed(inputs)
-    gradients = average(model, inputs, torch.tensor([[1, 2], [2, 0]]), n_steps=3, method="gausslegendre", chunk_size=8)
+    gradients = average(
+        model, inputs, torch.tensor([[1, 2], [2, 0]]), num_steps=3, method="gausslegendre", chunk_size=8
+    )
     torch.testing.assert_close(gradients[0], torch.stack([x[0] / 2, x[1] ** 2 / 3]))
     torch.testing.assert_close(gradients[1], torch.stack([x[0] ** 2 / 3, x[1] ** 0]))
 
@@ -101,26 +103,26 @@ def test_path_gradients_of_a_polynomial_are_exact():
 @pytest.mark.parametrize("chunk_size", [1, 2, 3, 5, 100])
 def test_path_gradients_pass_each_point_once_whatever_the_chunk(chunk_size):
     model, inputs = Polynomial(), text_inputs([4, 6])
-    average(model, inputs, torch.tensor([[1], [2]]), n_steps=5, method="riemann_left", chunk_size=chunk_size)
+    average(model, inputs, torch.tensor([[1], [2]]), num_steps=5, method="riemann_left", chunk_size=chunk_size)
     assert model.rows == 10
 
 
 def test_fifty_right_points_of_half_a_square():  # oracle E13
     model, inputs = Polynomial(), text_inputs([3])
     inputs.input_ids[:] = 200  # x = 2
-    (gradient,) = average(model, inputs, torch.tensor([[1]]), n_steps=50, method="riemann_right", chunk_size=7)
+    (gradient,) = average(model, inputs, torch.tensor([[1]]), num_steps=50, method="riemann_right", chunk_size=7)
     torch.testing.assert_close(2 * gradient.squeeze(), torch.full((3,), 2.04, dtype=torch.float64))
 
 
 def test_a_linear_logit_gives_its_slope():  # oracle E13: the point is no further factor, which would give 0.51
     model, inputs = Polynomial(), text_inputs([3])
-    (gradient,) = average(model, inputs, torch.tensor([[0]]), n_steps=50, method="riemann_right", chunk_size=7)
+    (gradient,) = average(model, inputs, torch.tensor([[0]]), num_steps=50, method="riemann_right", chunk_size=7)
     torch.testing.assert_close(gradient.squeeze(), torch.ones(3, dtype=torch.float64))
 
 
 def test_a_pass_of_a_path_stays_within_its_tokens():
     model, inputs = Polynomial(), text_inputs([600])
-    average(model, inputs, torch.tensor([[0]]), n_steps=20, method="riemann_left", chunk_size=64)
+    average(model, inputs, torch.tensor([[0]]), num_steps=20, method="riemann_left", chunk_size=64)
     assert model.rows == 20 and model.most_tokens == 3 * 600
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lightning_xai.functional.ranking import token_ranks
-from lightning_xai.functional.units import kept_tokens, num_features, spread, token_features
+from lightning_xai.functional.units import count_units, kept_tokens, spread, token_units
 from tests.conftest import text_inputs
 
 
@@ -16,52 +16,52 @@ def inputs_of(word_ids, token_mask):
     )
 
 
-def test_every_explainable_token_is_a_feature():
+def test_every_explainable_token_is_a_unit():
     inputs = inputs_of([-1, 0, 0, 1, -1, -1], [0, 1, 0, 1, 1, 0])
-    assert token_features(inputs, "token").tolist() == [[-1, 0, -1, 1, 2, -1]]
+    assert token_units(inputs, "token").tolist() == [[-1, 0, -1, 1, 2, -1]]
 
 
-def test_the_explainable_tokens_of_a_word_are_one_feature_and_those_outside_words_their_own():
+def test_the_explainable_tokens_of_a_word_are_one_unit_and_those_outside_words_their_own():
     inputs = inputs_of([-1, 3, 3, 0, -1, -1, 0, 7, -1], [0, 1, 1, 0, 1, 1, 1, 1, 0])
-    assert token_features(inputs, "word").tolist() == [[-1, 0, 0, -1, 1, 2, 3, 4, -1]]
+    assert token_units(inputs, "word").tolist() == [[-1, 0, 0, -1, 1, 2, 3, 4, -1]]
 
 
-def test_features_do_not_depend_on_the_batch():
+def test_units_do_not_depend_on_the_batch():
     inputs = text_inputs([6, 13, 9])
     for unit in ("token", "word"):
-        alone = torch.cat([token_features(inputs[row : row + 1], unit) for row in range(3)])
-        assert torch.equal(token_features(inputs, unit), alone)
+        alone = torch.cat([token_units(inputs[row : row + 1], unit) for row in range(3)])
+        assert torch.equal(token_units(inputs, unit), alone)
 
 
-def test_features_are_the_units_that_metrics_rank():
+def test_units_are_the_units_that_metrics_rank():
     inputs = inputs_of([-1, 3, 3, 3, -1, 3, 0, 0, -1], [0, 1, 0, 1, 1, 1, 1, 1, 0])
-    features = token_features(inputs, "word")
-    ranks, count = token_ranks(-features.unsqueeze(1).double(), inputs.token_mask, inputs.word_ids)
-    assert num_features(features).tolist() == count.tolist() == [5]
-    same = features.unsqueeze(1) == features.unsqueeze(2)
+    units = token_units(inputs, "word")
+    ranks, count = token_ranks(-units.unsqueeze(1).double(), inputs.token_mask, inputs.word_ids)
+    assert count_units(units).tolist() == count.tolist() == [5]
+    same = units.unsqueeze(1) == units.unsqueeze(2)
     assert torch.equal(same & inputs.token_mask.unsqueeze(1), (ranks.mT == ranks) & inputs.token_mask.unsqueeze(1))
 
 
-def test_texts_without_a_feature_or_a_column_have_none():
-    assert num_features(torch.tensor([[-1, -1], [0, 1]])).tolist() == [0, 2]
-    assert num_features(torch.zeros(2, 0, dtype=torch.long)).tolist() == [0, 0]
+def test_texts_without_a_unit_or_a_column_have_none():
+    assert count_units(torch.tensor([[-1, -1], [0, 1]])).tolist() == [0, 2]
+    assert count_units(torch.zeros(2, 0, dtype=torch.long)).tolist() == [0, 0]
 
 
 def test_words_without_ids_are_refused():
     with pytest.raises(ValueError, match="word_ids is None"):
-        token_features(replace(text_inputs([5]), word_ids=None), "word")
+        token_units(replace(text_inputs([5]), word_ids=None), "word")
 
 
-def test_tokens_are_kept_with_their_feature_or_without_one():
-    features = torch.tensor([-1, 0, 0, 1, -1])
-    kept = kept_tokens(features, torch.tensor([[True, False], [False, True]]))
+def test_tokens_are_kept_with_their_unit_or_without_one():
+    units = torch.tensor([-1, 0, 0, 1, -1])
+    kept = kept_tokens(units, torch.tensor([[True, False], [False, True]]))
     assert kept.tolist() == [[True, True, True, False, True], [True, False, False, True, True]]
 
 
-def test_a_features_score_is_divided_among_its_tokens():
+def test_a_units_score_is_divided_among_its_tokens():
     scores = spread(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1, -1]]))
     assert scores.tolist() == [[[0.0, 1.5, 1.5, 5.0, 0.0]]]
 
 
-def test_no_features_score_nothing():
+def test_no_units_score_nothing():
     assert not spread(torch.zeros(1, 2, 0), torch.full((1, 3), -1)).any()

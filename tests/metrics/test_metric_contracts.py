@@ -19,8 +19,7 @@ from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.types import Attribution
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
-PRESETS = ["edin", "edin_code", "eraser", "er", "regex", "aml", "naopc", "sparsity"]
-PRESETS = Path(__file__).parents[2] / "configs" / "presets"
+PRESETS = sorted((Path(__file__).parents[2] / "configs" / "presets").glob("*.yaml"))
 LENGTHS = [9, 14, 6, 11, 3, 8, 17]
 
 
@@ -44,11 +43,13 @@ def definitions():
         arguments = {"percentages": [20, 50]} if "percentages" in parameters else {}
         makers[kind.__name__] = lambda kind=kind, arguments=arguments: kind(**arguments)
     for preset in PRESETS:
-        for entry in yaml.safe_load((PRESETS / f"{preset}.yaml").read_text())["init_args"]["metrics"]:
+        for entry in yaml.safe_load(preset.read_text())["init_args"]["metrics"]:
             module, name = entry["class_path"].rsplit(".", 1)
             arguments = entry.get("init_args", {})
             kind = getattr(importlib.import_module(module), name)
-            makers[f"{preset}-{arguments.get('name', name)}"] = lambda kind=kind, arguments=arguments: kind(**arguments)
+            makers[f"{preset.stem}-{arguments.get('name', name)}"] = lambda kind=kind, arguments=arguments: kind(
+                **arguments
+            )
     return makers
 
 

@@ -1,0 +1,22 @@
+"""What becomes of the signs of scores before they are ranked, summed or multiplied."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+Sign = Literal["signed", "absolute", "nonnegative"]
+
+
+def with_sign(scores: Tensor, sign: Sign) -> Tensor:
+    """Returns the scores as they are ("signed"), their absolute values, or negative ones set to 0 ("nonnegative").
+
+    Example:
+        >>> import torch
+        >>> with_sign(torch.tensor([-2.0, 1.0]), "nonnegative")
+        tensor([0., 1.])
+    """
+    if sign == "absolute":
+        return scores.abs()
+    return scores.clamp(min=0) if sign == "nonnegative" else scores
