@@ -6,7 +6,7 @@ H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -57,6 +57,36 @@ class TextInputs(TensorFields):
     token_type_ids: Tensor | None = None  # [B, T] long
     word_ids: Tensor | None = None  # [B, T] long, -1 outside words
     index: Tensor | None = None  # [B] long, row in its split: seeds random methods and keys every store
+
+    @classmethod
+    def of_ids(
+        cls, rows: Sequence[Sequence[int]], *, pad_id: int = 0, fill_id: int = 0, special_ids: Sequence[int] = ()
+    ) -> TextInputs:
+        """Returns the inputs of texts given as token ids, padded on the right; their indices count from 0.
+
+        Args:
+            rows: the ids of each text.
+            pad_id: id of the padding token.
+            fill_id: id that stands for an erased token.
+            special_ids: ids of special tokens, which are neither explained nor erased.
+
+        Example:
+            >>> inputs = TextInputs.of_ids([[1, 5, 6], [1, 7]], special_ids=[1])
+            >>> inputs.input_ids.tolist(), inputs.token_mask.tolist()
+            ([[1, 5, 6], [1, 7, 0]], [[False, True, True], [False, True, False]])
+        """
+        length = max((len(row) for row in rows), default=0)
+        input_ids = torch.tensor([[*row, *[pad_id] * (length - len(row))] for row in rows], dtype=torch.long)
+        attention_mask = torch.arange(length) < torch.tensor([[len(row)] for row in rows])
+        special = torch.isin(input_ids, torch.tensor(list(special_ids), dtype=torch.long)) | ~attention_mask
+        return cls(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_mask=~special,
+            special_tokens_mask=special,
+            baseline_ids=input_ids.where(special, fill_id),
+            index=torch.arange(len(rows)),
+        )
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]

@@ -37,7 +37,8 @@ from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.report.tables import results_tables
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder, comparable, data_settings
-from lightning_xai.runs.progress import quiet, rank, say
+from lightning_xai.runs.progress import quiet, say
+from lightning_xai.runs.ranks import rank
 
 READERS = ("explain", "racu", "stability")  # of finished runs, each a module of its own
 COMMANDS = ("fit", "validate", "test", "predict", *READERS)

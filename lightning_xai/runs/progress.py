@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
+from lightning_xai.runs.ranks import rank
 
 # each is either about a choice that this package made on purpose, or nothing that a user can change
 SILENCED_WARNINGS = (
@@ -37,13 +36,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.removeFilter(keep)
-
-
-def rank() -> int:
-    """Returns this process's number, also before its process group exists."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))))
 
 
 def say(message: str) -> None:
