@@ -8,20 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 Self = TypeVar("Self", bound="TensorFields")
+Rows = slice | list[int] | Tensor
 
 
+@dataclass(frozen=True)
 class TensorFields:
-    """What every batch-first dataclass of tensors can do; None fields stay None."""
+    """Base of frozen dataclasses whose tensors all have the batch as their first dimension. None fields stay None.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Pair(TensorFields):
+        ...     left: Tensor  # [B]
+        ...     right: Tensor | None = None  # [B]
+        >>> pair = Pair(torch.tensor([1, 2, 3]))
+        >>> pair[1:]
+        Pair(left=tensor([2, 3]), right=None)
+        >>> pair.repeat_interleave(2).left.tolist()
+        [1, 1, 2, 2, 3, 3]
+    """
 
     def map(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Returns a copy with `function` applied to every tensor, nested ones included."""
-        changed = {}
+        """Returns a copy with `function` applied to every tensor, also to those of nested TensorFields."""
+        changed: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor):
@@ -30,24 +44,32 @@ class TensorFields:
                 changed[field.name] = value.map(function)
         return replace(self, **changed)
 
-    def to(self: Self, *args, **kwargs) -> Self:
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Returns a copy whose tensors were moved or cast by `Tensor.to`."""
         return self.map(lambda tensor: tensor.to(*args, **kwargs))
 
     def pin_memory(self: Self) -> Self:
+        """Returns a copy in page-locked memory; the DataLoader looks for a method of this name."""
         return self.map(torch.Tensor.pin_memory)
 
-    def __getitem__(self: Self, rows) -> Self:
-        """Returns the given rows; `rows` is a slice, a list, or a boolean or long tensor (never an integer)."""
+    def __getitem__(self: Self, rows: Rows) -> Self:
+        """Returns the rows that a slice, a list, or a boolean or long tensor names.
+
+        An integer is not allowed, since it would drop the batch dimension.
+        """
         return self.map(lambda tensor: tensor[rows])
 
     def repeat_interleave(self: Self, repeats: int | Tensor) -> Self:
-        """Returns each row repeated `repeats` times, copies of one row side by side."""
+        """Returns each row `repeats` times, the copies of a row side by side; `repeats` may be a count a row [B]."""
         return self.map(lambda tensor: tensor.repeat_interleave(repeats, dim=0))
 
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """All that a model or an attribution may see: no labels, so no leak."""
+    """The texts as a model and an attribution method may see them. They hold no labels, so labels cannot leak.
+
+    `TextInputs.of_ids` makes them from token ids.
+    """
 
     input_ids: Tensor  # [B, T] long
     attention_mask: Tensor  # [B, T] bool, False at padding
@@ -56,18 +78,18 @@ class TextInputs(TensorFields):
     baseline_ids: Tensor  # [B, T] long, input_ids with token_mask tokens replaced by the fill token
     token_type_ids: Tensor | None = None  # [B, T] long
     word_ids: Tensor | None = None  # [B, T] long, -1 outside words
-    index: Tensor | None = None  # [B] long, row in its split: seeds random methods and keys every store
+    index: Tensor | None = None  # [B] long, row in the split; it seeds random methods and keys stores
 
     @classmethod
     def of_ids(
         cls, rows: Sequence[Sequence[int]], *, pad_id: int = 0, fill_id: int = 0, special_ids: Sequence[int] = ()
     ) -> TextInputs:
-        """Returns the inputs of texts given as token ids, padded on the right; their indices count from 0.
+        """Returns inputs from token ids, padded on the right, with the indices 0, 1, ...
 
         Args:
-            rows: the ids of each text.
+            rows: the token ids of each text.
             pad_id: id of the padding token.
-            fill_id: id that stands for an erased token.
+            fill_id: id of the token that replaces an erased one.
             special_ids: ids of special tokens, which are neither explained nor erased.
 
         Example:
@@ -93,31 +115,50 @@ class TextInputs(TensorFields):
 
     @property
     def device(self) -> torch.device:
+        """Where the tensors are."""
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the same rows without the columns that are padding in all of them."""
+        """Returns the same rows without the last columns if these are padding in every row.
+
+        Example:
+            >>> TextInputs.of_ids([[1, 5, 6], [1, 7]])[1:].trim().input_ids.tolist()
+            [[1, 7]]
+        """
         length = max(int(self.attention_mask.sum(dim=1).max()), 1) if len(self) else 1
-        if self.attention_mask[:, length:].any():  # padding is not on the right, so columns cannot be cut
+        if self.attention_mask[:, length:].any():  # some padding is on the left, so no column can be cut
             return self
         return self.map(lambda tensor: tensor[:, :length] if tensor.dim() > 1 else tensor)
 
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for chosen classes, by a method or by a human: a rationale has scores in [0, 1]."""
+    """Token scores of the explained classes, from a method or from a human (a rationale, with scores in [0, 1]).
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> one_class = torch.tensor([[2]])
+        >>> Attribution(torch.tensor([[[0.0, 0.5, -1.0]]]), one_class, one_class > 0, inputs.token_mask).scores.shape
+        torch.Size([1, 1, 3])
+    """
 
     scores: Tensor  # [B, K, T] signed, raw, 0 at padding
     targets: Tensor  # [B, K] long, the class that each row explains
     target_mask: Tensor  # [B, K] bool, False where K is padding
-    token_mask: Tensor  # [B, T] bool, what rankings and erasures range over
+    token_mask: Tensor  # [B, T] bool, True where a token is ranked and may be erased
 
 
 @dataclass(frozen=True)
 class Batch(TensorFields):
-    """Encoded examples with their labels."""
+    """Encoded examples with their labels.
 
-    inputs: TextInputs  # inputs.index is always set
+    Example:
+        >>> batch = Batch(TextInputs.of_ids([[1, 5], [1, 6]]), torch.tensor([0, 1]))
+        >>> len(batch), batch[1:].index.tolist()
+        (2, [1])
+    """
+
+    inputs: TextInputs  # its index is set
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
 
@@ -126,13 +167,20 @@ class Batch(TensorFields):
 
     @property
     def index(self) -> Tensor:
-        """[B] row in its split: the key of every store and of every distributed metric."""
+        """[B] long, each example's row in its split: the key of every store and of every distributed metric."""
+        assert self.inputs.index is not None, "the inputs of a batch need an index: the row of each example"
         return self.inputs.index
 
 
 @dataclass(frozen=True)
 class ClassifierOutput:
-    """What a forward pass yields, all of it in the graph."""
+    """The results of a forward pass. All tensors are still in its graph.
+
+    Example:
+        >>> output = ClassifierOutput(logits=torch.zeros(1, 2), readout=torch.tensor([[[1.0, 0.0, 0.0]]]))
+        >>> output.readout.sum(dim=-1).tolist()
+        [[1.0]]
+    """
 
     logits: Tensor  # [B, C]
     readout: Tensor  # [B, 1 or C, T], rows sum to 1: the weights with which the head reads token states
@@ -141,14 +189,27 @@ class ClassifierOutput:
 
 
 class Passes(NamedTuple):
-    """Passes through the network that a method needs for one example."""
+    """How many passes through the network a method needs for one example.
+
+    Example:
+        >>> Passes(forward=50, backward=50).backward
+        50
+    """
 
     forward: float
     backward: float
 
 
 class Predict(Protocol):
-    """The explained model as erasure metrics see it: class probabilities without a gradient."""
+    """A function that returns the explained model's probabilities without a gradient; metrics get no more of the model.
+
+    Example:
+        >>> def coin(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        ...     return torch.full((len(inputs), 2), 0.5)
+        >>> predict: Predict = coin
+        >>> predict(TextInputs.of_ids([[1, 5]])).tolist()
+        [[0.5, 0.5]]
+    """
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
