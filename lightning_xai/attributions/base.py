@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -49,6 +48,13 @@ class AttributionMethod(ABC):
             num_targets: how many classes are explained.
         """
 
+    def for_split(self, split: str) -> AttributionMethod:
+        """Returns the method that explains examples of `split`: this one, unless scores are stored by split.
+
+        `inputs.index` counts within a split, so that a method which looks examples up needs the split as well.
+        """
+        return self
+
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
     ) -> Attribution:
@@ -89,13 +95,6 @@ class AttributionMethod(ABC):
                 "weights for overflow, or explain in float32"
             )
         return Attribution(scores, targets, target_mask, inputs.token_mask)
-
-
-@runtime_checkable
-class ReadsSplit(Protocol):
-    """A method that has to know which split the examples come from; the callback sets `split` before each batch."""
-
-    split: str | None
 
 
 class DifferentiableAttribution(AttributionMethod):

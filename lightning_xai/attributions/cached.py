@@ -41,11 +41,11 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
 
 
 class Cached(AttributionMethod):
-    """Scores tokens by what an earlier run stored for the same split, without a pass through the network.
+    """Returns the scores that an earlier run stored, without a pass through the network.
 
     Args:
-        path: folder of a store of token scores, keyed by example and class; "{split}" in it stands for the name of the
-            split that is evaluated, as in "runs/tm/seed0/attributions/{split}/att_in_grad".
+        path: folder of a store of token scores, keyed by example and class. "{split}" in it stands for the name of the
+            explained split, as in "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` fills it in.
 
     Raises:
         ValueError: there is no store, it holds another split's scores, or it lacks an example.
@@ -53,26 +53,30 @@ class Cached(AttributionMethod):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.split: str | None = None  # set by the callback
-        self._stores: dict[str, RaggedStore] = {}
-        if "{split}" not in path:
-            self._stores[path] = RaggedStore(path)
+        self._store = None if "{split}" in path else RaggedStore(path)
+        self._methods: dict[str, Cached] = {}  # by split, so that each store is opened once
 
-    @property
-    def store(self) -> RaggedStore:
-        """The store of the current split."""
-        path = self.path if self.split is None else self.path.replace("{split}", self.split)
-        if path not in self._stores:
-            self._stores[path] = RaggedStore(path)
-        found = self._stores[path].metadata.get("split", self.split)
-        if self.split is not None and found != self.split:
-            raise ValueError(
-                f"{path} has scores of split {found!r}, not of {self.split!r}: write {{split}} in the path"
-            )
-        return self._stores[path]
+    def for_split(self, split: str) -> Cached:
+        """Returns the method that reads the store of `split`.
+
+        Raises:
+            ValueError: there is no such store, or it holds the scores of another split.
+        """
+        if split not in self._methods:
+            method = Cached(self.path.replace("{split}", split))
+            assert method._store is not None
+            stored_split = method._store.metadata.get("split", split)
+            if stored_split != split:
+                raise ValueError(
+                    f"{method.path} has scores of split {stored_split!r}, not of {split!r}: write {{split}} in the path"
+                )
+            self._methods[split] = method
+        return self._methods[split]
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        return stored_scores(self.store, inputs, targets)
+        if self._store is None:
+            raise ValueError(f"{self.path} names no store yet: call for_split with the name of the explained split")
+        return stored_scores(self._store, inputs, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=0, backward=0)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, ReadsSplit
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
 from lightning_xai.functional.aggregation import WordPooling, from_words, normalize, restrict, to_words
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -63,15 +63,10 @@ class Transformed(DifferentiableAttribution):
         self.transforms = transforms
         self.needs_attentions = method.needs_attentions
 
-    @property
-    def split(self) -> str | None:
-        """The split that `method` was told, None if it asks for none; setting it tells `method`."""
-        return self.method.split if isinstance(self.method, ReadsSplit) else None
-
-    @split.setter
-    def split(self, split: str | None) -> None:
-        if isinstance(self.method, ReadsSplit):
-            self.method.split = split
+    def for_split(self, split: str) -> Transformed:
+        """Returns the same transforms of `method.for_split(split)`."""
+        method = self.method.for_split(split)
+        return self if method is self.method else Transformed(method, self.transforms)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         """Returns scores [B, K, T].

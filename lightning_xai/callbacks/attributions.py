@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from lightning import LightningModule, Trainer
 
-from lightning_xai.attributions.base import AttributionMethod, ReadsSplit
+from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import ExplainingCallback, among_first
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
@@ -154,8 +154,7 @@ class ComputeAttributions(ExplainingCallback):
             topk=self.num_top,
         )
         for name, method in self.methods.items():
-            if isinstance(method, ReadsSplit):
-                method.split = split
+            method = method.for_split(split)
             peak, start = start_peak_memory(module.device), time.perf_counter()
             attribution = method.attribute(module.network, explained.inputs, targets, target_mask)
             seconds, memory = time.perf_counter() - start, peak()

@@ -11,7 +11,7 @@ import torch
 from lightning import LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.base import AttributionMethod, ReadsSplit
+from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.runs.store import RaggedStore, RaggedWriter, write_json
 from lightning_xai.types import Batch
 
@@ -102,6 +102,4 @@ def _open(trainer: Trainer, stores: dict[str, Path], facts: dict[str, dict[str, 
 
 def explained_scores(module: LightningModule, method: AttributionMethod, batch: Batch, split: str) -> Tensor:
     """Returns a method's scores [B, T] for the gold class of every example."""
-    if isinstance(method, ReadsSplit):
-        method.split = split
-    return method.attribute(module.network, batch.inputs, batch.labels.unsqueeze(1)).scores[:, 0]
+    return method.for_split(split).attribute(module.network, batch.inputs, batch.labels.unsqueeze(1)).scores[:, 0]

@@ -11,7 +11,7 @@ import torch
 from lightning import LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.base import AttributionMethod, ReadsSplit, explaining
+from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
@@ -137,9 +137,7 @@ class FRESH(ChainCallback):
         counts = num_erased(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
         erased = {}
         for name, method in self.methods.items():
-            if isinstance(method, ReadsSplit):
-                method.split = split
-            scores = method.attribute(network, inputs, predicted).scores[:, 0]
+            scores = method.for_split(split).attribute(network, inputs, predicted).scores[:, 0]
             kept = select_rationale(scores, inputs.token_mask, counts, selection=self.selection)
             erased[name] = inputs.token_mask & ~kept
         return erased

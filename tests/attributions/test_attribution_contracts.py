@@ -115,6 +115,12 @@ def test_an_example_alone_has_the_scores_that_it_has_in_a_batch(cls, model):
         assert_same(together[row : row + 1, :, : alone.shape[-1]], alone)
 
 
+@each_method
+def test_the_method_for_a_split_is_itself_unless_it_stores_scores(cls):
+    method = build(cls)
+    assert method.for_split("test") is method
+
+
 @each_model
 @each_method
 def test_padding_changes_no_score_and_has_none(cls, model):

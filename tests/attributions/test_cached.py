@@ -67,3 +67,24 @@ def test_examples_without_an_index_are_refused(cached, tiny_hf, inputs):
 def test_a_folder_that_is_no_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a store"):
         Cached(str(tmp_path / "nothing"))
+
+
+def test_each_split_has_the_scores_of_its_own_store(tmp_path, inputs):
+    for split, score in (("test", 1.0), ("validation", 2.0)):
+        with RaggedWriter(tmp_path / split, metadata={"split": split}) as writer:
+            writer.add(0, 0, torch.full((6,), score).numpy())
+    method = Cached(str(tmp_path / "{split}"))
+    scores = [method.for_split(split).scores(None, inputs[:1], TARGETS[:1, :1]) for split in ("test", "validation")]
+    assert [values[0, 0, :6].unique().tolist() for values in scores] == [[1.0], [2.0]]
+    assert method.for_split("test") is method.for_split("test")  # a store is opened once
+
+
+def test_a_store_of_another_split_is_refused(tmp_path):
+    RaggedWriter(tmp_path, metadata={"split": "test"}).close()
+    with pytest.raises(ValueError, match="has scores of split 'test', not of 'validation'"):
+        Cached(str(tmp_path)).for_split("validation")
+
+
+def test_a_path_with_an_open_split_needs_one(inputs):
+    with pytest.raises(ValueError, match="call for_split"):
+        Cached("stores/{split}").scores(None, inputs, TARGETS)

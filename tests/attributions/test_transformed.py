@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from lightning_xai.attributions.attention import Attention
-from lightning_xai.attributions.base import ReadsSplit
-from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
@@ -61,15 +59,21 @@ def test_it_needs_attentions_when_its_method_does():
     assert not Transformed(Gradient(), ["relu"]).needs_attentions
 
 
-def test_its_method_is_told_the_split_that_is_evaluated():
-    cached = Cached("stores/{split}")
-    nested = Transformed(Transformed(cached, ["absolute"]), ["normalize"])
-    assert isinstance(nested, ReadsSplit)
-    nested.split = "test"
-    assert (cached.split, nested.split) == ("test", "test")
+def test_it_passes_the_split_to_its_method():
+    class Named(Random):
+        def for_split(self, split):
+            return Random(seed=len(split))
+
+    inner = Transformed(Named(), ["absolute"])
+    nested = Transformed(inner, ["normalize"]).for_split("test")
+    assert nested.transforms == ["normalize"] and nested.method.transforms == ["absolute"]
+    assert nested.method.method.seed == 4
+    assert inner.method.seed == 0  # the original is unchanged
+
+
+def test_it_is_its_own_method_for_a_split_when_the_inner_method_is():
     plain = Transformed(Gradient(), ["absolute"])
-    plain.split = "test"
-    assert plain.split is None
+    assert plain.for_split("test") is plain
 
 
 def test_it_costs_what_its_method_costs():
