@@ -143,7 +143,12 @@ class ComputeAttributions(ExplainingCallback):
         explained = batch[rows]
         outputs["explained"] = explained
         outputs["attributions"] = {}
-        outputs["predict"] = PredictOnce(module.network.predict, explained.inputs)
+        outputs["predict"] = PredictOnce(
+            module.network.predict,
+            explained.inputs,
+            decision_threshold=float(module.decision_threshold),
+            pad_id=module.network.pad_id,
+        )
         if not len(rows):
             return
         targets, target_mask = select_targets(

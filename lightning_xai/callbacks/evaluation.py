@@ -8,7 +8,7 @@ from typing import Any
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainingCallback, NamesExperiment, ResultRow, among_first, explained_by
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.types import Batch
 
 TUNING_SPLIT = "validation"
@@ -80,7 +80,7 @@ class AttributionEvaluation(ExplainingCallback):
         rows = among_first(trainer, explained, split, self.max_examples)
         if not rows.all():
             explained = explained[rows]
-            predict = PredictOnce(module.network.predict, explained.inputs)
+            predict = predict.for_inputs(explained.inputs)
         tuning = trainer.testing and split == TUNING_SPLIT
         for name in self._compute.methods:
             metrics = self._copies(module, split, name)
@@ -108,9 +108,6 @@ class AttributionEvaluation(ExplainingCallback):
         key = (split, method)
         if key not in self._running:
             self._running[key] = [copy.deepcopy(metric).to(module.device) for metric in self.metrics]
-            for metric in self._running[key]:
-                metric.decision_threshold = float(module.decision_threshold)
-                metric.pad_id = module.network.pad_id
         return self._running[key]
 
     def _finish(self, trainer: Trainer, module: LightningModule, prefix: str | None = None) -> None:

@@ -23,17 +23,34 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """A Predict that remembers what metrics of one batch share, whatever attribution they measure.
+    """The explained network as the metrics of one batch see it; what they share is computed once.
 
-    That is the probabilities of the batch's own inputs, which every definition compares with, and `memo`: what else
-    does not depend on attributions, by its definition.
+    Shared are the probabilities of the batch's own inputs, which every definition compares with, and whatever metrics
+    put into `memo`, a dictionary for results that do not depend on the attribution.
+
+    Args:
+        predict: gives the probabilities of any inputs.
+        inputs: the batch's own inputs.
+        decision_threshold: probability above which a multi-label class counts as predicted.
+        pad_id: id of the padding token, which erasures write.
     """
 
-    def __init__(self, predict: Predict, inputs: TextInputs) -> None:
+    def __init__(
+        self, predict: Predict, inputs: TextInputs, *, decision_threshold: float = 0.5, pad_id: int = 0
+    ) -> None:
         self.predict = predict
         self.inputs = inputs
+        self.decision_threshold = decision_threshold
+        self.pad_id = pad_id
         self.probs: Tensor | None = None
         self.memo: dict[Hashable, Any] = {}
+
+    def for_inputs(self, inputs: TextInputs) -> PredictOnce:
+        """Returns this object if `inputs` are its own, else one of the same network for the other inputs."""
+        if inputs is self.inputs:
+            return self
+        facts = {"decision_threshold": self.decision_threshold, "pad_id": self.pad_id}
+        return PredictOnce(self.predict, inputs, **facts)
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
@@ -65,8 +82,6 @@ class AttributionMetric(Metric, ABC):
 
     Args:
         explained: which of the attribution's rows count: all of them, those of gold classes, or of predicted classes.
-        decision_threshold: probability above which a multi-label class counts as predicted; the callback sets it from
-            the checkpoint.
         name: of the metric in logs and tables; None takes the class's name in snake_case.
     """
 
@@ -74,20 +89,16 @@ class AttributionMetric(Metric, ABC):
     needs_tuning: bool = False  # True where `compute` needs `tune_from` a metric of the validation split first
     columns: tuple[str, ...]  # names of a record's values
 
-    def __init__(
-        self, *, explained: Explained = "all", decision_threshold: float = 0.5, name: str | None = None
-    ) -> None:
+    def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # values change when tuned, which the cache ignores
         self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
         self.tuned: dict[str, float] = {}
         self.explained = explained
-        self.decision_threshold = decision_threshold
-        self.pad_id = 0  # id of the padding token, for erasures; the callback sets it from the network
         self.add_state("keys", default=[], dist_reduce_fx="cat")  # [n, 2] long: index, class
         self.add_state("records", default=[], dist_reduce_fx="cat")  # [n, len(columns)] float64
 
     @abstractmethod
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         """Returns the records [B, K, len(columns)] of a batch; rows outside `attribution.target_mask` are ignored."""
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
@@ -113,17 +124,25 @@ class AttributionMetric(Metric, ABC):
             self.tuned = validation.tune()
 
     def update(self, attribution: Attribution, batch: Batch, predict: Predict) -> None:
-        """Measures the rows of one batch; `attribution` is [B, K, T] for the examples of `batch`."""
-        if not (isinstance(predict, PredictOnce) and predict.inputs is batch.inputs):
-            predict = PredictOnce(predict, batch.inputs)
-        kept = attribution.target_mask & self.explained_rows(attribution, batch, predict)  # [B, K]
+        """Measures the rows of one batch.
+
+        Args:
+            attribution: scores [B, K, T] for the examples of `batch`.
+            batch: the explained examples.
+            predict: the network; anything but a PredictOnce is taken to have decision threshold 0.5 and padding id 0.
+        """
+        if isinstance(predict, PredictOnce):
+            once = predict.for_inputs(batch.inputs)
+        else:
+            once = PredictOnce(predict, batch.inputs)
+        kept = attribution.target_mask & self.explained_rows(attribution, batch, once)  # [B, K]
         attribution = Attribution(attribution.scores, attribution.targets, kept, attribution.token_mask)
-        records = self.measure(attribution, batch, predict)
+        records = self.measure(attribution, batch, once)
         index = batch.index.unsqueeze(1).expand_as(attribution.targets)
         self.keys.append(torch.stack([index[kept], attribution.targets[kept]], dim=-1))
         self.records.append(records[kept].double())
 
-    def explained_rows(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def explained_rows(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         """Returns [B, K] bool: the rows that `explained` asks for."""
         targets = attribution.targets
         if self.explained == "all":
@@ -131,7 +150,7 @@ class AttributionMetric(Metric, ABC):
         if self.explained == "gold":
             return gold_pairs(batch.labels, targets)
         probs, multilabel = predict(batch.inputs), batch.labels.dim() == 2
-        chosen = predicted_classes(probs, multilabel=multilabel, decision_threshold=self.decision_threshold)
+        chosen = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
         return chosen.gather(1, targets)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:

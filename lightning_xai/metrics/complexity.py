@@ -7,8 +7,8 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import num_erased
 from lightning_xai.functional.rationales import align_rationale
-from lightning_xai.metrics.base import AttributionMetric
-from lightning_xai.types import Attribution, Batch, Predict
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.types import Attribution, Batch
 
 _EPSILON = 1e-11  # keeps the logarithm of 0 finite
 
@@ -85,7 +85,7 @@ class Entropy(AttributionMetric):
         super().__init__(**kwargs)
         self.evidence_only = evidence_only
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         entropy = normalized_entropy(attribution.scores, attribution.token_mask.unsqueeze(1))  # [B, K]
         if self.evidence_only:
             has_evidence = torch.zeros_like(attribution.target_mask)
@@ -114,7 +114,7 @@ class Sparsity(AttributionMetric):
             raise ValueError(f"mass is {mass}: give a fraction of the total score from 0 to 1")
         self.mass = mass
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         mask = attribution.token_mask.unsqueeze(1)
         values = gini(attribution.scores, mask), mass_fraction(attribution.scores, mask, self.mass)
         return torch.stack(values, dim=-1)
@@ -147,7 +147,7 @@ class TopShare(AttributionMetric):
         self.percentages, self.counts = percentages, counts
         self.columns = tuple(f"{point:g}" for point in points)
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         mask = attribution.token_mask
         if self.counts:
             counts = torch.tensor(self.counts, device=mask.device).expand(len(mask), -1)
@@ -161,7 +161,7 @@ class SpecialTokenShare(AttributionMetric):
 
     columns = ("",)
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         inputs = batch.inputs
         shares = _shares(attribution.scores, inputs.attention_mask.unsqueeze(1))
         special = inputs.special_tokens_mask & inputs.attention_mask

@@ -10,8 +10,8 @@ from lightning_xai.functional.ranking import Rounding, num_erased, precision_rec
 from lightning_xai.functional.rationales import Match, align_rationale
 from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.functional.spans import runs_from_mask
-from lightning_xai.metrics.base import AttributionMetric, Explained
-from lightning_xai.types import Attribution, Batch, Predict
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.types import Attribution, Batch
 
 
 def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0.5) -> int:
@@ -64,7 +64,6 @@ class DiscreteRationale(AttributionMetric):
         match: see `align_rationale`.
         sign: what becomes of the scores before they are ranked.
         explained: see AttributionMetric.
-        decision_threshold: see AttributionMetric.
         name: see AttributionMetric.
 
     Reference: DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", arXiv 1911.03429,
@@ -83,10 +82,9 @@ class DiscreteRationale(AttributionMetric):
         match: Match = "class",
         sign: Sign = "signed",
         explained: Explained = "all",
-        decision_threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        super().__init__(explained=explained, name=name)
         if percentage is not None and count is not None:
             raise ValueError(f"percentage is {percentage} and count {count}: give one of the two, or neither to tune")
         if count is not None and count < 1:
@@ -103,7 +101,7 @@ class DiscreteRationale(AttributionMetric):
             f"{name}_{place}" for name in names for place in range(swept)
         )
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64)
         if batch.rationale is None:

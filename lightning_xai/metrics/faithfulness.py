@@ -13,8 +13,8 @@ from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import predict_erased, predict_zeros
 from lightning_xai.functional.ranking import Rounding, num_erased, token_ranks
 from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, Explained, with_special_tokens
-from lightning_xai.types import Attribution, Batch, Predict, TextInputs
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
+from lightning_xai.types import Attribution, Batch, TextInputs
 
 Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
 Empty = Literal["none", "zero_embeddings", "zero_ids"]
@@ -87,7 +87,6 @@ class ErasureMetric(AttributionMetric):
         capped: a normalized comprehensiveness over 1 counts as 1.
         aggregate: over the numbers k: mean, sum / (n + 1), or one value for each k.
         explained: see AttributionMetric.
-        decision_threshold: see AttributionMetric.
         name: see AttributionMetric.
     """
 
@@ -111,10 +110,9 @@ class ErasureMetric(AttributionMetric):
         capped: bool = True,
         aggregate: Aggregate = "mean",
         explained: Explained = "predicted",
-        decision_threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        super().__init__(explained=explained, name=name)
         if (percentages is None) == (counts is None):
             raise ValueError(f"percentages are {percentages} and counts are {counts}: give one of the two")
         if not (percentages or counts):
@@ -147,7 +145,7 @@ class ErasureMetric(AttributionMetric):
         options = {"rounding": self.rounding, "minimum": self.minimum}
         return torch.stack([num_erased(totals, p, **options) for p in self.percentages], dim=1)
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64)
         example, row = attribution.target_mask.cpu().nonzero(as_tuple=True)  # [R] each
@@ -188,7 +186,7 @@ class ErasureMetric(AttributionMetric):
         target: Tensor,
         whole: Tensor,
         blank: Tensor | None,
-        predict: Predict,
+        predict: PredictOnce,
     ) -> Tensor:
         """Returns the records [R, J] in float64 of R rows.
 
@@ -203,7 +201,7 @@ class ErasureMetric(AttributionMetric):
         """
         erasable = inputs.token_mask.cpu()[example].unsqueeze(1)
         prob = whole[example, target].double().unsqueeze(1)
-        how = {"how": self.erasure, "pad_id": self.pad_id}
+        how = {"how": self.erasure, "pad_id": predict.pad_id}
         masks = (first if self.erases_top else ~first) & erasable
         changed = predict_erased(predict, inputs, example, masks, target, whole, **how)
         empty = blank[example, target].double().unsqueeze(1) if blank is not None else None

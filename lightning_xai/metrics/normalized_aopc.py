@@ -56,7 +56,6 @@ class NormalizedAOPC(AttributionMetric):
         exact_up_to: texts of at most so many units have exact bounds, with 2^N predictions.
         max_units: rows of longer texts are not measured, and counted as skipped.
         explained: see AttributionMetric.
-        decision_threshold: see AttributionMetric.
         name: see AttributionMetric.
 
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
@@ -78,10 +77,9 @@ class NormalizedAOPC(AttributionMetric):
         exact_up_to: int = 8,
         max_units: int = 64,
         explained: Explained = "predicted",
-        decision_threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        super().__init__(explained=explained, name=name)
         require_choices(
             {"order": Order, "erasure": Erasure, "unit": Unit, "sign": Sign},
             {"order": order, "erasure": erasure, "unit": unit, "sign": sign},
@@ -117,7 +115,7 @@ class NormalizedAOPC(AttributionMetric):
             lower, upper = self._bounds(predict, inputs, attribution.targets, unit_ids(mask, word_ids), example, row)
             targets = attribution.targets.cpu()[example, row]
             erased = self._erased(ranks[example, row], num_units[example])
-            options = {"how": self.erasure, "pad_id": self.pad_id}
+            options = {"how": self.erasure, "pad_id": predict.pad_id}
             changed = predict_erased(predict, inputs, example, erased, targets, whole, **options)  # [R, J]
             drops = whole[example, targets].double().unsqueeze(1) - changed
             counted = torch.arange(1, erased.shape[1] + 1) <= num_units[example].unsqueeze(1)
@@ -141,7 +139,7 @@ class NormalizedAOPC(AttributionMetric):
         self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Returns the least and the largest AOPC [R] in float64 of rows (example, row), from the memo where it can."""
-        definition = ("aopc bounds", self.erasure, self.pad_id, self.beam_size, self.exact_up_to)
+        definition = ("aopc bounds", self.erasure, predict.pad_id, self.beam_size, self.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         classes = targets.cpu()[example, row].tolist()
         keys = [(b, c, units[b].numpy().tobytes()) for b, c in zip(example.tolist(), classes, strict=True)]
@@ -159,7 +157,7 @@ class NormalizedAOPC(AttributionMetric):
         example, row = example.repeat_interleave(2), row.repeat_interleave(2)
         direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(example) // 2)
         whole = predict(predict.inputs).cpu()[example, targets.cpu()[example, row]].double()
-        options = {"how": self.erasure, "pad_id": self.pad_id}
+        options = {"how": self.erasure, "pad_id": predict.pad_id}
 
         def drops(problem: Tensor, erased: Tensor) -> Tensor:
             probs = outputs_without(predict, inputs, targets, units, example[problem], erased, **options)

@@ -11,8 +11,8 @@ from torch import Tensor
 from lightning_xai.functional.ranking import Ties, top_mask
 from lightning_xai.functional.rationales import Match, align_rationale
 from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, Explained
-from lightning_xai.types import Attribution, Batch, Predict
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.types import Attribution, Batch
 
 Spacing = Literal["linear", "log"]
 Curve = Literal["trapezoid", "step"]
@@ -109,7 +109,6 @@ class EvidenceOverlap(AttributionMetric):
         match: see `align_rationale`.
         sign: what becomes of the scores before they are divided by their sum.
         explained: see AttributionMetric.
-        decision_threshold: see AttributionMetric.
         name: see AttributionMetric.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
@@ -132,10 +131,9 @@ class EvidenceOverlap(AttributionMetric):
         match: Match = "class",
         sign: Sign = "absolute",
         explained: Explained = "all",
-        decision_threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        super().__init__(explained=explained, name=name)
         if min(num_points, curve_points) < 2:
             raise ValueError(f"num_points is {num_points} and curve_points {curve_points}: give at least 2 of each")
         if not 0 < maximum <= 1:
@@ -155,7 +153,7 @@ class EvidenceOverlap(AttributionMetric):
         self.sizes |= {name: len(self.curve_grid) for name in ("curve_hits", "curve_found")}
         self.columns = tuple(f"{name}_{place}" for name, size in self.sizes.items() for place in range(size))
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64, device=attribution.scores.device)
         if batch.rationale is None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from lightning_xai.functional.ranking import auroc, average_precision, top_mask
 from lightning_xai.functional.rationales import Match, align_rationale
 from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, Explained, with_special_tokens
-from lightning_xai.types import Attribution, Batch, Predict
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
+from lightning_xai.types import Attribution, Batch
 
 
 def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
@@ -30,7 +30,6 @@ class RationaleRanking(AttributionMetric):
         match: see `align_rationale`.
         sign: what becomes of the scores before they are ranked.
         explained: see AttributionMetric.
-        decision_threshold: see AttributionMetric.
         name: see AttributionMetric.
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
@@ -47,13 +46,12 @@ class RationaleRanking(AttributionMetric):
         match: Match = "class",
         sign: Sign = "signed",
         explained: Explained = "all",
-        decision_threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        super().__init__(explained=explained, decision_threshold=decision_threshold, name=name)
+        super().__init__(explained=explained, name=name)
         self.include_special, self.match, self.sign = include_special, match, sign
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: Predict) -> Tensor:
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64, device=attribution.scores.device)
         if batch.rationale is None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from lightning_xai.functional.erasure import erase
+from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.faithfulness import (
     Comprehensiveness,
     LogOdds,
@@ -102,7 +103,7 @@ def by_hand(metric, attribution, batch):
     for b, k in attribution.target_mask.nonzero().tolist():
         inputs, target = batch.inputs[[b]], attribution.targets[b, k]
         prob = bag_of_words(inputs)[0, target]
-        if metric.explained == "predicted" and prob <= metric.decision_threshold:
+        if metric.explained == "predicted" and prob <= 0.5:
             continue
         words = inputs.word_ids[0] if metric.unit == "word" else torch.arange(inputs.input_ids.shape[1])
         places = inputs.attention_mask[0] if metric.rank_special else inputs.token_mask[0]
@@ -117,7 +118,7 @@ def by_hand(metric, attribution, batch):
             for word in order[:count]:
                 top[0, units[word]] = True
             keep = top if isinstance(metric, Sufficiency) else ~top
-            changed = bag_of_words(*erase(inputs, keep, metric.erasure, pad_id=metric.pad_id))[0, target]
+            changed = bag_of_words(*erase(inputs, keep, metric.erasure, pad_id=0))[0, target]
             if metric.normalized:
                 kept, _ = erase(inputs, top, metric.erasure)
                 zeros = torch.zeros_like(kept.attention_mask)
@@ -173,8 +174,8 @@ def test_classes_that_share_a_ranking_are_predicted_once():
         rows.append(len(inputs))
         return bag_of_words(inputs, embed_mask)
 
-    metric = Comprehensiveness(counts=[0, 1, 2, 50, 60], explained="predicted", decision_threshold=0.0)
-    metric.update(shared, batch, predict)
+    metric = Comprehensiveness(counts=[0, 1, 2, 50, 60], explained="predicted")
+    metric.update(shared, batch, PredictOnce(predict, batch.inputs, decision_threshold=0.0))
     assert sum(rows) == 1 + 3  # the whole text once; one, two and all tokens erased
 
 

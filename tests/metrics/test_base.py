@@ -1,0 +1,39 @@
+"""The network as metrics see it, and which rows of an attribution count."""
+
+import torch
+
+from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.complexity import Entropy
+from tests.metrics.conftest import bag_of_words, explained_batch
+
+
+def test_threshold_of_the_network_decides_which_classes_are_predicted():
+    attribution, batch = explained_batch([9, 14, 6])
+    probs = bag_of_words(batch.inputs).gather(1, attribution.targets)
+    for threshold in (0.3, 0.7):
+        metric = Entropy(explained="predicted")
+        metric.update(attribution, batch, PredictOnce(bag_of_words, batch.inputs, decision_threshold=threshold))
+        assert len(metric.table()[0]) == int((attribution.target_mask & (probs > threshold)).sum())
+
+
+def test_facts_of_the_network_hold_for_part_of_the_batch():
+    _, batch = explained_batch([9, 14, 6])
+    once = PredictOnce(bag_of_words, batch.inputs, decision_threshold=0.3, pad_id=7)
+    part = once.for_inputs(batch.inputs[:2])
+    assert (part.decision_threshold, part.pad_id) == (0.3, 7)
+    assert torch.equal(part(part.inputs), bag_of_words(batch.inputs)[:2])
+    assert once.for_inputs(batch.inputs) is once
+
+
+def test_own_inputs_are_predicted_once():
+    _, batch = explained_batch([9, 14])
+    calls = []
+
+    def predict(inputs, embed_mask=None):
+        calls.append(inputs)
+        return bag_of_words(inputs, embed_mask)
+
+    once = PredictOnce(predict, batch.inputs)
+    assert torch.equal(once(batch.inputs), once(batch.inputs)) and len(calls) == 1
+    once(batch.inputs[:1])
+    assert len(calls) == 2
