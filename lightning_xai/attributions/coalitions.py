@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,22 +16,12 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
+from lightning_xai.functional.seeds import example_indices
 from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread, token_units
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 _MASK_ELEMENTS = 2**23  # coalitions held at once, in tokens; a long text may have more on its own
-
-
-def example_generator(seed: int, index: int | None, method: str) -> np.random.Generator:
-    """Returns random numbers of their own for a (seed, example, method), the same in any batch and process.
-
-    Raises:
-        ValueError: there is no index.
-    """
-    if index is None:
-        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows of the split")
-    return np.random.default_rng([seed, index, *method.encode()])
 
 
 class CoalitionAttribution(AttributionMethod):
@@ -104,7 +93,7 @@ class CoalitionAttribution(AttributionMethod):
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[tuple[Tensor, Tensor]]]]:
         """Yields rows that have units, with their coalitions, as many at a time as memory should hold."""
-        indices = [None] * len(inputs) if inputs.index is None else inputs.index.tolist()
+        indices = example_indices(inputs)
         counts = count_units(units).tolist()
         rows, coalitions, elements = [], [], 0
         for row, (count, index) in enumerate(zip(counts, indices, strict=True)):

@@ -16,6 +16,7 @@ from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
+from lightning_xai.functional.seeds import example_generator, example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -34,14 +35,12 @@ def random_points(
     Raises:
         ValueError: `inputs.index` is None.
     """
-    if inputs.index is None:
-        raise ValueError("inputs.index is None: random points are seeded by it, so set it to the rows of the split")
     mask = inputs.attention_mask.cpu()
     places = torch.zeros(len(inputs), len(samples), 1, 1)
     noise = torch.zeros(len(inputs), *((len(samples), mask.shape[1], num_values) if stdevs else (1, 1, 1)))
-    for row, index in enumerate(inputs.index.tolist()):
+    for row, index in enumerate(example_indices(inputs)):
         for column, sample in enumerate(samples):
-            generator = np.random.default_rng([seed, index, sample, _METHOD])
+            generator = example_generator(seed, index, "GradientSHAP", [sample, _METHOD])
             places[row, column] = generator.random()
             if stdevs:
                 shape = (int(mask[row].sum()), num_values)

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution, example_generator
+from lightning_xai.attributions.coalitions import CoalitionAttribution
 from lightning_xai.attributions.surrogates import additive_fit
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Output
+from lightning_xai.functional.seeds import example_generator
 from lightning_xai.functional.units import Unit
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64

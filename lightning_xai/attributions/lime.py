@@ -7,11 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution, example_generator
+from lightning_xai.attributions.coalitions import CoalitionAttribution
 from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Output
+from lightning_xai.functional.seeds import example_generator
 from lightning_xai.functional.units import Unit
 
 Similarity = Literal["cosine", "euclidean"]

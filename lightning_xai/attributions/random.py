@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.seeds import example_generator, example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -22,13 +23,11 @@ def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
     Raises:
         ValueError: `inputs.index` is None.
     """
-    if inputs.index is None:
-        raise ValueError("inputs.index is None: random scores are seeded by it, so set it to the rows of the split")
     mask = inputs.attention_mask.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
-    for row, (index, classes) in enumerate(zip(inputs.index.tolist(), targets.tolist(), strict=True)):
+    for row, (index, classes) in enumerate(zip(example_indices(inputs), targets.tolist(), strict=True)):
         for column, target in enumerate(classes):
-            generator = np.random.default_rng([seed, index, target])
+            generator = example_generator(seed, index, "Random", [target])
             scores[row, column, mask[row]] = torch.from_numpy(
                 generator.standard_normal(int(mask[row].sum()), dtype=np.float32)
             )

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import comb
 from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.erasure import Erasure, distinct_rows
+from lightning_xai.functional.duplicates import distinct_rows
+from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Evaluate, perturbed_outputs
 from lightning_xai.types import TextInputs
 
@@ -85,7 +85,7 @@ def best_orders(
             kept = _kept(candidate_totals, state[parent], place if beams == "sets" else None, beam_sizes)
             state, state_totals = state[parent[kept]], candidate_totals[kept]
             state_steps = state_steps[parent[kept]].scatter(1, unit[kept].unsqueeze(1), step)
-            best = torch.from_numpy(np.unique(state.numpy(), return_index=True)[1])  # first, so best, of each problem
+            best, _ = distinct_rows(state)  # the first, so the best, of each problem
             steps[state[best]], totals[state[best]] = state_steps[best], state_totals[best]
     return Orders(steps, totals, num_sets)
 
@@ -94,8 +94,8 @@ def _kept(totals: Tensor, problem: Tensor, place: Tensor | None, beam_sizes: Ten
     """Returns the candidates that stay, by problem and then from the largest total down."""
     order = totals.argsort(descending=True, stable=True)
     if place is not None:  # of each set the best order only
-        first = np.unique(place[order].numpy(), return_index=True)[1]
-        order = order[torch.from_numpy(np.sort(first))]
+        first, _ = distinct_rows(place[order])
+        order = order[first.sort().values]
     order = order[problem[order].argsort(stable=True)]
     sorted_problem = problem[order]
     rank = torch.arange(len(order)) - torch.searchsorted(sorted_problem, sorted_problem)

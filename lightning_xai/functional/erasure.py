@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,11 +56,3 @@ def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
         if tensor is not None:
             moved[name] = tensor.gather(1, order).masked_fill(padding, value)
     return replace(inputs, **moved)
-
-
-def distinct_rows(masks: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the places [U] of the distinct rows of masks [R, T], and the place [R] of each row among these."""
-    packed = np.ascontiguousarray(np.packbits(masks.cpu().numpy(), axis=1))
-    rows = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    return torch.from_numpy(first), torch.from_numpy(inverse.reshape(-1))

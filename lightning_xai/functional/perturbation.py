@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.chunking import packed_rows
-from lightning_xai.functional.erasure import Erasure, distinct_rows, erase
+from lightning_xai.functional.duplicates import distinct_rows
+from lightning_xai.functional.erasure import Erasure, erase
 from lightning_xai.functional.gradients import EmbeddingModel
 from lightning_xai.types import Predict, TextInputs
 
@@ -156,9 +157,7 @@ def predict_zeros(
         # types are not zeroed with the words: what is left of each text of a pair shows
         in_pair = inputs.token_type_ids.cpu() > 0
         distinguishing.append((flat & in_pair[source]).sum(dim=1))
-    distinct, inverse = torch.stack(distinguishing, dim=1).unique(dim=0, return_inverse=True)
-    places = torch.arange(len(inverse))
-    first = torch.full((len(distinct),), len(inverse)).scatter_reduce(0, inverse, places, "amin")
+    first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))
 
     def of_zeros(shortened: TextInputs, _: Tensor | None = None) -> Tensor:
         return predict(shortened, torch.zeros_like(shortened.attention_mask))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
@@ -171,9 +172,8 @@ class AttributionMetric(Metric, ABC):
         keys, records = keys.cpu(), records.cpu()
         if not len(keys):
             return keys, records
-        distinct, inverse = keys.unique(dim=0, return_inverse=True)
-        first = torch.full((len(distinct),), len(keys)).scatter_reduce(0, inverse, torch.arange(len(keys)), "amin")
-        return distinct, records[first]
+        first, _ = distinct_rows(keys)
+        return keys[first], records[first]
 
     def compute(self) -> dict[str, Tensor]:
         """Returns values by their names in logs, with `num_examples` (rows counted) and `num_skipped`.

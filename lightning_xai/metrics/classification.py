@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.ranking import auroc, average_precision
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 
@@ -111,9 +112,7 @@ class ClassificationMetrics(Metric):
         keys, probs, labels = (
             state if isinstance(state, Tensor) else torch.cat(state) for state in (self.keys, self.probs, self.labels)
         )
-        distinct, inverse = keys.unique(return_inverse=True)
-        places = torch.arange(len(keys), device=keys.device)
-        first = torch.full_like(distinct, len(keys)).scatter_reduce(0, inverse, places, "amin")
+        first, _ = distinct_rows(keys)
         return probs[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.erasure import distinct_rows, erase
+from lightning_xai.functional.erasure import erase
 from tests.conftest import CLS, MASK, PAD, SEP, text_inputs
 
 
@@ -51,10 +51,3 @@ def test_inputs_stay_as_they_were():
 def test_unknown_erasure_is_refused():
     with pytest.raises(ValueError, match="erasure is 'blur'"):
         erase(text_inputs([4]), torch.ones(1, 4, dtype=torch.bool), "blur")
-
-
-def test_distinct_rows_rebuild_the_rows():
-    masks = torch.rand(50, 3, generator=torch.Generator().manual_seed(0)) < 0.5
-    places, inverse = distinct_rows(masks)
-    assert len(places) == len(masks.unique(dim=0))
-    assert torch.equal(masks[places][inverse], masks)

@@ -1,0 +1,45 @@
+"""Random numbers that belong to an example, not to a batch, a process or a point in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lightning_xai.types import TextInputs
+
+
+def example_indices(inputs: TextInputs) -> list[int] | list[None]:
+    """Returns the index of each of the B examples, or B times None if the inputs have no index.
+
+    Example:
+        >>> example_indices(TextInputs.of_ids([[5, 6], [7, 8]]))
+        [0, 1]
+    """
+    return [None] * len(inputs) if inputs.index is None else inputs.index.tolist()
+
+
+def example_generator(
+    seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
+) -> np.random.Generator:
+    """Returns the random numbers of a method for one example: the same in any batch, in any process, after a resume.
+
+    Args:
+        seed: seed of the method, non-negative.
+        index: row of the example in its split.
+        method: name of the method.
+        stream: numbers that set these draws apart from others of the same seed and index, such as a class or the number
+            of a sample; the bytes of the method's name by default.
+
+    Raises:
+        ValueError: `index` is None.
+
+    Example:
+        >>> example_generator(0, 7, "LIME").integers(10, size=4).tolist()
+        [9, 0, 8, 6]
+        >>> example_generator(0, 8, "LIME").integers(10, size=4).tolist()
+        [5, 9, 0, 6]
+    """
+    if index is None:
+        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows of the split")
+    return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])
