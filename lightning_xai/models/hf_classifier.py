@@ -164,3 +164,25 @@ class HFClassifier(HuggingFaceClassifier):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
             gap = float((self(inputs).logits - bare).abs().max())
         return [] if gap <= 1e-4 * (1 + float(bare.abs().max())) else [f"logits differ from transformers' by {gap:.2g}"]
+
+
+def random_bert(num_classes: int = 2) -> HFClassifier:
+    """Returns a random BERT with one layer and 20 tokens in its vocabulary, in eval mode: a network for examples.
+
+    Its weights are always the same and have the spread of trained ones; attention is eager, so every method explains
+    it. The global random state is left alone.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> random_bert(num_classes=3)(inputs).logits.shape
+        torch.Size([1, 3])
+    """
+    sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes}, num_classes=num_classes)
+        for weight in network.parameters():
+            if weight.dim() > 1:  # biases stay 0, and the weights of norms 1
+                weight.normal_()
+    network.set_attention("eager")
+    return network.eval()

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from lightning_xai.models.hf_classifier import HFClassifier, pooling_readout
+from lightning_xai.models.hf_classifier import HFClassifier, pooling_readout, random_bert
 from lightning_xai.types import TextInputs
 from tests.conftest import PAD, TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -220,3 +220,12 @@ def test_folder_without_the_encoders_weights_is_refused(tmp_path):
 def test_impossible_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         HFClassifier(**arguments)
+
+
+def test_the_network_for_examples_is_always_the_same_and_draws_nothing():
+    before = torch.get_rng_state()
+    first, second = random_bert(), random_bert()
+    assert torch.equal(torch.get_rng_state(), before)
+    inputs = TextInputs.of_ids([[1, 5, 6, 2]])
+    assert torch.equal(first(inputs).logits, second(inputs).logits)
+    assert not first.training and first.attention_implementation == "eager"
