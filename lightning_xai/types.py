@@ -147,6 +147,23 @@ class Attribution(TensorFields):
     target_mask: Tensor  # [B, K] bool, False where K is padding
     token_mask: Tensor  # [B, T] bool, True where a token is ranked and may be erased
 
+    @classmethod
+    def of_scores(cls, rows: Sequence[Sequence[Sequence[float]]], token_mask: Tensor) -> Attribution:
+        """Returns the attribution of classes 0 to K - 1 with the given scores.
+
+        Args:
+            rows: scores [B, K, T] as nested lists.
+            token_mask: [B, T] bool, the tokens that may be ranked and erased.
+
+        Example:
+            >>> attribution = Attribution.of_scores([[[0.5, 2.0], [1.0, -1.0]]], torch.tensor([[True, True]]))
+            >>> attribution.targets.tolist(), attribution.scores[0, 1].tolist()
+            ([[0, 1]], [1.0, -1.0])
+        """
+        scores = torch.tensor(rows)
+        targets = torch.arange(scores.shape[1]).expand(scores.shape[:2])
+        return cls(scores, targets, torch.ones_like(targets, dtype=torch.bool), token_mask)
+
 
 @dataclass(frozen=True)
 class Batch(TensorFields):
