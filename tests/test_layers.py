@@ -29,7 +29,7 @@ ALLOWED = {
 }
 # rooms whose files are alternatives to one another: they import `base`, and these files that several of them share
 SIBLINGS = {
-    "models": {"contracts", "huggingface", "encoder_layers"},
+    "models": {"contracts", "huggingface", "encoder_layers", "loading"},
     "attributions": {"coalitions", "surrogates"},
     "metrics": set(),
     "objectives": {"losses", "inner_search", "schedules"},
@@ -37,6 +37,7 @@ SIBLINGS = {
 }
 # files made of other files of their room
 COMPOSITES = {
+    "models/checkpoint.py",
     "attributions/att_in_grad.py",
     "attributions/transformed.py",
     "attributions/cached.py",

@@ -20,9 +20,10 @@ from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import data_state, decision_threshold, load_network, read_checkpoint
+from lightning_xai.models.checkpoint import TrainedNetwork, load_trained
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, ansi, html_page
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.moved import current_spec
 from lightning_xai.types import TextInputs
 
 BATCH_SIZE = 16
@@ -94,15 +95,16 @@ def explain(
     config_file = run.path / "config.yaml"
     if best is None or not config_file.is_file():
         raise ValueError(f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run")
-    network = load_network(str(best)).to(device).eval()
+    trained = load_trained(str(best))
+    network = trained.network.to(device)
     if text_pair is None and getattr(network, "paired", False):
         raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
     explainer = Explainer(
         network,
-        trained_encoder(config_file, str(best)),
+        trained_encoder(config_file, trained),
         method or InputXGradient(),
-        class_names=read_checkpoint(str(best))["class_names"],
-        threshold=decision_threshold(str(best)),
+        class_names=trained.class_names,
+        threshold=trained.decision_threshold,
         num_classes=num_classes,
         text_pair=text_pair,
     )
@@ -190,16 +192,15 @@ def encoder_of(config_file: Path) -> Encoder:
     """Returns the encoder that a run's configuration names."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    config = OmegaConf.to_container(OmegaConf.load(config_file), resolve=True)
-    return parser.instantiate_classes(parser.parse_object({"encoder": config["data"]["init_args"]["encoder"]})).encoder
+    spec = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
+    return parser.instantiate_classes(parser.parse_object({"encoder": current_spec(spec)})).encoder
 
 
-def trained_encoder(config_file: Path, ckpt: str) -> Encoder:
+def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
     """Returns a run's encoder with what it learned from the training rows, which the checkpoint holds."""
     encoder = encoder_of(config_file)
-    learned = data_state(ckpt)
-    if learned:
-        encoder.load_state_dict(learned["encoder"])
+    if trained.data_state:
+        encoder.load_state_dict(trained.data_state["encoder"])
     return encoder
 
 

@@ -11,7 +11,8 @@ from lightning import Callback
 from lightning_xai.callbacks.base import Explains
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
-from lightning_xai.models.checkpoint import check_class_order, read_checkpoint
+from lightning_xai.models.checkpoint import check_class_order, check_format, read_checkpoint
+from lightning_xai.models.loading import first_difference
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.folder import RunFolder
 
@@ -44,16 +45,17 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
         raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {shown}")
 
 
-def check_checkpoint(path: str, objective: Objective) -> None:
-    """Raises ValueError, naming the first difference, unless the checkpoint's weights are those of `objective`."""
-    found = {name: tuple(tensor.shape) for name, tensor in read_checkpoint(path)["state_dict"].items()}
-    own = {name: tuple(tensor.shape) for name, tensor in objective.state_dict().items()}
-    for name in sorted(found.keys() | own.keys()):
-        if found.get(name) != own.get(name):
-            raise ValueError(
-                f"{path} does not fit this configuration: {name} is {found.get(name, 'absent')} in the checkpoint and "
-                f"{own.get(name, 'absent')} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
-            )
+def check_checkpoint(path: str, objective: Objective, class_names: list[str]) -> None:
+    """Raises ValueError unless a checkpoint fits the objective and has the data's classes in their order."""
+    checkpoint = read_checkpoint(path)
+    check_format(checkpoint, path)
+    difference = first_difference(checkpoint["state_dict"], objective.state_dict())
+    if difference is not None:
+        raise ValueError(
+            f"{path} does not fit this configuration: {difference.name} is {difference.shape} in the checkpoint and "
+            f"{difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
+        )
+    check_class_order(checkpoint.get("class_names"), class_names, path)
 
 
 def resolve_checkpoint(
@@ -73,6 +75,5 @@ def resolve_checkpoint(
         if ckpt_path is not None and found is None:
             raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
     if found is not None:
-        check_checkpoint(str(found), objective)
-        check_class_order(str(found), class_names)
+        check_checkpoint(str(found), objective, class_names)
     return str(found) if found else None

@@ -15,7 +15,9 @@ from torch._dynamo import OptimizedModule
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import check_format
 from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.runs.store import FORMAT
 from lightning_xai.types import Batch
 
 
@@ -197,6 +199,7 @@ class Objective(LightningModule, ABC):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["format"] = FORMAT
         network = type(self.network)
         checkpoint["network"] = {
             "class_path": f"{network.__module__}.{network.__qualname__}",
@@ -205,3 +208,6 @@ class Objective(LightningModule, ABC):
         datamodule = getattr(self._trainer, "datamodule", None)
         if datamodule is not None:
             checkpoint["class_names"] = list(datamodule.class_names)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        check_format(checkpoint)

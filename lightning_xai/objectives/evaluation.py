@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import check_class_order, data_state, decision_threshold, load_network
+from lightning_xai.models.checkpoint import check_class_order, load_trained
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -22,9 +22,11 @@ class Evaluation(Objective):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(load_network(path))
+        trained = load_trained(path)
+        super().__init__(trained.network)
         self.path = path
-        self.decision_threshold.fill_(decision_threshold(path))
+        self.decision_threshold.fill_(trained.decision_threshold)
+        self._class_names, self._data_state = trained.class_names, trained.data_state
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
@@ -37,10 +39,9 @@ class Evaluation(Objective):
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
         if data is not None:
-            check_class_order(self.path, data.class_names)
-            learned = data_state(self.path)
-            if learned:  # its ids, whatever the rows of this data are
-                data.load_state_dict(learned)
+            check_class_order(self._class_names, data.class_names, self.path)
+            if self._data_state:  # ids are those of the network's vocabulary, whatever this data's texts are
+                data.load_state_dict(self._data_state)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")

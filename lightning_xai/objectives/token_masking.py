@@ -15,7 +15,8 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_network
+from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_trained
+from lightning_xai.models.loading import first_difference
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Minimum, Stop, minimize_rows, require_finite
 from lightning_xai.objectives.losses import probability_distances
@@ -190,10 +191,11 @@ class TokenMasking(Objective):
             path = str(self.teacher_path(self.trainer))
             if not is_finished(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: run.py fit trains it first")
+        trained = load_trained(path)
         data = getattr(self._trainer, "datamodule", None)
         if data is not None:
-            check_class_order(path, data.class_names)
-        teacher = load_network(path)
+            check_class_order(trained.class_names, data.class_names, path)
+        teacher = trained.network
         copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
         self._teacher = (teacher,)
@@ -279,12 +281,10 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
             f"the teacher {path} has {teacher.num_classes} classes (multi-label {teacher.multilabel}), the network "
             f"{student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
         )
-    source = {name: tuple(tensor.shape) for name, tensor in teacher.state_dict().items()}
-    target = {name: tuple(tensor.shape) for name, tensor in student.state_dict().items()}
-    for name in sorted(source.keys() | target.keys()):
-        if source.get(name) != target.get(name):
-            raise ValueError(
-                f"{name} is {source.get(name, 'absent')} in the teacher {path} and {target.get(name, 'absent')} in "
-                "the network: give both the same architecture"
-            )
+    difference = first_difference(teacher.state_dict(), student.state_dict())
+    if difference is not None:
+        raise ValueError(
+            f"{difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in the network: "
+            "give both the same architecture"
+        )
     student.load_state_dict(teacher.state_dict())

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+FORMAT = 2  # of checkpoints, manifests, saved configurations and stores; those without a number are of format 1
+
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 
 

@@ -6,21 +6,17 @@ import os
 import pytest
 import torch
 
-from lightning_xai.models.checkpoint import (
-    build_network,
-    checkpoint_hash,
-    class_names,
-    decision_threshold,
-    load_network,
-    read_checkpoint,
-)
+from lightning_xai.models.checkpoint import checkpoint_hash, load_network, load_trained, read_checkpoint
+from lightning_xai.models.loading import build_network
 from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.runs.store import FORMAT
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 
 def save_checkpoint(model, path, **changes):
     """Writes what objectives/base.py writes."""
     checkpoint = {
+        "format": FORMAT,
         "network": {
             "class_path": f"{type(model).__module__}.{type(model).__qualname__}",
             "init_args": model.architecture(),
@@ -108,7 +104,7 @@ def test_hugging_face_folder_keeps_its_head_and_classes(tmp_path):
     loaded = load_network(str(tmp_path))
     assert loaded.num_classes == 3 and not loaded.multilabel
     assert torch.equal(loaded(inputs).logits, model(inputs).logits)
-    assert class_names(str(tmp_path)) == ["bad", "fair", "good"]
+    assert load_trained(str(tmp_path)).class_names == ["bad", "fair", "good"]
 
 
 def test_hugging_face_folder_says_whether_it_is_multilabel(tmp_path):
@@ -127,8 +123,8 @@ def test_released_folder_gives_plm_ca_in_legacy_mode(tmp_path, released):
 
 def test_released_folder_has_a_threshold_and_class_names(tmp_path, released):
     folder = save_released(released, tmp_path)
-    assert decision_threshold(folder) == pytest.approx(0.4)
-    assert class_names(folder) == ["0.0", "1.0", "2.0", "3.0", "4.0"]
+    assert load_trained(folder).decision_threshold == pytest.approx(0.4)
+    assert load_trained(folder).class_names == ["0.0", "1.0", "2.0", "3.0", "4.0"]
 
 
 def test_released_folder_without_its_encoders_config_is_refused(tmp_path, released):
@@ -254,9 +250,9 @@ def test_file_that_is_no_checkpoint_is_refused(tmp_path):
 
 def test_decision_threshold_is_the_stored_one_or_one_half(tmp_path):
     model = tiny_classifier("bert")
-    assert decision_threshold(save_checkpoint(model, tmp_path / "x.ckpt")) == 0.25
+    assert load_trained(save_checkpoint(model, tmp_path / "x.ckpt")).decision_threshold == 0.25
     model.transformer.save_pretrained(tmp_path / "folder")
-    assert decision_threshold(str(tmp_path / "folder")) == 0.5
+    assert load_trained(str(tmp_path / "folder")).decision_threshold == 0.5
 
 
 def test_hash_follows_the_weights(tmp_path):

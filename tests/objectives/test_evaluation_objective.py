@@ -6,7 +6,7 @@ import torch
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.models.checkpoint import class_names
+from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.token_masking import TokenMasking
 from tests.conftest import TINY_CONFIGS, tiny_classifier
@@ -24,7 +24,7 @@ def trained(tmp_path, names: list[str]) -> str:
     path = save_teacher(network(), tmp_path / "trained.ckpt")
     checkpoint = torch.load(path, weights_only=True)
     torch.save(checkpoint | {"class_names": names}, path)
-    assert class_names(path) == names
+    assert load_trained(path).class_names == names
     return path
 
 

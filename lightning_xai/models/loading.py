@@ -1,0 +1,120 @@
+"""Parts that loaders of trained networks share: files of tensors, networks from their specs, weights that must fit."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_xai.models.base import Classifier
+from lightning_xai.runs.moved import current_spec
+
+Shape = tuple[int, ...] | Literal["absent"]
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU, without running code in it.
+
+    Raises:
+        ValueError: the file holds other objects, or torch.save did not write it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     torch.save({"epoch": 3}, file.name)
+        ...     read_tensors(Path(file.name))
+        {'epoch': 3}
+    """
+    try:
+        # defaultdict holds optimizer state in files of older torch versions
+        with torch.serialization.safe_globals([defaultdict]):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    # torch's unpickler raises errors of many types, even a KeyError for a text file
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(
+            f"{path}: not a file of tensors and primitives alone, so it is not loaded ({reason})"
+        ) from error
+
+
+def build_network(spec: dict[str, Any]) -> Classifier:
+    """Returns a randomly initialized network from {"class_path", "init_args"}; names of older formats are understood.
+
+    Raises:
+        ValueError: class_path names no Classifier.
+
+    Example:
+        >>> path = "lightning_xai.models.bilstm.BiLSTMAttention"
+        >>> arguments = {"vocab_size": 9, "embedding_size": 2, "hidden_size": 2}
+        >>> build_network({"class_path": path, "init_args": arguments}).embedding_matrix.shape
+        torch.Size([9, 2])
+    """
+    spec = current_spec(spec)
+    module_name, _, class_name = spec["class_path"].rpartition(".")
+    if not module_name or importlib.util.find_spec(module_name.partition(".")[0]) is None:
+        raise ValueError(f"class_path {spec['class_path']!r}: no package of that name is installed")
+    network_class = getattr(importlib.import_module(module_name), class_name, None)
+    if not (isinstance(network_class, type) and issubclass(network_class, Classifier)):
+        raise ValueError(f"class_path {spec['class_path']!r} is not a subclass of Classifier")
+    return network_class(**spec["init_args"])
+
+
+class WeightDifference(NamedTuple):
+    """A weight that two networks do not share."""
+
+    name: str
+    shape: Shape  # in the weights given
+    needed: Shape  # in the network that shall take them
+
+
+def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
+    """Returns the first weight, in the order of names, that only one side has or whose shapes differ; None without one.
+
+    Example:
+        >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})
+        WeightDifference(name='bias', shape=(3,), needed=(2,))
+        >>> first_difference({}, {"bias": torch.zeros(2)}).shape
+        'absent'
+    """
+    for name in sorted(weights.keys() | needed.keys()):
+        shapes: list[Shape] = [tuple(side[name].shape) if name in side else "absent" for side in (weights, needed)]
+        if shapes[0] != shapes[1]:
+            return WeightDifference(name, *shapes)
+    return None
+
+
+def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str | Path) -> None:
+    """Copies `weights` into `network`; names of compiled networks are understood.
+
+    Args:
+        path: where the weights come from, for error messages.
+
+    Raises:
+        ValueError: a weight is missing, unknown or of another shape (it is named).
+
+    Example:
+        >>> from lightning_xai.models.bilstm import BiLSTMAttention
+        >>> one, two = (BiLSTMAttention(9, embedding_size=2, hidden_size=2) for _ in range(2))
+        >>> load_weights(one, two.state_dict(), "two.ckpt")
+        >>> torch.equal(one.embedding_matrix, two.embedding_matrix)
+        True
+    """
+    weights = {key.replace("_orig_mod.", ""): value for key, value in weights.items()}
+    difference = first_difference(weights, network.state_dict())
+    if difference is not None:
+        name, shape, needed = difference
+        kind = type(network).__name__
+        if shape == "absent":
+            message = f"has no weights {name}, which {kind} needs"
+        elif needed == "absent":
+            message = f"has unknown weights {name}, which {kind} does not have"
+        else:
+            message = f"{name} has shape {list(shape)}, {kind} needs {list(needed)}"
+        raise ValueError(f"{path}: {message}")
+    network.load_state_dict(weights)

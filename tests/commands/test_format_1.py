@@ -1,0 +1,75 @@
+"""A run that the package wrote before files had a format number: it can be used, but not continued."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.models.checkpoint import check_format, load_trained, read_checkpoint
+from lightning_xai.models.loading import build_network
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.token_masking import TokenMasking
+from tests.commands.conftest import command
+from tests.objectives.conftest import quiet_trainer
+
+RUN = Path(__file__).parents[1] / "models" / "before_format_2"
+CHECKPOINT = str(RUN / "checkpoints" / "best.ckpt")
+
+
+@pytest.fixture
+def data() -> TextDataModule:
+    """The data of the old run."""
+    source = Planted(num_train=8, num_validation=4, num_test=4, words_per_document=(3, 6))
+    return TextDataModule(source, VocabularyEncoder(words=15, max_length=12), batch_size=8)
+
+
+def test_the_checkpoint_has_no_format_number():
+    assert "format" not in read_checkpoint(CHECKPOINT)
+
+
+def test_explain_prints_the_numbers_of_then(tmp_path):
+    before = [json.loads(line) for line in (RUN / "explained.jsonl").read_text().splitlines()]
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{record['text']}\n" for record in before))
+    command("explain", "--ckpt", RUN, "--file", file)
+    assert [json.loads(line) for line in (tmp_path / "lines.txt.jsonl").read_text().splitlines()] == before
+
+
+def test_evaluation_measures_the_numbers_of_then(data, tmp_path):
+    trainer = quiet_trainer(tmp_path)
+    trainer.test(Evaluation(str(RUN)), data, verbose=False)
+    assert float(trainer.logged_metrics["test/log_loss"]) == pytest.approx(0.6935138702392578, abs=1e-7)
+    assert float(trainer.logged_metrics["test/accuracy"]) == 0.5
+
+
+def test_it_teaches(data, tmp_path):
+    student = build_network(read_checkpoint(CHECKPOINT)["network"])
+    quiet_trainer(tmp_path, max_steps=0).fit(TokenMasking(student, CHECKPOINT), data)
+    teacher = load_trained(CHECKPOINT).network
+    assert all(torch.equal(teacher.state_dict()[name], value) for name, value in student.state_dict().items())
+
+
+def test_it_is_refused_for_resuming(data, tmp_path):
+    objective = Supervised(build_network(read_checkpoint(CHECKPOINT)["network"]))
+    with pytest.raises(ValueError, match="has format 1, runs continue in format 2 only") as error:
+        quiet_trainer(tmp_path, max_steps=2).fit(objective, data, ckpt_path=CHECKPOINT)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_of_a_newer_format_is_refused(tmp_path):
+    newer = str(shutil.copy(CHECKPOINT, tmp_path / "newer.ckpt"))
+    torch.save(read_checkpoint(CHECKPOINT) | {"format": 99}, newer)
+    with pytest.raises(ValueError, match="has format 99, .* update the package"):
+        load_trained(newer)
+
+
+def test_only_the_current_format_continues():
+    check_format({"format": 2})
+    with pytest.raises(ValueError, match="m.ckpt has format 1"):
+        check_format({}, "m.ckpt")
