@@ -16,6 +16,7 @@ from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import num_erased, top_mask
+from lightning_xai.report.fresh import fresh_table
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -152,37 +153,3 @@ class FRESH(ChainCallback):
         """Returns the rows of `fresh.csv` from the finished runs."""
         parts = [scores_of(chain, stage).assign(method=stage.name or FULL_TEXT) for stage in chain.stages]
         return pd.concat(parts, ignore_index=True)[COLUMNS]
-
-
-def fresh_table(results: pd.DataFrame, metric: Metric, *, width: int = 80) -> str:
-    """Returns a metric in percent, methods by splits, with its standard deviation if there are several seeds.
-
-    Splits that do not fit into `width` follow in further blocks.
-
-    Args:
-        results: the rows of `fresh.csv` of one seed or more.
-    """
-    rows = results[results["metric"] == metric]
-    methods, splits = list(rows["method"].unique()), list(rows["split"].unique())
-    cells = {key: _cell(values) for key, values in rows.groupby(["method", "split"])["value"]}
-    first = max(map(len, methods))
-    sizes = [2 + max(len(split), *(len(cells.get((method, split), "")) for method in methods)) for split in splits]
-    num_seeds = results["seed"].nunique()
-    lines = [f"FRESH, {metric} in percent" + (f", mean (deviation) of {num_seeds} seeds" if num_seeds > 1 else "")]
-    start = 0
-    while start < len(splits):
-        stop = start + 1
-        while stop < len(splits) and first + sum(sizes[start : stop + 1]) <= width:
-            stop += 1
-        shown = list(zip(splits, sizes, strict=True))[start:stop]
-        lines.append(" " * first + "".join(split.rjust(size) for split, size in shown))
-        for method in methods:
-            line = "".join(cells.get((method, split), "-").rjust(size) for split, size in shown)
-            lines.append(method.ljust(first) + line)
-        start = stop
-    return "\n".join(lines)
-
-
-def _cell(values: pd.Series) -> str:
-    mean = f"{100 * values.mean():.1f}"
-    return f"{mean} ({100 * values.std():.1f})" if len(values) > 1 else mean

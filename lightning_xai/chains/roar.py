@@ -19,6 +19,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import num_erased, top_mask
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.report.racu import write_report
+from lightning_xai.report.roar import roar_table
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -28,7 +29,6 @@ BASELINE = "random"
 BOUNDS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
 ALL = "all/100"
 ONCE = "_once"  # ends the name of a measure that scores nothing anew beside one that does
-CELL = 5  # width of a number in the table
 COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
 
 
@@ -256,24 +256,3 @@ def _evidence(batch: Batch) -> Tensor:
 
 def _control(stage: Stage) -> bool:
     return "_positions/" in stage.name
-
-
-def roar_table(results: pd.DataFrame, metric: Metric, *, split: str = "test", width: int = 80) -> str:
-    """Returns a metric of a split in percent, measures by percentage erased, in blocks of columns within `width`."""
-    rows = results[(results["metric"] == metric) & (results["split"] == split)]
-    names = rows["measure"] + rows["control"].map({True: " positions", False: ""})
-    table = rows.assign(name=names).pivot(index="name", columns="percentage", values="value").loc[names.unique()]
-    first, amounts = max(map(len, table.index)), list(table.columns)
-    unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
-    lines = [f"ROAR, {metric} of {split} in percent, by {unit} erased"]
-    blocks = -(-len(amounts) // max(1, (width - first) // CELL))
-    for block in range(blocks):  # of even size
-        shown = amounts[block * len(amounts) // blocks : (block + 1) * len(amounts) // blocks]
-        lines.append(" " * first + "".join(str(amount).rjust(CELL) for amount in shown))
-        lines += [name.ljust(first) + "".join(map(_cell, values)) for name, values in table[shown].iterrows()]
-    return "\n".join(lines)
-
-
-def _cell(value: float) -> str:
-    shown = "-" if pd.isna(value) else "100" if value >= 0.9995 else f"{100 * value:.1f}"
-    return shown.rjust(CELL)

@@ -34,7 +34,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
-from lightning_xai.report.tables import results_tables
+from lightning_xai.report.results import results_tables
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder, comparable, data_settings
 from lightning_xai.runs.progress import quiet, say

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -15,6 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.metrics.racu import bca_interval, leakage, racu
 from lightning_xai.report.curves import Curve, Panel, curves_figure, figure_image, save_png
+from lightning_xai.report.tables import Column, text_table, wrap
 from lightning_xai.runs.store import write_whole
 
 Quantity = Literal["racu", "leakage"]
@@ -116,34 +116,23 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     for quantity, title in titles.items():
         rows = summary[summary["quantity"] == quantity]
         if len(rows):
-            parts += _blocks(rows, title, width)
+            parts.append(_quantity_table(rows, title, width))
+    notes = []
     if (summary["num_seeds"] > 1).any():
-        parts.append("+ and -: to the ends of the 95 % interval over seeds (BCa bootstrap)")
+        notes.append("+ and -: to the ends of the 95 % interval over seeds (BCa bootstrap)")
     if summary["mean"].isna().any():
-        parts.append("-: undefined, as erasing everything costs nothing or helps in one of the seeds")
-    return "\n\n".join(parts)
+        notes.append("-: undefined, as erasing everything costs nothing or helps in one of the seeds")
+    return "\n\n".join([*parts, *("\n".join(wrap(note, width)) for note in notes)])
 
 
-def _blocks(rows: pd.DataFrame, title: str, width: int) -> list[str]:
-    experiments, measures = list(rows["experiment"].unique()), list(rows["measure"].unique())
+def _quantity_table(rows: pd.DataFrame, title: str, width: int) -> str:
+    measures = list(rows["measure"].unique())
     cells = {(row.experiment, row.measure): _cell(row) for row in rows.itertuples()}
-    seeds = {name: _range(group["num_seeds"]) for name, group in rows.groupby("experiment")}
-    first = max(map(len, [*measures, "seeds"]))
-    size = max([18, *map(len, cells.values())])
-    per_block = max(1, (width - first) // (size + 2))
-    blocks = []
-    for start in range(0, len(experiments), per_block):
-        shown = experiments[start : start + per_block]
-        headers = [textwrap.wrap(name, size) for name in shown]
-        height = max(map(len, headers))
-        padded = [[""] * (height - len(header)) + header for header in headers]
-        lines = [("", *(header[line] for header in padded)) for line in range(height)]
-        lines += [(measure, *(cells.get((name, measure), "") for name in shown)) for measure in measures]
-        lines.append(("seeds", *(seeds[name] for name in shown)))
-        blocks.append(
-            "\n".join((line[0].ljust(first) + "".join(c.rjust(size + 2) for c in line[1:])).rstrip() for line in lines)
-        )
-    return [f"{title}\n{blocks[0]}", *blocks[1:]]
+    columns = []
+    for experiment, group in rows.groupby("experiment", sort=False):
+        shown = [cells.get((experiment, measure), "") for measure in measures]
+        columns.append(Column(str(experiment), [*shown, _range(group["num_seeds"])]))
+    return text_table([*measures, "seeds"], columns, title=title, width=width)
 
 
 def _range(numbers: pd.Series) -> str:

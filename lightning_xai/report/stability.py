@@ -14,6 +14,7 @@ import pandas as pd
 from lightning_xai.metrics.similarity import MEASURES
 from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.similarity_plot import Matrix, matrices_figure
+from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.store import write_whole
 
 
@@ -91,20 +92,16 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
 
 def stability_table(found: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80) -> str:
     """Returns one matrix, Jaccard below the diagonal and Spearman above it, in blocks of columns within `width`."""
-    labels = [f"{place} {name}" for place, name in enumerate(names, 1)]
-    room = max(map(len, labels))
-    per_block = max(1, (width - room) // 6)
-    lines = [
-        f"stability of {found.method} on {split}, {found.num_explanations} explanations",
-        f"below the diagonal Jaccard of the top {percentage:g} %, above it Spearman's correlation",
-    ]
-    for start in range(0, len(names), per_block):
-        shown = range(start, min(start + per_block, len(names)))
-        lines.append(" " * room + "".join(f"{place + 1:6d}" for place in shown))
-        for a, label in enumerate(labels):
-            cells = ["-" if a == b else _number(found.means["jaccard" if b < a else "spearman"][a, b]) for b in shown]
-            lines.append(label.ljust(room) + "".join(cell.rjust(6) for cell in cells))
-    return "\n".join(lines)
+    columns = []
+    for b in range(len(names)):
+        above = [_number(found.means["spearman"][a, b]) for a in range(b)]
+        below = [_number(found.means["jaccard"][a, b]) for a in range(b + 1, len(names))]
+        columns.append(Column(str(b + 1), [*above, "-", *below]))
+    title = (
+        f"stability of {found.method} on {split}, {found.num_explanations} explanations\n"
+        f"below the diagonal Jaccard of the top {percentage:g} %, above it Spearman's correlation"
+    )
+    return text_table([f"{place} {name}" for place, name in enumerate(names, 1)], columns, title=title, width=width)
 
 
 def _number(value: float) -> str:

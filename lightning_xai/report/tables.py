@@ -1,105 +1,148 @@
-"""The results table as a person reads it at the end of a command."""
+"""The one printer of tables as text: rows by columns, in as many blocks of columns as the width asks for."""
 
 from __future__ import annotations
 
 import re
-import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
-import pandas as pd
+GAP = 2  # spaces before a column
+INDENT = "  "  # before the further lines of a row's name
+HEADER_WIDTH = 10  # a longer header is wrapped, unless a cell or a part that cannot be broken is as wide
 
 
-def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
-    """Returns classification and one table a preset, methods by metrics and cost, none wider than the terminal.
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
 
-    The cost is that of one explanation: forward and backward passes, seconds, and the growth of memory at its peak.
+    Attributes:
+        header: name of the column; a line feed in it starts a new line.
+        cells: one text for each row.
+        group: neighboring columns of the same group stay in one block; "" for a column by itself.
+
+    Example:
+        >>> Column("passes", ["50", "100"], group="cost").cells
+        ['50', '100']
     """
-    width = width or shutil.get_terminal_size((80, 24)).columns
-    parts = []
-    classification = results[results["preset"] == ""]
-    if len(classification):
-        parts += _blocks(_pivot(classification, "split"), {}, "classification", width)
-    for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
-        counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
-        title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped)"
-        parts += _blocks(_pivot(rows, "method"), _costs(rows), title, width)
-    return "\n\n".join(parts)
+
+    header: str
+    cells: Sequence[str]
+    group: str = ""
 
 
-def _costs(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Returns the columns, by their headers, that say what each method cost, leaving out what is known of none."""
-    methods = rows.drop_duplicates("method")
-    passes = [
-        "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
-        for forward, backward in zip(methods["forward_passes"], methods["backward_passes"], strict=True)
-    ]
-    columns = {
-        "passes\n(F+B)": passes,
-        "seconds/\nexample": [_short(value) for value in methods["seconds"]],
-        "memory\n(MiB)": ["-" if pd.isna(value) else f"{value:.0f}" for value in methods["peak_memory_mb"]],
-    }
-    return {header: cells for header, cells in columns.items() if set(cells) != {"-"}}
+def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "", width: int = 80) -> str:
+    """Returns a table as text, split into blocks of columns if `width` is too small for all of them.
 
+    The blocks are about equally wide, and a blank line separates them.
 
-def _pivot(rows: pd.DataFrame, index: str) -> pd.DataFrame:
-    table = rows.pivot(index=index, columns="metric", values="value")
-    return table.loc[rows[index].drop_duplicates(), rows["metric"].drop_duplicates()]
+    Args:
+        rows: names of the rows, repeated at the left of every block. Names longer than half of the width are wrapped.
+        columns: each with a cell for every row. Cells are never wrapped.
+        title: text above the first block, wrapped at `width`.
+        width: number of characters in a line.
 
-
-def _blocks(table: pd.DataFrame, more: dict[str, list[str]], title: str, width: int) -> list[str]:
-    """Returns the table and `more` columns as text, spread over as many blocks as the width asks for.
-
-    What `more` holds stays together.
+    Example:
+        >>> columns = [Column("0", ["90.0", "90.0"]), Column("100", ["50.0", "-"])]
+        >>> print(text_table(["random", "gradient"], columns, title="macro_f1 in percent"))
+        macro_f1 in percent
+                     0   100
+        random    90.0  50.0
+        gradient  90.0     -
     """
-    table = table.dropna(axis="columns", how="all")
-    if table.empty:
-        return [f"{title}\n{'-' * min(width, len(title))}\nno number is defined for these examples"]
-    first = max(len(str(name)) for name in table.index)
-    families = {str(name).split("/")[0] for name in table.columns if "/" in str(name)}
-    # one family needs no name in every header
-    names = [str(name).split("/")[-1] if len(families) == 1 else str(name) for name in table.columns]
-    headers = [*(_header(name) for name in names), *(header.split("\n") for header in more)]
-    columns = [*([_number(value) for value in table[name]] for name in table.columns), *more.values()]
-    widths = [2 + max(map(len, [*header, *column])) for header, column in zip(headers, columns, strict=True)]
-    height = max(map(len, headers))
-    blocks, start = [], 0
-    while start < len(headers):
-        stop = start
-        for end in range(start + 1, len(headers) + 1):
-            apart = len(names) < end < len(headers)
-            if end == start + 1 or (not apart and first + sum(widths[start:end]) <= width):
-                stop = end
-        shown = range(start, stop)
-        padded = [[""] * (height - len(headers[c])) + headers[c] for c in shown]
-        rows = [["", *(header[line] for header in padded)] for line in range(height)]
-        rows += [[str(label), *(columns[c][row] for c in shown)] for row, label in enumerate(table.index)]
-        lines = [
-            cells[0].ljust(first) + "".join(cell.rjust(widths[c]) for c, cell in zip(shown, cells[1:], strict=True))
-            for cells in rows
-        ]
-        blocks.append("\n".join(line.rstrip() for line in lines if line.strip()))
-        start = stop
-    blocks[0] = f"{title}\n{'-' * min(width, len(title))}\n{blocks[0]}"
-    return blocks
+    names = [_wrapped_name(name, width // 2) for name in rows]
+    label_width = max((len(line) for lines in names for line in lines), default=0)
+    printed = [_PrintedColumn(column, width // 2 - GAP) for column in columns]
+    blocks = [_block_text(names, label_width, block) for block in _even_blocks(printed, width - label_width)]
+    return "\n".join([*(wrap(title, width) if title else []), "\n\n".join(blocks)])
 
 
-def _header(name: str) -> list[str]:
-    """Returns a column's name on lines of about ten characters, broken after "/" and "_"."""
-    lines = [""]
-    for part in re.findall(r"[^/_]+[/_]?", name):
-        if lines[-1] and len(lines[-1]) + len(part) > 10:
-            lines.append("")
-        lines[-1] += part
+def wrap(text: str, width: int) -> list[str]:
+    """Returns the lines of a text, broken after spaces and after / _ . - where a line would exceed `width` characters.
+
+    A part without such a character is cut only if it is longer than a line.
+
+    Example:
+        >>> wrap("token_precision/integrated_gradients", 12)
+        ['token_', 'precision/', 'integrated_', 'gradients']
+        >>> wrap("integrated", 6)
+        ['integr', 'ated']
+    """
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for part in _unbroken_parts(paragraph):
+            for start in range(0, len(part), width):
+                piece = part[start : start + width]
+                if line and len(line + piece.rstrip()) > width:
+                    lines.append(line.rstrip())
+                    line = ""
+                line += piece
+        lines.append(line.rstrip())
     return lines
 
 
-def _number(value: float) -> str:
-    if pd.isna(value):
-        return "-"
-    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.4f}"
+def _wrapped_name(name: str, width: int) -> list[str]:
+    first, *others = wrap(name, width - len(INDENT))
+    return [first, *(INDENT + line for line in others)]
 
 
-def _short(value: float) -> str:
-    """Returns the number with three digits that count."""
-    if pd.isna(value):
-        return "-"
-    return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"
+def _unbroken_parts(text: str) -> list[str]:
+    return re.findall(r"[^ /_.-]*[ /_.-]+|[^ /_.-]+", text)
+
+
+class _PrintedColumn:
+    """A column with its wrapped header and its width, in which the gap before it counts."""
+
+    def __init__(self, column: Column, max_header_width: int) -> None:
+        self.cells, self.group = column.cells, column.group
+        cell_width = max(map(len, column.cells), default=0)
+        part_width = max((len(part.strip()) for part in _unbroken_parts(column.header)), default=0)
+        self.header = wrap(column.header, min(max(HEADER_WIDTH, cell_width, part_width), max_header_width))
+        self.width = GAP + max(cell_width, *map(len, self.header))
+
+
+def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
+    """Returns the columns in the fewest blocks that fit `width`, the widest of which is as narrow as possible."""
+    groups: list[list[_PrintedColumn]] = []
+    for name, members in groupby(columns, key=lambda column: column.group):
+        group = list(members)
+        together = name and _total_width(group) <= width
+        groups += [group] if together else [[column] for column in group]
+    blocks = _fill_blocks(groups, width)
+    for narrower in range(width - 1, 0, -1):
+        narrower_blocks = _fill_blocks(groups, narrower)
+        if len(narrower_blocks) > len(blocks):
+            break
+        blocks = narrower_blocks
+    return blocks
+
+
+def _fill_blocks(groups: Sequence[list[_PrintedColumn]], width: int) -> list[list[_PrintedColumn]]:
+    """Returns blocks of columns; a group starts another block where it would exceed `width`."""
+    blocks: list[list[_PrintedColumn]] = []
+    for group in groups:
+        if blocks and _total_width(blocks[-1] + group) <= width:
+            blocks[-1] = blocks[-1] + group
+        else:
+            blocks.append(list(group))
+    return blocks
+
+
+def _total_width(columns: Sequence[_PrintedColumn]) -> int:
+    return sum(column.width for column in columns)
+
+
+def _block_text(names: Sequence[list[str]], label_width: int, columns: Sequence[_PrintedColumn]) -> str:
+    height = max((len(column.header) for column in columns), default=0)
+    headers = [[""] * (height - len(column.header)) + column.header for column in columns]  # they end on one line
+    lines = [("", [header[line] for header in headers]) for line in range(height)]
+    for row, (*above, last) in enumerate(names):
+        lines += [(part, [""] * len(columns)) for part in above]
+        lines.append((last, [column.cells[row] for column in columns]))
+    return "\n".join(_line(label.ljust(label_width), cells, columns) for label, cells in lines)
+
+
+def _line(label: str, cells: Sequence[str], columns: Sequence[_PrintedColumn]) -> str:
+    shown = (cell.rjust(column.width) for cell, column in zip(cells, columns, strict=True))
+    return (label + "".join(shown)).rstrip()

@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from lightning_xai.attributions.attention_gradient import AttentionGradient
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.chains.fresh import FRESH, fresh_table
+from lightning_xai.chains.fresh import FRESH
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -151,33 +150,3 @@ def test_ratio_of_an_unknown_split_is_refused(tmp_path, objective):
     callback = FRESH({"gradient": Gradient()}, split_ratios={"imdb": 0.02})
     with pytest.raises(ValueError, match="split 'imdb': choose from train, validation, test"):
         trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
-
-
-def results(seeds=(0,), splits=("test", "other")) -> pd.DataFrame:
-    rows = [
-        {"seed": seed, "method": method, "split": split, "metric": "macro_f1", "value": value + seed / 100, "run": ""}
-        for seed in seeds
-        for method, value in (("full text", 0.9), ("ig", 0.75))
-        for split in splits
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_table_has_methods_by_splits():
-    assert fresh_table(results(), "macro_f1").splitlines() == [
-        "FRESH, macro_f1 in percent",
-        "           test  other",
-        "full text  90.0   90.0",
-        "ig         75.0   75.0",
-    ]
-
-
-def test_table_of_several_seeds_has_their_mean_and_deviation():
-    lines = fresh_table(results(seeds=(0, 2)), "macro_f1").splitlines()
-    assert lines[0] == "FRESH, macro_f1 in percent, mean (deviation) of 2 seeds"
-    assert lines[2] == "full text  91.0 (1.4)  91.0 (1.4)"
-
-
-def test_table_of_many_splits_stays_within_the_width():
-    table = fresh_table(results(splits=[f"another_domain_{i}" for i in range(9)]), "macro_f1")
-    assert max(map(len, table.splitlines())) <= 80 and table.count("90.0") == 9

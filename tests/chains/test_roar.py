@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.rollout import AttentionRollout
-from lightning_xai.chains.roar import ROAR, roar_table
+from lightning_xai.chains.roar import ROAR
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -276,25 +275,3 @@ def test_time_left_comes_from_finished_runs_of_the_same_kind(tmp_path):
     # two more of a at 60 s, three of b at the median of all, 330 s
     assert chain.minutes_left() == pytest.approx((2 * 60 + 3 * 330) / 60)
     assert chain.progress(stages[2], "ROAR") == "ROAR stage 3 of 7: a, 20 %, about 18 min left"
-
-
-def test_table_shows_a_row_a_measure_in_percent():
-    rows = [("random", 0, 0.9, False), ("random", 50, 0.8, False), ("random", 100, 0.5, False)]
-    rows += [("gradient", 0, 0.9, False), ("gradient", 50, 0.6, False), ("gradient", 50, 0.55, True)]
-    frame = pd.DataFrame(rows, columns=["measure", "percentage", "value", "control"])
-    frame = frame.assign(seed=0, split="test", metric="macro_f1", step="percentage", run="")
-    assert roar_table(frame, "macro_f1").splitlines()[1:] == [
-        "                      0   50  100",
-        "random             90.0 80.0 50.0",
-        "gradient           90.0 60.0    -",
-        "gradient positions    - 55.0    -",
-    ]
-
-
-def test_wide_table_comes_in_blocks():
-    rows = [("integrated_gradients", amount, 1.0, False) for amount in range(0, 101, 5)]
-    frame = pd.DataFrame(rows, columns=["measure", "percentage", "value", "control"])
-    frame = frame.assign(seed=0, split="test", metric="macro_f1", step="percentage", run="")
-    lines = roar_table(frame, "macro_f1").splitlines()[1:]
-    assert max(map(len, lines)) <= 80 and [len(line.split()) for line in lines] == [10, 11, 11, 12]
-    assert " ".join(lines[::2]).split() == [str(amount) for amount in range(0, 101, 5)]

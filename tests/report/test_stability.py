@@ -47,9 +47,9 @@ def test_table_has_jaccard_below_and_spearman_above_the_diagonal():
     assert table.splitlines() == [
         "stability of ig on test, 1 explanations",
         "below the diagonal Jaccard of the top 25 %, above it Spearman's correlation",
-        "        1     2",
-        "1 a     - -0.50",
-        "2 b  0.25     -",
+        "        1      2",
+        "1 a     -  -0.50",
+        "2 b  0.25      -",
     ]
 
 

@@ -1,78 +1,68 @@
-import math
+"""The printer of all tables: widths, blocks, wrapped names."""
 
-import pandas as pd
+import pytest
 
-from lightning_xai.callbacks.results import COLUMNS
-from lightning_xai.report.tables import results_tables
+from lightning_xai.report.tables import Column, text_table, wrap
 
 
-def results(**rows: tuple[str, str, float]) -> pd.DataFrame:
-    """Returns a table from name=(preset, method, value)."""
-    common = {"split": "test", "num_examples": 5, "num_skipped": 1, "seed": 0, "forward_passes": 1.0}
-    records = [
-        {**common, "metric": name, "preset": preset, "method": method, "value": value}
-        for name, (preset, method, value) in rows.items()
+def columns(number: int, *, group: str = "") -> list[Column]:
+    """Returns columns of one cell, each four characters wide with its gap."""
+    return [Column(str(place), [f"{place:02d}"], group) for place in range(number)]
+
+
+def blocks(table: str) -> list[list[str]]:
+    """Returns the cells of the last line of each block."""
+    return [block.splitlines()[-1].split()[1:] for block in table.split("\n\n")]
+
+
+@pytest.mark.parametrize("width", [20, 33, 60, 80])
+def test_no_line_is_wider_than_asked_for(width):
+    wide = [Column(f"a_header_of_a_rather_long_name/{place}", ["0.1234"]) for place in range(9)]
+    table = text_table(["a_method_of_a_rather_long_name_" * 3], wide, title="a long title " * 9, width=width)
+    assert max(map(len, table.splitlines())) <= width
+
+
+def test_name_without_a_place_to_break_is_cut():
+    assert max(map(len, text_table(["m" * 99], [Column("h" * 99, ["1"])], width=40).splitlines())) <= 40
+
+
+def test_every_cell_is_shown_once_in_its_order():
+    shown = blocks(text_table(["row"], columns(50), width=30))
+    assert sum(shown, []) == [f"{place:02d}" for place in range(50)]
+
+
+def test_blocks_are_about_equally_wide():
+    assert [len(cells) for cells in blocks(text_table(["row"], columns(8), width=31))] == [4, 4]  # and not 7 and 1
+
+
+def test_group_stays_together():
+    table = text_table(["row"], columns(3) + columns(4, group="cost"), width=23)
+    assert blocks(table) == [["00", "01", "02"], ["00", "01", "02", "03"]]
+
+
+def test_group_wider_than_a_line_is_split():
+    assert sum(blocks(text_table(["row"], columns(6, group="cost"), width=15)), []) == [f"{i:02d}" for i in range(6)]
+
+
+def test_headers_end_on_the_line_above_the_cells():
+    table = text_table(["row"], [Column("span_recall", ["0.5"]), Column("f1", ["0.25"])])
+    assert table.splitlines() == ["      span_", "     recall    f1", "row     0.5  0.25"]
+
+
+def test_cells_stand_beside_the_last_line_of_a_wrapped_name():
+    table = text_table(["integrated_gradients"], [Column("f1", ["0.25"])], width=30)
+    assert table.splitlines() == ["               f1", "integrated_", "  gradients  0.25"]
+
+
+def test_title_is_wrapped_at_the_width():
+    assert text_table(["row"], [Column("f1", ["1"])], title="one two three", width=8).splitlines()[:2] == [
+        "one two",
+        "three",
     ]
-    return pd.DataFrame(records, columns=COLUMNS)
 
 
-def test_no_line_is_wider_than_asked_for():
-    wide = results(**{f"metric_with_a_long_name_{i}": ("preset", "method", 0.5) for i in range(9)})
-    assert max(map(len, results_tables(wide, width=80).splitlines())) <= 80
-
-
-def test_every_number_is_shown_once():
-    table = results(accuracy=("", "", 0.875), comprehensiveness=("edin", "att_in_grad", 0.1234))
-    shown = results_tables(table, width=80)
-    assert shown.count("0.8750") == 1 and shown.count("0.1234") == 1
-
-
-def test_undefined_numbers_are_a_dash_beside_others():
-    shown = results_tables(results(auroc=("p", "random", math.nan), map=("p", "random", 0.5)), width=80)
-    assert "auroc" not in shown
-    two = pd.concat([results(auroc=("p", "random", math.nan)), results(auroc=("p", "attention", 0.5))])
-    assert "random          -" in results_tables(two, width=80)
-
-
-def test_preset_without_a_defined_number_says_so():
-    assert "no number is defined" in results_tables(results(auroc=("p", "random", math.nan)), width=80)
-
-
-def test_title_says_how_many_explanations_count():
-    shown = results_tables(results(comprehensiveness=("edin", "random", 0.1)), width=80)
-    assert "test, preset edin (explanations: 5 counted, up to 1 skipped)" in shown
-
-
-COST = {"forward_passes": 50.0, "backward_passes": 100.0, "seconds": 1.0437, "peak_memory_mb": 511.6}
-
-
-def test_cost_stands_beside_the_metrics():
-    shown = results_tables(results(map=("p", "random", 0.5)).assign(**COST), width=80).splitlines()
-    assert [line.split() for line in shown[2:]] == [
-        ["passes", "seconds/", "memory"],
-        ["map", "(F+B)", "example", "(MiB)"],
-        ["random", "0.5000", "50+100", "1.04", "512"],
-    ]
-
-
-def test_cost_of_many_metrics_stays_within_the_width():
-    wide = results(**{f"metric_with_a_long_name_{i}": ("preset", "method", 0.5) for i in range(9)})
-    shown = results_tables(wide.assign(**COST), width=80)
-    assert "50+100" in shown and max(map(len, shown.splitlines())) <= 80
-
-
-def test_columns_of_cost_stay_together():
-    for number in range(1, 9):
-        wide = results(**{f"metric{i}": ("preset", "method", 0.5) for i in range(number)})
-        lines = results_tables(wide.assign(**COST), width=60).splitlines()
-        (line,) = [line for line in lines if "50+100" in line]
-        assert line.split()[-3:] == ["50+100", "1.04", "512"]
-
-
-def test_memory_that_nothing_counts_has_no_column():
-    costs = COST | {"peak_memory_mb": math.nan}
-    assert "memory" not in results_tables(results(map=("p", "random", 0.5)).assign(**costs), width=80)
-
-
-def test_classification_has_no_cost():
-    assert "passes" not in results_tables(results(accuracy=("", "", 0.875)).assign(forward_passes=math.nan), width=80)
+@pytest.mark.parametrize("text", ["a/b_c.d-e f", "two  spaces", "line\nfeed", "", "/", "integrated_gradients"])
+def test_wrapping_loses_no_character_but_spaces(text):
+    lines = wrap(text, 4)
+    assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
+    assert max(map(len, lines)) <= 4

@@ -1,0 +1,88 @@
+"""The results table of a run as a person reads it at the end of a command."""
+
+from __future__ import annotations
+
+import shutil
+
+import pandas as pd
+
+from lightning_xai.report.tables import Column, text_table
+
+
+def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
+    """Returns a table of the classification metrics and one for each split and preset, methods by metrics and cost.
+
+    The cost is that of one explanation: forward and backward passes, seconds, and the growth of memory at its peak.
+
+    Args:
+        results: rows of results.csv.
+        width: number of characters in a line; that of the terminal by default.
+
+    Example:
+        >>> row = {"split": "test", "preset": "", "method": "", "metric": "accuracy", "value": 0.875}
+        >>> print(results_tables(pd.DataFrame([row]), width=80))
+        classification
+        --------------
+              accuracy
+        test    0.8750
+    """
+    width = width or shutil.get_terminal_size((80, 24)).columns
+    tables = []
+    classification = results[results["preset"] == ""]
+    if len(classification):
+        tables.append(_table(classification, "split", [], "classification", width))
+    for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
+        counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
+        title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped)"
+        tables.append(_table(rows, "method", _cost_columns(rows), title, width))
+    return "\n\n".join(tables)
+
+
+def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, width: int) -> str:
+    values = rows.pivot(index=index, columns="metric", values="value")
+    values = values.loc[rows[index].drop_duplicates(), rows["metric"].drop_duplicates()]
+    values = values.dropna(axis="columns", how="all")
+    underlined = f"{title}\n{'-' * min(width, len(title))}"
+    if values.empty:
+        return f"{underlined}\nno number is defined for these examples"
+    metrics = [str(metric) for metric in values.columns]
+    families = {metric.split("/")[0] for metric in metrics if "/" in metric}
+    # the name of a family that all metrics share is left out of the headers
+    headers = [metric.split("/")[-1] if len(families) == 1 else metric for metric in metrics]
+    columns = [
+        Column(header, [_number(value) for value in values[metric]])
+        for header, metric in zip(headers, values.columns, strict=True)
+    ]
+    return text_table([str(name) for name in values.index], columns + costs, title=underlined, width=width)
+
+
+def _cost_columns(rows: pd.DataFrame) -> list[Column]:
+    """Returns the cost of each method, without the columns that are known of no method."""
+    methods = rows.drop_duplicates("method")
+    passes = [
+        "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
+        for forward, backward in zip(methods["forward_passes"], methods["backward_passes"], strict=True)
+    ]
+    columns = [
+        Column("passes\n(F+B)", passes, "cost"),
+        Column("seconds/\nexample", [_short(value) for value in methods["seconds"]], "cost"),
+        Column("memory\n(MiB)", [_whole(value) for value in methods["peak_memory_mb"]], "cost"),
+    ]
+    return [column for column in columns if set(column.cells) != {"-"}]
+
+
+def _number(value: float) -> str:
+    if pd.isna(value):
+        return "-"
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.4f}"
+
+
+def _short(value: float) -> str:
+    """Returns the number with three significant digits."""
+    if pd.isna(value):
+        return "-"
+    return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"
+
+
+def _whole(value: float) -> str:
+    return "-" if pd.isna(value) else f"{value:.0f}"

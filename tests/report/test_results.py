@@ -1,0 +1,78 @@
+import math
+
+import pandas as pd
+
+from lightning_xai.callbacks.results import COLUMNS
+from lightning_xai.report.results import results_tables
+
+
+def results(**rows: tuple[str, str, float]) -> pd.DataFrame:
+    """Returns a table from name=(preset, method, value)."""
+    common = {"split": "test", "num_examples": 5, "num_skipped": 1, "seed": 0, "forward_passes": 1.0}
+    records = [
+        {**common, "metric": name, "preset": preset, "method": method, "value": value}
+        for name, (preset, method, value) in rows.items()
+    ]
+    return pd.DataFrame(records, columns=COLUMNS)
+
+
+def test_no_line_is_wider_than_asked_for():
+    wide = results(**{f"metric_with_a_long_name_{i}": ("preset", "method", 0.5) for i in range(9)})
+    assert max(map(len, results_tables(wide, width=80).splitlines())) <= 80
+
+
+def test_every_number_is_shown_once():
+    table = results(accuracy=("", "", 0.875), comprehensiveness=("edin", "att_in_grad", 0.1234))
+    shown = results_tables(table, width=80)
+    assert shown.count("0.8750") == 1 and shown.count("0.1234") == 1
+
+
+def test_undefined_numbers_are_a_dash_beside_others():
+    shown = results_tables(results(auroc=("p", "random", math.nan), map=("p", "random", 0.5)), width=80)
+    assert "auroc" not in shown
+    two = pd.concat([results(auroc=("p", "random", math.nan)), results(auroc=("p", "attention", 0.5))])
+    assert "random          -" in results_tables(two, width=80)
+
+
+def test_preset_without_a_defined_number_says_so():
+    assert "no number is defined" in results_tables(results(auroc=("p", "random", math.nan)), width=80)
+
+
+def test_title_says_how_many_explanations_count():
+    shown = results_tables(results(comprehensiveness=("edin", "random", 0.1)), width=80)
+    assert "test, preset edin (explanations: 5 counted, up to 1 skipped)" in shown
+
+
+COST = {"forward_passes": 50.0, "backward_passes": 100.0, "seconds": 1.0437, "peak_memory_mb": 511.6}
+
+
+def test_cost_stands_beside_the_metrics():
+    shown = results_tables(results(map=("p", "random", 0.5)).assign(**COST), width=80).splitlines()
+    assert [line.split() for line in shown[2:]] == [
+        ["passes", "seconds/", "memory"],
+        ["map", "(F+B)", "example", "(MiB)"],
+        ["random", "0.5000", "50+100", "1.04", "512"],
+    ]
+
+
+def test_cost_of_many_metrics_stays_within_the_width():
+    wide = results(**{f"metric_with_a_long_name_{i}": ("preset", "method", 0.5) for i in range(9)})
+    shown = results_tables(wide.assign(**COST), width=80)
+    assert "50+100" in shown and max(map(len, shown.splitlines())) <= 80
+
+
+def test_columns_of_cost_stay_together():
+    for number in range(1, 9):
+        wide = results(**{f"metric{i}": ("preset", "method", 0.5) for i in range(number)})
+        lines = results_tables(wide.assign(**COST), width=60).splitlines()
+        (line,) = [line for line in lines if "50+100" in line]
+        assert line.split()[-3:] == ["50+100", "1.04", "512"]
+
+
+def test_memory_that_nothing_counts_has_no_column():
+    costs = COST | {"peak_memory_mb": math.nan}
+    assert "memory" not in results_tables(results(map=("p", "random", 0.5)).assign(**costs), width=80)
+
+
+def test_classification_has_no_cost():
+    assert "passes" not in results_tables(results(accuracy=("", "", 0.875)).assign(forward_passes=math.nan), width=80)
