@@ -1,27 +1,78 @@
-"""Inner problems of robust training: for every example, find the noise or the mask that the outer loss trains on."""
+"""Inner problems of robust training: gradient steps that find the noise or the mask of every example."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.choices import require_choices
+
 StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
 
-# Inner gradients pass through float16 networks without the trainer's loss scaling, where small ones would underflow.
+# Inner gradients pass through float16 networks without the trainer's loss scaling, so small ones would underflow.
 # A power of two: multiplying and dividing by it changes no bit in float32 and bfloat16.
 GRADIENT_SCALE = 1024.0
 
 
+@dataclass(frozen=True)
+class Search:
+    """Settings of an inner search: how far a step goes and when the search stops.
+
+    Args:
+        num_steps: most steps of the search.
+        lr: learning rate of a step.
+        weight_decay: weight decay of AdamW.
+        tolerance: the search stops once its loss is within this fraction of the loss two steps earlier, and still takes
+            that step. None takes all steps.
+        stop: "example" stops each example by its own loss, so that no neighbor in the batch affects it; "batch" stops
+            all examples together by their mean loss.
+
+    Raises:
+        ValueError: a number is out of range, or `stop` is another word.
+
+    Example:
+        >>> Search(num_steps=20, lr=0.5)
+        Search(num_steps=20, lr=0.5, weight_decay=0.01, tolerance=None, stop='example')
+    """
+
+    num_steps: int
+    lr: float = 0.1
+    weight_decay: float = 0.01
+    tolerance: float | None = None
+    stop: Stop = "example"
+
+    def __post_init__(self) -> None:
+        require_choices({"stop": Stop}, {"stop": self.stop})
+        if self.num_steps < 1:
+            raise ValueError(f"search.num_steps is {self.num_steps}: give at least 1")
+        if self.lr <= 0:
+            raise ValueError(f"search.lr is {self.lr}: give a number above 0")
+        for name, value in {"weight_decay": self.weight_decay, "tolerance": self.tolerance}.items():
+            if value is not None and value < 0:
+                raise ValueError(f"search.{name} is {value}: give 0 or more")
+
+
 class Moments(NamedTuple):
-    """State of AdamW: running means of the gradient and of its square, and the steps taken."""
+    """State of AdamW: running means of the gradient and of its square, and the number of steps so far.
+
+    Example:
+        >>> Moments.zeros(torch.ones(1, 2)).first.tolist()
+        [[0.0, 0.0]]
+    """
 
     first: Tensor
     second: Tensor
     num_steps: int
+
+    @classmethod
+    def zeros(cls, variable: Tensor) -> Moments:
+        """Returns the state before the first step."""
+        return cls(torch.zeros_like(variable), torch.zeros_like(variable), 0)
 
 
 def adamw_step(
@@ -30,6 +81,12 @@ def adamw_step(
     """Returns `variable` after one step of AdamW with torch's default betas and epsilon, and the new moments.
 
     Every element moves by itself, so the rows of a batch do not affect each other.
+
+    Example:
+        >>> variable = torch.tensor([1.0, -1.0])
+        >>> moved, _ = adamw_step(variable, torch.tensor([3.0, -3.0]), Moments.zeros(variable), lr=0.5, weight_decay=0)
+        >>> moved  # the first step is as long as the learning rate
+        tensor([ 0.5000, -0.5000])
     """
     num_steps = moments.num_steps + 1
     first = torch.lerp(moments.first, gradient, 0.1)
@@ -40,63 +97,73 @@ def adamw_step(
 
 
 class Minimum(NamedTuple):
-    """Where `minimize_rows` ended."""
+    """The result of `minimize_rows`."""
 
     variable: Tensor  # [B, ...]
-    num_steps: Tensor  # [B] long, steps that each row took
+    num_steps: Tensor  # [B] long, the steps that each row took
 
 
 def minimize_rows(
     values: Callable[[Tensor], Tensor],
     start: Tensor,
+    search: Search,
     *,
-    num_steps: int,
-    lr: float,
-    weight_decay: float = 0.0,
     step_rule: StepRule = "adamw",
-    tolerance: float | None = None,
-    stop: Stop = "example",
     gradient_scale: float = 1.0,
 ) -> Minimum:
-    """Returns the variable that lowers every row of `values`, by gradient steps that leave all other tensors alone.
+    """Returns the variable after gradient steps that lower every row of `values`. No other tensor gets a gradient.
 
     Args:
         values: maps the variable [B, ...] to one value a row [B]; a row's value depends on that row alone.
-        start: [B, ...] float32 or float64.
-        tolerance: stop when a value is within this fraction of the value two steps earlier (that step is still taken);
-            None takes all steps.
-        stop: whether rows stop one by one, or all together when the batch's mean value stops.
-        gradient_scale: factor on gradients; it matters to AdamW only where they are near its epsilon of 1e-8.
+        start: [B, ...] float32 or float64, the variable before the first step.
+        search: the number and the size of the steps, and when they end.
+        step_rule: "adamw", or "sign" for steps of the learning rate along the sign of the gradient.
+        gradient_scale: factor on gradients. AdamW's steps depend on it only where gradients are near its epsilon, 1e-8.
+
+    Example:
+        >>> def squares(variable):
+        ...     return variable.square().sum(dim=1)
+        >>> minimize_rows(squares, torch.tensor([[1.0, -2.0]]), Search(num_steps=1, lr=0.25), step_rule="sign").variable
+        tensor([[ 0.7500, -1.7500]])
     """
     variable = start.detach()
-    moments = Moments(torch.zeros_like(variable), torch.zeros_like(variable), 0)
+    moments = Moments.zeros(variable)
     active = torch.ones(len(variable), dtype=torch.bool, device=variable.device)
-    taken = torch.zeros(len(variable), dtype=torch.long, device=variable.device)
+    num_steps = torch.zeros(len(variable), dtype=torch.long, device=variable.device)
     history: list[Tensor] = []
-    for _ in range(num_steps):
+    for _ in range(search.num_steps):
         variable.requires_grad_()
         current = values(variable)
         (gradient,) = torch.autograd.grad((current * GRADIENT_SCALE).sum(), variable)
         variable, gradient = variable.detach(), gradient * (gradient_scale / GRADIENT_SCALE)
         if step_rule == "adamw":
-            moved, moments = adamw_step(variable, gradient, moments, lr=lr, weight_decay=weight_decay)
+            moved, moments = adamw_step(variable, gradient, moments, lr=search.lr, weight_decay=search.weight_decay)
         else:
-            moved = variable - lr * gradient.sign()
+            moved = variable - search.lr * gradient.sign()
         variable = torch.where(active.view(-1, *[1] * (variable.dim() - 1)), moved, variable)
-        taken += active
-        history.append(current.detach() if stop == "example" else current.detach().mean().expand(len(current)))
-        if tolerance is not None and len(history) > 2:
-            active &= (history[-1] - history[-3]).abs() > tolerance * history[-3].abs()
+        num_steps += active
+        current = current.detach()
+        history.append(current if search.stop == "example" else current.mean().expand(len(current)))
+        if search.tolerance is not None and len(history) > 2:
+            active &= (history[-1] - history[-3]).abs() > search.tolerance * history[-3].abs()
             if not active.any():
                 break
-    return Minimum(variable, taken)
+    return Minimum(variable, num_steps)
 
 
 def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
-    """Returns `variable` [B, ...] as it is.
+    """Returns `variable` [B, ...] unchanged if all of it is finite.
+
+    Args:
+        index: [B] the example of each row, for the error.
+        name: of the variable, for the error.
 
     Raises:
-        ValueError: a row is not finite; the error names its example in `index` [B].
+        ValueError: a row is not finite; the error names its example.
+
+    Example:
+        >>> require_finite(torch.tensor([[0.5]]), torch.tensor([7]), "token mask").tolist()
+        [[0.5]]
     """
     finite = variable.isfinite().flatten(1).all(dim=1)
     if not finite.all():

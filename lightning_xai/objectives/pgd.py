@@ -11,22 +11,39 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.inner_search import Minimum, StepRule, Stop, minimize_rows, require_finite
+from lightning_xai.objectives.inner_search import Minimum, Search, StepRule, minimize_rows, require_finite
 from lightning_xai.objectives.losses import classification_loss, example_losses
 from lightning_xai.types import Batch
 
 Initialization = Literal["zeros", "uniform"]
+DEFAULT_SEARCH = Search(num_steps=100, lr=0.1, weight_decay=0.01, tolerance=0.005)
 
 
 def bounded_noise(variable: Tensor, epsilon: float, attention_mask: Tensor) -> Tensor:
-    """Returns noise epsilon * tanh(variable) [B, T, D], 0 at padding."""
+    """Returns the noise epsilon * tanh(variable) [B, T, D], 0 at padding.
+
+    Example:
+        >>> bounded_noise(torch.full((1, 2, 1), 9.0), 0.5, torch.tensor([[True, False]])).flatten()
+        tensor([0.5000, 0.0000])
+    """
     return epsilon * variable.tanh() * attention_mask.unsqueeze(-1)
 
 
 def initial_variable(
     embeds: Tensor, index: Tensor, *, epsilon: float, initialization: Initialization, seed: int
 ) -> Tensor:
-    """Returns where the search starts [B, T, D]: zeros, or uniform in [-epsilon, epsilon] from (seed, example)."""
+    """Returns the start of the search [B, T, D]: zeros, or random numbers in [-epsilon, epsilon].
+
+    Args:
+        embeds: [B, T, D] embeddings, of which only the shape, type and device count.
+        index: [B] the examples; together with `seed` they seed the random numbers.
+
+    Example:
+        >>> embeds, index = torch.ones(2, 3, 4), torch.tensor([7, 8])
+        >>> start = initial_variable(embeds, index, epsilon=0.5, initialization="uniform", seed=0)
+        >>> start.shape, bool((start.abs() <= 0.5).all())
+        (torch.Size([2, 3, 4]), True)
+    """
     dtype = torch.promote_types(embeds.dtype, torch.float32)  # the search itself never runs in half precision
     if initialization == "zeros":
         return torch.zeros_like(embeds, dtype=dtype)
@@ -40,18 +57,30 @@ def initial_variable(
 def worst_variable(
     network: Classifier,
     batch: Batch,
+    search: Search,
     *,
     epsilon: float,
-    num_steps: int,
-    lr: float,
-    weight_decay: float = 0.01,
     step_rule: StepRule = "adamw",
     initialization: Initialization = "zeros",
-    tolerance: float | None = 0.005,
-    stop: Stop = "example",
     seed: int = 0,
 ) -> Minimum:
-    """Returns Z [B, T, D] whose `bounded_noise` raises every example's loss; the network stays as it was."""
+    """Returns the variable Z [B, T, D] whose `bounded_noise` raises every example's loss. The network does not change.
+
+    Args:
+        epsilon: bound on every element of the noise.
+        step_rule: see `minimize_rows`.
+        initialization, seed: see `initial_variable`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import HFClassifier
+        >>> from lightning_xai.types import TextInputs
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes})
+        >>> batch = Batch(TextInputs.of_ids([[1, 5, 2], [1, 6, 2]]), torch.tensor([0, 1]))
+        >>> worst = worst_variable(network, batch, Search(num_steps=3), epsilon=0.01)
+        >>> worst.variable.shape, worst.num_steps.tolist()
+        (torch.Size([2, 3, 4]), [3, 3])
+    """
     with frozen(network):
         embeds = network.embed(batch.inputs).detach()
 
@@ -63,13 +92,9 @@ def worst_variable(
         return minimize_rows(
             negative_losses,
             start,
-            num_steps=num_steps,
-            lr=lr,
-            weight_decay=weight_decay,
+            search,
             step_rule=step_rule,
-            tolerance=tolerance,
-            stop=stop,
-            # an epsilon of 1e-5 would put the gradients below AdamW's own epsilon, and Z would hardly move
+            # with an epsilon of 1e-5 the gradients would be below AdamW's own epsilon, and Z would hardly move
             gradient_scale=1 / epsilon,
         )
 
@@ -85,21 +110,17 @@ class PGD(Objective):
         epsilon: bound on every element of the noise.
         clean_weight: factor on the clean loss.
         adversarial_weight: factor on the loss under noise, lambda_2.
-        num_steps: most steps of the search.
-        step_lr: learning rate of the search.
-        step_weight_decay: decay of Z in AdamW.
-        step_rule: AdamW, or a step of `step_lr` along the gradient's sign.
-        initialization: of Z: zeros, or uniform in [-epsilon, epsilon].
-        tolerance: stop when the loss is within this fraction of the loss two steps earlier; None takes all steps.
-        stop: whether examples stop one by one, which no neighbor in the batch affects, or all together.
+        search: the steps of the search for Z.
+        step_rule: AdamW, or a step of `search.lr` along the gradient's sign.
+        initialization: Z starts at zeros, or uniform in [-epsilon, epsilon].
 
     Raises:
         ValueError: a number is out of range.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.
-    Differs: the paper starts at zeros and gives no stopping rule; the authors' code starts at `uniform` and stops by
-        `batch`. Its gradients are not divided by epsilon, so AdamW's epsilon damps its steps.
+    Differs: the paper starts at zeros and gives no stopping rule; the authors' code starts at `uniform` and has
+        `search.stop: batch`. Its gradients are not divided by epsilon, so AdamW's epsilon damps its steps.
     """
 
     def __init__(
@@ -108,51 +129,37 @@ class PGD(Objective):
         epsilon: float = 1e-5,
         clean_weight: float = 1.0,
         adversarial_weight: float = 0.5,
-        num_steps: int = 100,
-        step_lr: float = 0.1,
-        step_weight_decay: float = 0.01,
+        search: Search = DEFAULT_SEARCH,
         step_rule: StepRule = "adamw",
         initialization: Initialization = "zeros",
-        tolerance: float | None = 0.005,
-        stop: Stop = "example",
         **kwargs: Any,
     ) -> None:
         super().__init__(network, **kwargs)
         require_choices(
-            {"step_rule": StepRule, "initialization": Initialization, "stop": Stop},
-            {"step_rule": step_rule, "initialization": initialization, "stop": stop},
+            {"step_rule": StepRule, "initialization": Initialization},
+            {"step_rule": step_rule, "initialization": initialization},
         )
-        for name, value in {"epsilon": epsilon, "num_steps": num_steps, "step_lr": step_lr}.items():
-            if value <= 0:
-                raise ValueError(f"{name} is {value}: give a number above 0")
-        if min(clean_weight, adversarial_weight, step_weight_decay, tolerance or 0) < 0:
+        if epsilon <= 0:
+            raise ValueError(f"epsilon is {epsilon}: give a number above 0")
+        if min(clean_weight, adversarial_weight) < 0:
             raise ValueError(
-                f"clean_weight {clean_weight}, adversarial_weight {adversarial_weight}, step_weight_decay "
-                f"{step_weight_decay} and tolerance {tolerance} must be 0 or more"
+                f"clean_weight {clean_weight} and adversarial_weight {adversarial_weight} must be 0 or more"
             )
         self.epsilon = epsilon
         self.clean_weight = clean_weight
         self.adversarial_weight = adversarial_weight
-        self.num_steps = num_steps
-        self.step_lr = step_lr
-        self.step_weight_decay = step_weight_decay
-        self.step_rule = step_rule
-        self.initialization = initialization
-        self.tolerance = tolerance
-        self.stop = stop
+        self.search = search
+        self.step_rule: StepRule = step_rule
+        self.initialization: Initialization = initialization
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         worst = worst_variable(
             self.network,
             batch,
+            self.search,
             epsilon=self.epsilon,
-            num_steps=self.num_steps,
-            lr=self.step_lr,
-            weight_decay=self.step_weight_decay,
             step_rule=self.step_rule,
             initialization=self.initialization,
-            tolerance=self.tolerance,
-            stop=self.stop,
             seed=self.step_seed,
         )
         variable = require_finite(worst.variable, batch.index, "adversarial noise")

@@ -18,7 +18,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_trained
 from lightning_xai.models.loading import first_difference
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.inner_search import Minimum, Stop, minimize_rows, require_finite
+from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows, require_finite
 from lightning_xai.objectives.losses import probability_distances
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.types import Batch, TextInputs
@@ -26,6 +26,7 @@ from lightning_xai.types import Batch, TextInputs
 Mask = Literal["token", "dimension"]
 Sparsity = Literal["mean", "sum"]
 
+DEFAULT_SEARCH = Search(num_steps=20, lr=0.1, weight_decay=0.01, tolerance=None)
 INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
 
 
@@ -40,15 +41,11 @@ def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tens
 def sparse_variable(
     network: Classifier,
     inputs: TextInputs,
+    search: Search = DEFAULT_SEARCH,
     *,
     mask: Mask = "token",
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
-    num_steps: int = 20,
-    lr: float = 0.1,
-    weight_decay: float = 0.01,
-    tolerance: float | None = None,
-    stop: Stop = "example",
 ) -> Minimum:
     """Returns m [B, T, 1 or D] whose mask sigmoid(m) is small and keeps `network`'s probabilities, example by example.
 
@@ -73,11 +70,7 @@ def sparse_variable(
         return minimize_rows(
             values,
             start,
-            num_steps=num_steps,
-            lr=lr,
-            weight_decay=weight_decay,
-            tolerance=tolerance,
-            stop=stop,
+            search,
             gradient_scale=width,  # a mean over D dimensions has gradients D times smaller, near AdamW's epsilon
         )
 
@@ -99,12 +92,7 @@ class TokenMasking(Objective):
             a mean of masks, so short texts need more than the 0.01 found for documents of thousands of tokens, or the
             search drops every token; watch `train/kept_fraction`.
         sparsity: the mask's size as a mean over tokens that are not padding, or as their sum.
-        num_steps: most steps of the search; at `step_lr` 0.1 a mask needs 20 to fall from 0.88 to 0.5.
-        step_lr: learning rate of the search.
-        step_weight_decay: decay of the mask's variable in AdamW.
-        tolerance: stop when the search's loss is within this fraction of the loss two steps earlier; None takes all
-            steps.
-        stop: whether examples stop one by one, which no neighbor in the batch affects, or all together.
+        search: the steps of the search; at a learning rate of 0.1 a mask needs 20 to fall from 0.88 to 0.5.
         stop_gradient: hold the student's full prediction fixed in the masked term.
 
     Raises:
@@ -113,9 +101,9 @@ class TokenMasking(Objective):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
     Differs: the paper's mask has N x D elements (`mask: dimension`, `sparsity: sum`) and no stopping rule. The authors'
-        code has one a token, uses a mean that includes padding, `tolerance: 0.03` with `stop: batch`, `stop_gradient`
-        and masked_weight 1. That tolerance can end the search at its third step, when all masks still are above 0.8
-        and nothing is dropped: one step of 0.1 changes the mean mask by about 1 %.
+        code has one a token, uses a mean that includes padding, `search.tolerance: 0.03` with `search.stop: batch`,
+        `stop_gradient` and masked_weight 1. That tolerance can end the search at its third step, when all masks are
+        still above 0.8 and no token is dropped: one step of 0.1 changes the mean mask by about 1 %.
     """
 
     def __init__(
@@ -129,37 +117,22 @@ class TokenMasking(Objective):
         mask: Mask = "token",
         fidelity_weight: float = 0.01,
         sparsity: Sparsity = "mean",
-        num_steps: int = 20,
-        step_lr: float = 0.1,
-        step_weight_decay: float = 0.01,
-        tolerance: float | None = None,
-        stop: Stop = "example",
+        search: Search = DEFAULT_SEARCH,
         stop_gradient: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(network, optimizer, warmup_fraction, decay, **kwargs)
-        require_choices(
-            {"mask": Mask, "sparsity": Sparsity, "stop": Stop}, {"mask": mask, "sparsity": sparsity, "stop": stop}
-        )
-        if min(num_steps, step_lr) <= 0:
-            raise ValueError(f"num_steps is {num_steps} and step_lr is {step_lr}: give numbers above 0")
-        if min(masked_weight, fidelity_weight, step_weight_decay, tolerance or 0) < 0:
-            raise ValueError(
-                f"masked_weight {masked_weight}, fidelity_weight {fidelity_weight}, step_weight_decay "
-                f"{step_weight_decay} and tolerance {tolerance} must be 0 or more"
-            )
+        require_choices({"mask": Mask, "sparsity": Sparsity}, {"mask": mask, "sparsity": sparsity})
+        if min(masked_weight, fidelity_weight) < 0:
+            raise ValueError(f"masked_weight {masked_weight} and fidelity_weight {fidelity_weight} must be 0 or more")
         if not teacher.endswith(".yaml") and not teacher.startswith("package:") and not Path(teacher).exists():
             raise ValueError(f"teacher {teacher} does not exist: give a checkpoint, a run folder, or a .yaml file")
         self.teacher = teacher
         self.masked_weight = masked_weight
-        self.mask = mask
+        self.mask: Mask = mask
         self.fidelity_weight = fidelity_weight
-        self.sparsity = sparsity
-        self.num_steps = num_steps
-        self.step_lr = step_lr
-        self.step_weight_decay = step_weight_decay
-        self.tolerance = tolerance
-        self.stop = stop
+        self.sparsity: Sparsity = sparsity
+        self.search = search
         self.stop_gradient = stop_gradient
         self._teacher: tuple[Classifier, ...] = ()  # in a tuple, or torch would register it as a part of this module
         self._provenance: dict[str, str] = {}
@@ -224,14 +197,10 @@ class TokenMasking(Objective):
         found = sparse_variable(
             network,
             inputs,
+            self.search,
             mask=self.mask,
             fidelity_weight=self.fidelity_weight,
             sparsity=self.sparsity,
-            num_steps=self.num_steps,
-            lr=self.step_lr,
-            weight_decay=self.step_weight_decay,
-            tolerance=self.tolerance,
-            stop=self.stop,
         )
         keep = require_finite(found.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], sigmoid above 0.5
         with torch.no_grad():

@@ -19,6 +19,7 @@ import torch
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.input_gradient import InputGradient
 from lightning_xai.objectives.pgd import PGD
 from lightning_xai.objectives.supervised import Supervised
@@ -85,12 +86,12 @@ ROWS = [
         {"wrt": "table", "per": "micro_batch", "norm": "token_sum"},
         1 + 1 + 2 + 2,
     ),
-    (f"PGD, {PGD_STEPS} steps", PGD, False, {"num_steps": PGD_STEPS, "tolerance": None}, 2 * PGD_STEPS + 2 * 3),
+    (f"PGD, {PGD_STEPS} steps", PGD, False, {"search": Search(PGD_STEPS)}, 2 * PGD_STEPS + 2 * 3),
     (
         f"TokenMasking, {MASK_STEPS} steps",
         TokenMasking,
         False,
-        {"num_steps": MASK_STEPS},
+        {"search": Search(MASK_STEPS)},
         1 + 2 * MASK_STEPS + 1 + 2 * 3,
     ),
     ("Supervised, PLM-CA", Supervised, True, {}, 3),

@@ -32,7 +32,7 @@ def chain_config(folder: Path) -> str:
     student = tiny_config(max_epochs=6, callbacks=[methods, ERASER]) | {"data": data}
     student["model"] = {
         "class_path": "lightning_xai.objectives.token_masking.TokenMasking",
-        "init_args": {"network": PLM_CA, "teacher": "teacher.yaml", "optimizer": optimizer, "num_steps": 8},
+        "init_args": {"network": PLM_CA, "teacher": "teacher.yaml", "optimizer": optimizer, "search": {"num_steps": 8}},
     }
     save(teacher, folder / "teacher.yaml")
     return save(student, folder / "student.yaml")

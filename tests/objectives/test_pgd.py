@@ -1,14 +1,21 @@
 """Noise that raises the loss within its bound."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from jsonargparse import ArgumentParser
 
+from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.inner_search import Minimum, Search
 from lightning_xai.objectives.losses import example_losses
-from lightning_xai.objectives.pgd import PGD, bounded_noise, initial_variable, worst_variable
+from lightning_xai.objectives.pgd import DEFAULT_SEARCH, PGD, bounded_noise, initial_variable, worst_variable
+from lightning_xai.types import Batch
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 
-SEARCH = {"epsilon": 0.05, "num_steps": 10, "lr": 0.1, "tolerance": None}
+SEARCH = Search(num_steps=10, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
 def losses_under(network, batch, noise):
@@ -17,10 +24,10 @@ def losses_under(network, batch, noise):
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 @pytest.mark.parametrize("options", [{}, {"step_rule": "sign"}, {"initialization": "uniform"}])
-def test_search_raises_every_examples_loss_within_the_bound(kind, options):
+def test_search_raises_every_examples_loss_within_the_bound(kind: str, options: dict[str, Any]):
     network = tiny_classifier(kind)
     batch = planted_batch(num_classes=network.num_classes, multilabel=network.multilabel)
-    found = worst_variable(network, batch, **SEARCH, **options)
+    found = worst_variable(network, batch, SEARCH, epsilon=0.05, **options)
     noise = bounded_noise(found.variable, 0.05, batch.inputs.attention_mask)
     assert noise.abs().max() <= 0.05
     assert (losses_under(network, batch, noise) > losses_under(network, batch, 0)).all()
@@ -28,7 +35,9 @@ def test_search_raises_every_examples_loss_within_the_bound(kind, options):
 
 def test_search_beats_random_noise_of_the_same_bound(tiny_hf):
     batch = planted_batch()
-    worst = bounded_noise(worst_variable(tiny_hf, batch, **SEARCH).variable, 0.05, batch.inputs.attention_mask)
+    worst = bounded_noise(
+        worst_variable(tiny_hf, batch, SEARCH, epsilon=0.05).variable, 0.05, batch.inputs.attention_mask
+    )
     generator = torch.Generator().manual_seed(0)
     signs = torch.randn(worst.shape, generator=generator).sign() * worst.abs().max()
     assert losses_under(tiny_hf, batch, worst).mean() > losses_under(tiny_hf, batch, signs).mean()
@@ -43,21 +52,25 @@ def test_padding_gets_no_noise():
 def test_noise_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
     tiny_hf.double()
     batch = planted_batch()
-    search = SEARCH | {"tolerance": 0.05, "initialization": "uniform"}
-    together = worst_variable(tiny_hf, batch, **search)
+
+    def search(batch: Batch) -> Minimum:
+        settings = replace(SEARCH, tolerance=0.05)
+        return worst_variable(tiny_hf, batch, settings, epsilon=0.05, initialization="uniform")
+
+    together = search(batch)
     for row in range(len(batch)):
-        alone = worst_variable(tiny_hf, batch[row : row + 1], **search)
+        alone = search(batch[row : row + 1])
         assert torch.allclose(alone.variable[0], together.variable[row], atol=1e-6)
         assert alone.num_steps[0] == together.num_steps[row]
 
 
 def test_tiny_epsilon_does_not_stall_the_search(tiny_hf):
-    variable = worst_variable(tiny_hf, planted_batch(), **(SEARCH | {"epsilon": 1e-5})).variable
+    variable = worst_variable(tiny_hf, planted_batch(), SEARCH, epsilon=1e-5).variable
     assert variable.abs().max() == pytest.approx(1.0, rel=0.1)  # 10 steps of 0.1
 
 
 def test_unchanging_loss_stops_the_search_at_the_third_step(tiny_hf):
-    found = worst_variable(tiny_hf, planted_batch(), **(SEARCH | {"epsilon": 1e-5, "tolerance": 0.005}))
+    found = worst_variable(tiny_hf, planted_batch(), replace(SEARCH, tolerance=0.005), epsilon=1e-5)
     assert found.num_steps.unique().tolist() == [3]
 
 
@@ -71,7 +84,9 @@ def test_uniform_start_lies_within_epsilon_and_follows_the_seed():
 
 
 def test_loss_weighs_clean_and_adversarial_parts(tiny_hf):
-    objective = PGD(tiny_hf, clean_weight=0.25, adversarial_weight=2.0, epsilon=0.05, num_steps=3)
+    objective = PGD(
+        tiny_hf, clean_weight=0.25, adversarial_weight=2.0, epsilon=0.05, search=replace(DEFAULT_SEARCH, num_steps=3)
+    )
     losses = objective.losses(planted_batch())
     expected = 0.25 * losses["classification"] + 2 * losses["adversarial"]
     assert losses["loss"].item() == pytest.approx(expected.item())
@@ -82,11 +97,15 @@ def test_training_lowers_the_loss_under_noise(tmp_path):
     network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
 
     def worst_loss():
-        noise = bounded_noise(worst_variable(network, batch, **SEARCH).variable, 0.05, batch.inputs.attention_mask)
+        noise = bounded_noise(
+            worst_variable(network, batch, SEARCH, epsilon=0.05).variable, 0.05, batch.inputs.attention_mask
+        )
         return losses_under(network.eval(), batch, noise).mean().item()
 
     before = worst_loss()
-    objective = PGD(network, optimizer=fast_optimizer, warmup_fraction=0.0, epsilon=0.05, num_steps=5, tolerance=None)
+    objective = PGD(
+        network, optimizer=fast_optimizer, warmup_fraction=0.0, epsilon=0.05, search=replace(SEARCH, num_steps=5)
+    )
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4))
     assert worst_loss() < 0.7 * before
 
@@ -98,7 +117,19 @@ def test_search_with_weights_that_overflow_names_the_examples(tiny_hf):
         PGD(tiny_hf).losses(planted_batch())
 
 
-@pytest.mark.parametrize("arguments", [{"epsilon": 0.0}, {"num_steps": 0}, {"adversarial_weight": -1.0}])
-def test_numbers_out_of_range_are_refused(arguments, tiny_hf):
+@pytest.mark.parametrize("arguments", [{"epsilon": 0.0}, {"adversarial_weight": -1.0}])
+def test_numbers_out_of_range_are_refused(arguments: dict[str, Any], tiny_hf):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         PGD(tiny_hf, **arguments)
+
+
+def test_a_configuration_that_names_one_setting_of_the_search_keeps_the_others():
+    parser = ArgumentParser()
+    parser.add_argument("--objective", type=Objective)
+    network = {"class_path": "lightning_xai.models.hf_classifier.HFClassifier"}
+    arguments = {"network": network, "search": {"num_steps": 3}}
+    config = parser.parse_object(
+        {"objective": {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": arguments}}
+    )
+    assert config.objective.init_args.search.num_steps == 3
+    assert config.objective.init_args.search.tolerance == DEFAULT_SEARCH.tolerance

@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 
+from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.losses import probability_distances
-from lightning_xai.objectives.token_masking import TokenMasking, mask_sizes, masked_logits, sparse_variable
+from lightning_xai.objectives.token_masking import Mask, TokenMasking, mask_sizes, masked_logits, sparse_variable
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher
 
@@ -29,16 +30,16 @@ def test_outer_loss_is_that_of_oracle_e15():
 
 
 def test_mask_starts_at_the_value_of_oracle_e15(tiny_hf):
-    found = sparse_variable(tiny_hf, planted_batch().inputs, num_steps=1, lr=1e-12, weight_decay=0.0)
+    found = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=1, lr=1e-12, weight_decay=0.0))
     assert found.variable.sigmoid().unique().item() == pytest.approx(0.880797, abs=1e-6)
 
 
 @pytest.mark.parametrize("mask", ["token", "dimension"])
-def test_search_drops_what_the_prediction_does_not_need(mask, tiny_hf):
+def test_search_drops_what_the_prediction_does_not_need(mask: Mask, tiny_hf):
     inputs = planted_batch().inputs
-    options = {"mask": mask, "num_steps": 40}
-    sparse = sparse_variable(tiny_hf, inputs, fidelity_weight=0.0, **options).variable > 0
-    faithful = sparse_variable(tiny_hf, inputs, fidelity_weight=2.0, **options).variable > 0
+    search = Search(num_steps=40)
+    sparse = sparse_variable(tiny_hf, inputs, search, mask=mask, fidelity_weight=0.0).variable > 0
+    faithful = sparse_variable(tiny_hf, inputs, search, mask=mask, fidelity_weight=2.0).variable > 0
     assert not sparse[inputs.token_mask].any()
     kept = mask_sizes(faithful.float(), inputs.token_mask, sparsity="mean").mean()
     assert 0.1 < kept < 0.95
@@ -49,7 +50,7 @@ def test_mask_with_fidelity_keeps_probabilities_better_than_one_without(tiny_hf)
     probs = tiny_hf.predict(inputs)
 
     def change(fidelity_weight):
-        keep = sparse_variable(tiny_hf, inputs, fidelity_weight=fidelity_weight, num_steps=40).variable > 0
+        keep = sparse_variable(tiny_hf, inputs, Search(num_steps=40), fidelity_weight=fidelity_weight).variable > 0
         return probability_distances(tiny_hf.probabilities(masked_logits(tiny_hf, inputs, keep)), probs).mean()
 
     assert change(10.0) < 0.5 * change(0.0)
@@ -57,16 +58,16 @@ def test_mask_with_fidelity_keeps_probabilities_better_than_one_without(tiny_hf)
 
 def test_mask_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
     inputs = planted_batch().inputs
-    options = {"fidelity_weight": 10.0, "tolerance": 0.01}
+    search = Search(num_steps=20, tolerance=0.01)
     tiny_hf.double()
-    together = sparse_variable(tiny_hf, inputs, **options)
+    together = sparse_variable(tiny_hf, inputs, search, fidelity_weight=10.0)
     for row in range(len(inputs)):
-        alone = sparse_variable(tiny_hf, inputs[row : row + 1], **options)
+        alone = sparse_variable(tiny_hf, inputs[row : row + 1], search, fidelity_weight=10.0)
         assert torch.allclose(alone.variable[0], together.variable[row], atol=1e-8)
 
 
 def test_three_percent_tolerance_stops_before_any_token_is_dropped(tiny_hf):
-    found = sparse_variable(tiny_hf, planted_batch().inputs, tolerance=0.03, stop="batch")
+    found = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=20, tolerance=0.03, stop="batch"))
     assert found.num_steps.unique().tolist() == [3]
     assert found.variable.sigmoid().min() > 0.8
 
@@ -194,7 +195,7 @@ def test_nothing_is_asked_for_when_the_teacher_is_a_checkpoint(hf_teacher, tiny_
     assert TokenMasking(tiny_hf, hf_teacher).follow_up(quiet_trainer(tmp_path)) == []
 
 
-@pytest.mark.parametrize("arguments", [{"num_steps": 0}, {"masked_weight": -1.0}])
-def test_numbers_out_of_range_are_refused(arguments, hf_teacher, tiny_hf):
+@pytest.mark.parametrize("arguments", [{"fidelity_weight": -1.0}, {"masked_weight": -1.0}])
+def test_numbers_out_of_range_are_refused(arguments: dict[str, float], hf_teacher, tiny_hf):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         TokenMasking(tiny_hf, hf_teacher, **arguments)
