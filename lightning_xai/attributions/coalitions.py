@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,9 +14,9 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Output, outputs_of, perturbed_outputs
+from lightning_xai.functional.perturbation import Output, Versions, outputs_of, target_outputs
 from lightning_xai.functional.seeds import example_indices
-from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread, token_units
+from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -83,7 +82,7 @@ class CoalitionAttribution(AttributionMethod):
             kept = [F.pad(some, (0, int(counts.max()) - some.shape[1])) for some in kept]
             kept, weights, values = (pad_sequence(parts, batch_first=True) for parts in (kept, weights, values))
             found = self.unit_scores(kept, weights, values, counts)  # [B, M, K]
-            scores[rows] = spread(found.transpose(1, 2), units[rows])
+            scores[rows] = spread_over_tokens(found.transpose(1, 2), units[rows])
         # float64 only where the model has it, as not every device does
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
@@ -113,19 +112,18 @@ class CoalitionAttribution(AttributionMethod):
         self, model: Classifier, inputs: TextInputs, targets: Tensor, units: Tensor, kept: list[Tensor]
     ) -> list[Tensor]:
         """Returns the outputs [N, K] in float64 of each example's coalitions [N, M], for its own classes only."""
-        evaluate = outputs_of(model, self.output)
-
-        def of_targets(erased: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-            return evaluate(erased, embed_mask).gather(1, targets[erased.index])
-
-        sizes = [len(some) for some in kept]
-        outputs = perturbed_outputs(
-            of_targets,
-            replace(inputs, index=torch.arange(len(inputs), device=inputs.device)),  # rows, to find their classes by
+        sizes = [len(coalitions) for coalitions in kept]
+        versions = Versions(
             torch.arange(len(inputs)).repeat_interleave(torch.tensor(sizes)),
             torch.cat([kept_tokens(*pair) for pair in zip(units, kept, strict=True)]),
+        )
+        outputs = target_outputs(
+            outputs_of(model, self.output),
+            inputs,
+            targets,
+            versions,
             how=self.erasure,
             pad_id=model.pad_id,
             chunk_size=self.chunk_size,
         )
-        return list(outputs.cpu().double().split(sizes))
+        return list(outputs.split(sizes))

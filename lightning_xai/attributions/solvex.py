@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, outputs_without, require_search
+from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Evaluate, logits_of
-from lightning_xai.functional.units import Unit, count_units, spread, token_units
+from lightning_xai.functional.perturbation import Evaluate, Versions, logits_of, target_outputs
+from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -98,7 +98,7 @@ class Solvex(AttributionMethod):
         found = self._search(model, inputs, targets)
         values = signed_ranks(found.ranks, found.effects, found.ranks >= 0)
         values[~found.totals.isfinite()] = torch.nan  # ranks would hide it
-        return spread(values.view(*targets.shape, -1), found.units).float().to(inputs.device)
+        return spread_over_tokens(values.view(*targets.shape, -1), found.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the units' ranks [B, K, M], N - 1 the most important, -1 for none, and the objectives [B, K].
@@ -116,14 +116,15 @@ class Solvex(AttributionMethod):
         evaluate = _probabilities_of(model)
         options = {"how": self.erasure, "pad_id": model.pad_id, "chunk_size": self.chunk_size}
 
-        def without(example: Tensor, erased: Tensor) -> Tensor:
-            return outputs_without(evaluate, inputs, targets, units, example, erased, **options)
+        def probs_of(example: Tensor, keep: Tensor) -> Tensor:
+            versions = Versions(example, kept_tokens(units[example], keep))
+            return target_outputs(evaluate, inputs, targets, versions, **options)
 
         # the whole text, and the text without each of its units: one engine call
         every = torch.arange(len(inputs))
         example, unit = (torch.arange(width) < num_units.unsqueeze(1)).nonzero(as_tuple=True)
         erased = torch.cat([torch.zeros(len(inputs), width), torch.eye(width)[unit]]).bool()
-        probs = without(torch.cat([every, example]), erased)
+        probs = probs_of(torch.cat([every, example]), ~erased)
         whole = probs[: len(inputs)]  # [B, K]
         alone = whole.unsqueeze(1).repeat(1, width, 1)  # [B, M, K]
         alone[example, unit] = probs[len(inputs) :]
@@ -133,15 +134,15 @@ class Solvex(AttributionMethod):
             gain = torch.zeros(len(problem), num_targets, dtype=torch.float64)
             if self.metric != "suff":
                 known = bool((chosen.sum(dim=1) == 1).all())
-                gain += whole[rows] - (alone[rows, chosen.int().argmax(dim=1)] if known else without(rows, chosen))
+                gain += whole[rows] - (alone[rows, chosen.int().argmax(dim=1)] if known else probs_of(rows, ~chosen))
             if self.metric != "comp":
-                gain += without(rows, ~chosen) - whole[rows]
+                gain += probs_of(rows, chosen) - whole[rows]
             return gain.gather(1, column).squeeze(1)
 
         counts = num_units.repeat_interleave(num_targets)
         search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to, "beams": self.beams}
-        steps, totals, _ = best_orders(gains, counts, **search)
-        ranks = (counts.unsqueeze(1) - 1 - steps).clamp(min=-1)
+        places, totals, _ = best_orders(gains, counts, **search)
+        ranks = (counts.unsqueeze(1) - 1 - places).clamp(min=-1)
         effects = (whole.unsqueeze(1) - alone).transpose(1, 2).flatten(0, 1)[:, : ranks.shape[1]]
         return _Found(ranks, effects, totals, units)
 

@@ -15,7 +15,7 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.ranking import num_erased, top_mask
+from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.report.fresh import fresh_table
 from lightning_xai.types import Batch
 
@@ -135,7 +135,7 @@ class FRESH(ChainCallback):
             predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
         # exact, as 100 * 0.07 is above 7
         percentage = str(100 * Fraction(str(self.split_ratios.get(split, self.ratio))))
-        counts = num_erased(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
+        counts = percent_of(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
         erased = {}
         for name, method in self.methods.items():
             scores = method.for_split(split).attribute(network, inputs, predicted).scores[:, 0]

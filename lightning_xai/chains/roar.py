@@ -16,7 +16,7 @@ from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
 from lightning_xai.chains.erasure_pass import explained_scores
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.ranking import num_erased, top_mask
+from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.report.racu import write_report
 from lightning_xai.report.roar import roar_table
@@ -45,7 +45,7 @@ def erased_counts(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
     """
     if step == "token":
         return num_tokens.clamp(max=amount)
-    return num_erased(num_tokens, amount)
+    return percent_of(num_tokens, amount)
 
 
 def next_erasure(scores: Tensor, token_mask: Tensor, erased: Tensor, counts: Tensor) -> Tensor:

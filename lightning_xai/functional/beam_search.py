@@ -1,9 +1,8 @@
-"""Search for the order of units that accumulates the largest value over its beginnings."""
+"""Beam search for the order of units whose prefixes have the largest sum of values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from math import comb
 from typing import Literal, NamedTuple
 
@@ -11,24 +10,21 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.duplicates import distinct_rows
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Evaluate, perturbed_outputs
-from lightning_xai.types import TextInputs
 
 Beams = Literal["sets", "orders"]
-SetValues = Callable[[Tensor, Tensor], Tensor]  # problem [R] and chosen units [R, M] bool -> values [R] float64
+SetValues = Callable[[Tensor, Tensor], Tensor]  # problem [R] and members [R, M] bool of R sets -> values [R]
 
 LARGEST_EXACT = 20  # units; each more doubles the sets
 
-_CANDIDATE_ELEMENTS = 2**27  # units of candidate sets held at once
+_CANDIDATE_ELEMENTS = 2**27  # most members of candidate sets, counted as bools, that are held at once
 
 
 class Orders(NamedTuple):
-    """The best order found for each of P problems over at most M units."""
+    """The best order for each of P problems over at most M units."""
 
-    steps: Tensor  # [P, M] long, the place of each unit in the order, from 0; M where there is no unit
-    totals: Tensor  # [P] float64, sum of the values of the first 1, 2, ... all units
-    num_sets: Tensor  # [P] long, sets whose value was asked for
+    places: Tensor  # [P, M] long, the place of each unit in the order, from 0; M where there is no unit
+    totals: Tensor  # [P] float64, the sum of the values of the order's prefixes of 1, 2, ... all units
+    num_sets: Tensor  # [P] long, sets whose value was computed
 
 
 def require_search(beam_size: int, exact_up_to: int) -> None:
@@ -36,9 +32,14 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 
     Raises:
         ValueError: one of them is out of range.
+
+    Example:
+        >>> require_search(beam_size=0, exact_up_to=0)
+        Traceback (most recent call last):
+        ValueError: beam_size is 0: keep at least 1 prefix of each size
     """
     if beam_size < 1:
-        raise ValueError(f"beam_size is {beam_size}: keep at least 1 order a step")
+        raise ValueError(f"beam_size is {beam_size}: keep at least 1 prefix of each size")
     if not 0 <= exact_up_to <= LARGEST_EXACT:
         raise ValueError(
             f"exact_up_to is {exact_up_to}: give a number of units from 0 to {LARGEST_EXACT}, for N units have 2^N sets"
@@ -48,53 +49,68 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns for each problem the order of its units whose beginnings have the largest sum of values.
+    """Returns for each problem the order of its N units with the largest sum of values v, as far as the beam finds it.
 
-    The value of a beginning depends on its set of units, not on their order. Keeping the better of two orders of one
-    set therefore loses nothing, and a beam that holds every set of a size is dynamic programming over the subsets:
-    exact, with 2^N sets where brute force has N! orders. Equal sums are settled by the beam's own order, then by place.
+    The sum over an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
+    depends on the set of its units only. Of two orders of one set the worse one can therefore be dropped without loss.
+    A beam that holds every set of each size is dynamic programming over subsets: exact, with 2^N sets where brute force
+    has N! orders. Of equal sums the one that the beam has first is taken, then the one whose unit comes first.
 
     Args:
-        values: called once a size (or a few times, to bound memory) for the distinct sets of all problems.
-        num_units: [P] long, units of each problem, on the CPU.
-        beam_size: beginnings kept at each size.
-        exact_up_to: problems of at most so many units keep all sets, and are solved exactly.
-        beams: "sets" keeps one order of a set; "orders" lets several orders of one set fill the beam.
+        values: gives the values of sets. It is called once for each size (more often if memory asks for it) with the
+            distinct sets of all problems.
+        num_units: [P] long, number of units of each problem, on the CPU.
+        beam_size: most prefixes kept at each size.
+        exact_up_to: problems of at most so many units keep all sets, so they are solved exactly.
+        beams: "sets" keeps the best order of each set; "orders" lets several orders of one set fill the beam.
+
+    Example:
+        >>> worth = torch.tensor([1.0, 5.0, 3.0])  # a set is worth the sum of its units
+        >>> best = best_orders(lambda problem, members: members.float() @ worth, torch.tensor([3]), beam_size=4)
+        >>> best.places.tolist(), best.totals.tolist()  # units 1, 2, 0: 5 + 8 + 9
+        ([[2, 0, 1]], [22.0])
     """
     width = int(num_units.max()) if len(num_units) else 0
-    steps = torch.full((len(num_units), width), width)
-    totals = torch.zeros(len(num_units), dtype=torch.float64)
+    best_places = torch.full((len(num_units), width), width)
+    best_totals = torch.zeros(len(num_units), dtype=torch.float64)
     num_sets = torch.zeros(len(num_units), dtype=torch.long)
     beam_sizes = _beam_sizes(num_units, beam_size, exact_up_to)
-    for problems in _groups(beam_sizes * num_units * width):
-        state = problems  # [S] the problem of each beginning
-        state_steps = steps[problems]  # [S, M]
-        state_totals = totals[problems]  # [S]
-        for step in range(width):
-            going = num_units[state] > step
-            state, state_steps, state_totals = state[going], state_steps[going], state_totals[going]
-            if not len(state):
+    for problems in _fitting_groups(beam_sizes * num_units * width):
+        problem = problems  # [S] the problem of each of S prefixes
+        places = best_places[problems]  # [S, M], M for units that are not in the prefix
+        totals = best_totals[problems]  # [S]
+        for size in range(width):
+            unfinished = num_units[problem] > size
+            problem, places, totals = problem[unfinished], places[unfinished], totals[unfinished]
+            if not len(problem):
                 break
-            free = (state_steps == width) & (torch.arange(width) < num_units[state].unsqueeze(1))
-            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates, by beginning and then by place
-            chosen = (state_steps[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
-            distinct, place = distinct_rows(torch.cat([_bits(state[parent]), chosen], dim=1))
-            gains = values(state[parent[distinct]], chosen[distinct]).double().cpu()
-            num_sets += torch.bincount(state[parent[distinct]], minlength=len(num_sets))
-            candidate_totals = state_totals[parent] + gains[place]
-            kept = _kept(candidate_totals, state[parent], place if beams == "sets" else None, beam_sizes)
-            state, state_totals = state[parent[kept]], candidate_totals[kept]
-            state_steps = state_steps[parent[kept]].scatter(1, unit[kept].unsqueeze(1), step)
-            best, _ = distinct_rows(state)  # the first, so the best, of each problem
-            steps[state[best]], totals[state[best]] = state_steps[best], state_totals[best]
-    return Orders(steps, totals, num_sets)
+            free = (places == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
+            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: a prefix, and the unit that is added to it
+            members = (places[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
+            distinct, set_of = distinct_rows(torch.cat([_bits(problem[parent]), members], dim=1))
+            gains = values(problem[parent[distinct]], members[distinct]).double().cpu()
+            num_sets += torch.bincount(problem[parent[distinct]], minlength=len(num_sets))
+            candidate_totals = totals[parent] + gains[set_of]
+            chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
+            problem, totals = problem[parent[chosen]], candidate_totals[chosen]
+            places = places[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
+            best, _ = distinct_rows(problem)  # the first prefix of each problem is its best
+            best_places[problem[best]], best_totals[problem[best]] = places[best], totals[best]
+    return Orders(best_places, best_totals, num_sets)
 
 
-def _kept(totals: Tensor, problem: Tensor, place: Tensor | None, beam_sizes: Tensor) -> Tensor:
-    """Returns the candidates that stay, by problem and then from the largest total down."""
+def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Tensor) -> Tensor:
+    """Returns the candidates that stay in the beam, sorted by problem and then from the largest total down.
+
+    Args:
+        totals: [R] float64.
+        problem: [R] long, the problem of each candidate.
+        set_of: [R] long, the set of each candidate, of which only the best order stays; None lets all orders stay.
+        beam_sizes: [P] long.
+    """
     order = totals.argsort(descending=True, stable=True)
-    if place is not None:  # of each set the best order only
-        first, _ = distinct_rows(place[order])
+    if set_of is not None:
+        first, _ = distinct_rows(set_of[order])
         order = order[first.sort().values]
     order = order[problem[order].argsort(stable=True)]
     sorted_problem = problem[order]
@@ -113,8 +129,12 @@ def _bits(numbers: Tensor) -> Tensor:
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 
-def _groups(elements: Tensor) -> Iterator[Tensor]:
-    """Yields runs of problems whose candidates fit the memory, neighbors together as they share sets."""
+def _fitting_groups(elements: Tensor) -> Iterator[Tensor]:
+    """Yields groups of neighboring problems (neighbors share sets) whose candidates fit the memory.
+
+    Args:
+        elements: [P] long, the most members of candidates that each problem needs.
+    """
     ends = elements.cumsum(0)
     start = 0
     while start < len(elements):
@@ -125,51 +145,27 @@ def _groups(elements: Tensor) -> Iterator[Tensor]:
 
 
 def most_sets(num_units: int, num_problems: int, *, beam_size: int, exact_up_to: int = 0) -> int:
-    """Returns the most distinct sets that `num_problems` searches over the same `num_units` units ask for together.
+    """Returns an upper bound on the distinct sets that several searches over the same units evaluate together.
 
-    With beam b a search asks for at most b N (N + 1) / 2 sets, and all searches for no more than all 2^N - 1 sets.
+    With beam size b one search over N units evaluates at most b N (N + 1) / 2 sets, and all searches together at most
+    the 2^N - 1 sets that there are.
+
+    Args:
+        num_units: N.
+        num_problems: number of searches.
+        beam_size: b.
+        exact_up_to: see `best_orders`.
+
+    Example:
+        >>> most_sets(4, 1, beam_size=1)  # 4 units to begin with, then 3, 2 and 1 to add
+        10
+        >>> most_sets(4, 1, beam_size=100)  # all sets but the empty one
+        15
     """
     total = 0
     for size in range(1, num_units + 1):
         all_sets = comb(num_units, size)
-        beams = min(beam_size, comb(num_units, size - 1))
-        candidates = num_problems * beams * (num_units - size + 1)
+        num_prefixes = min(beam_size, comb(num_units, size - 1))
+        candidates = num_problems * num_prefixes * (num_units - size + 1)
         total += all_sets if num_units <= exact_up_to else min(candidates, all_sets)
     return total
-
-
-def outputs_without(
-    evaluate: Evaluate,
-    inputs: TextInputs,
-    targets: Tensor,
-    units: Tensor,
-    example: Tensor,
-    erased: Tensor,
-    *,
-    how: Erasure,
-    pad_id: int = 0,
-    chunk_size: int | None = None,
-) -> Tensor:
-    """Returns outputs [R, K] in float64, on the CPU, of inputs without some of their units, for their own classes only.
-
-    Args:
-        evaluate: the function of erased inputs; see `perturbed_outputs`.
-        inputs: B whole inputs.
-        targets: [B, K] long, the classes.
-        units: [B, T] long, the unit of each token, -1 for none.
-        example: [R] long, the example of each row.
-        erased: [R, M] bool, the units that each row lacks.
-        how: see `erase`.
-        pad_id: see `erase`.
-        chunk_size: see `perturbed_outputs`.
-    """
-
-    def of_targets(copies: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        outputs = evaluate(copies, embed_mask)
-        return outputs.gather(1, targets[copies.index].to(outputs.device)).cpu().double()
-
-    places = units.cpu()[example]  # [R, T]
-    keep = ~erased.gather(1, places.clamp(min=0)) | (places < 0)
-    rows = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find their classes by
-    options = {"how": how, "pad_id": pad_id, "chunk_size": chunk_size}
-    return perturbed_outputs(of_targets, rows, example, keep, **options).cpu()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -30,6 +31,13 @@ class ExplainedModel(EmbeddingModel, Protocol):
     def probabilities(self, logits: Tensor) -> Tensor: ...
 
 
+class Versions(NamedTuple):
+    """R versions of B texts: the text that each is made of, and the tokens that it keeps."""
+
+    example: Tensor  # [R] long, row of the text
+    keep: Tensor  # [R, T] bool, or [R, J, T] for J versions a row; tokens outside `token_mask` are always kept
+
+
 def logits_of(model: EmbeddingModel) -> Evaluate:
     """Returns the function that gives the logits [B, C] of erased inputs."""
 
@@ -52,28 +60,33 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 def perturbed_outputs(
     evaluate: Evaluate,
     inputs: TextInputs,
-    example: Tensor,
-    keep: Tensor,
+    versions: Versions,
     *,
     how: Erasure,
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, C] of R versions of texts, evaluating every distinct version once, without a gradient.
+    """Returns the outputs [R, C] of R versions of texts. Equal versions are evaluated once, without a gradient.
 
-    Versions of all examples share forward passes with others of similar length, so that deletion saves what it
-    deletes. Outputs are on the device of `evaluate`'s; without a version they are [0, 0].
+    Versions of similar length share a forward pass, whatever text they are made of, so deleting tokens saves time.
+    The outputs are on the device where `evaluate` puts them; without versions they have the shape [0, 0].
 
     Args:
-        evaluate: the function of erased inputs; it also gets the examples' `index`, whatever that holds.
-        inputs: B whole inputs.
-        example: [R] long, the example of each version.
-        keep: [R, T] bool, what is left of it; tokens outside `token_mask` stay in any case.
+        evaluate: the function of erased inputs; it also gets the examples' `index`.
+        inputs: B unerased inputs.
+        versions: R versions.
         how: see `erase`.
         pad_id: see `erase`.
         chunk_size: most versions in one forward pass, see `rows_per_forward`; results do not depend on it.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[True, True, True], [True, False, True]]))
+        >>> perturbed_outputs(lambda erased, _: erased.input_ids.sum(1, keepdim=True), inputs, versions, how="delete")
+        tensor([[18],
+                [12]])
     """
-    example, keep = example.cpu(), keep.cpu()
+    example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
     # the example's number, in bits, keeps equal masks of different examples apart
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
@@ -84,8 +97,8 @@ def perturbed_outputs(
         lengths = lengths - erased.sum(dim=1)
     outputs = None
     longest_first = lengths.argsort(descending=True, stable=True)
-    for some in packed_rows(lengths[longest_first], chunk_size, inputs.device, differentiated=False):
-        rows = longest_first[some]
+    for chunk in packed_rows(lengths[longest_first], chunk_size, inputs.device, differentiated=False):
+        rows = longest_first[chunk]
         copies = inputs[example[rows].to(inputs.device)]
         shortened, embed_mask = erase(copies, ~erased[rows].to(inputs.device), how, pad_id=pad_id)
         shortened = shortened.trim()
@@ -98,69 +111,115 @@ def perturbed_outputs(
     return torch.zeros(0, 0) if outputs is None else outputs[inverse.to(outputs.device)]
 
 
+def target_outputs(
+    evaluate: Evaluate,
+    inputs: TextInputs,
+    targets: Tensor,
+    versions: Versions,
+    *,
+    how: Erasure,
+    pad_id: int = 0,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """Returns the outputs [R, K] of R versions for the explained classes of their texts, in float64 on the CPU.
+
+    Args:
+        evaluate: the function of erased inputs.
+        inputs: B unerased inputs.
+        targets: [B, K] long, the explained classes of each text.
+        versions: R versions.
+        how: see `erase`.
+        pad_id: see `erase`.
+        chunk_size: see `perturbed_outputs`.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> versions = Versions(torch.tensor([0]), torch.tensor([[False, True, True]]))
+        >>> target_outputs(lambda erased, _: erased.input_ids, inputs, torch.tensor([[1]]), versions, how="delete")
+        tensor([[7.]], dtype=torch.float64)
+    """
+
+    def of_targets(copies: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        outputs = evaluate(copies, embed_mask)
+        return outputs.gather(1, targets[copies.index].to(outputs.device)).cpu().double()
+
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find their classes by
+    return perturbed_outputs(of_targets, numbered, versions, how=how, pad_id=pad_id, chunk_size=chunk_size).cpu()
+
+
 def predict_erased(
     predict: Predict,
     inputs: TextInputs,
-    example: Tensor,
-    erased: Tensor,
+    versions: Versions,
     targets: Tensor,
-    whole: Tensor,
+    unerased_probs: Tensor,
     *,
     how: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns probabilities [R, J] in float64 of R rows, each in J versions, predicting every distinct version once.
+    """Returns the probability [R, J] of one class for each of R times J versions, in float64.
+
+    Equal versions are predicted once, and versions that keep every token take their probability from `unerased_probs`.
 
     Args:
         predict: the model.
-        inputs: B whole inputs.
-        example: [R] the example of each row, on the CPU like all that follows.
-        erased: [R, J, T] bool, the tokens that each version lacks.
-        targets: [R] the class of each row.
-        whole: [B, C] probabilities of the whole inputs, the answer for versions that lack nothing.
+        inputs: B unerased inputs.
+        versions: R rows of J versions, on the CPU like all that follows.
+        targets: [R] long, the class of each row.
+        unerased_probs: [B, C] probabilities of `inputs`.
         how: see `erase`.
         pad_id: see `erase`.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6]])
+        >>> predict = lambda erased, _=None: erased.input_ids / 10  # "probabilities" of two classes
+        >>> versions = Versions(torch.tensor([0]), torch.tensor([[[True, True], [False, True]]]))
+        >>> predict_erased(predict, inputs, versions, torch.tensor([0]), predict(inputs), how="mask").tolist()
+        [[0.5, 0.0]]
     """
-    num_versions, num_tokens = erased.shape[1:]
-    flat = erased.reshape(-1, num_tokens)
-    source, classes = (values.repeat_interleave(num_versions) for values in (example, targets))
-    probs = whole[source, classes].double()
-    changed = flat.any(dim=1).nonzero().flatten()
+    num_versions, num_tokens = versions.keep.shape[1:]
+    keep = versions.keep.reshape(-1, num_tokens)
+    example, classes = (values.repeat_interleave(num_versions) for values in (versions.example, targets))
+    probs = unerased_probs[example, classes].double()
+    changed = (inputs.token_mask.cpu()[example] & ~keep).any(dim=1).nonzero().flatten()
     if len(changed):
-        outputs = perturbed_outputs(predict, inputs, source[changed], ~flat[changed], how=how, pad_id=pad_id)
+        changed_versions = Versions(example[changed], keep[changed])
+        outputs = perturbed_outputs(predict, inputs, changed_versions, how=how, pad_id=pad_id)
         probs[changed] = outputs.cpu().gather(1, classes[changed].unsqueeze(1)).squeeze(1).double()
     return probs.view(-1, num_versions)
 
 
-def predict_zeros(
-    predict: Predict,
-    inputs: TextInputs,
-    example: Tensor,
-    erased: Tensor,
-    targets: Tensor,
-    *,
-    how: Erasure,
-    pad_id: int = 0,
+def predict_zero_embeddings(
+    predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, how: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns probabilities [R, J] in float64 of embeddings of zeros, as many as each version has tokens.
+    """Returns the probability [R, J] of one class for zero embeddings, as many as each version has tokens, in float64.
 
-    Arguments as in `predict_erased`.
+    Arguments are those of `predict_erased`.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> predict = lambda erased, embed_mask: erased.attention_mask.sum(dim=1, keepdim=True) / 4
+        >>> versions = Versions(torch.tensor([0]), torch.tensor([[[True, True, True], [True, False, False]]]))
+        >>> predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), how="delete").tolist()
+        [[0.75, 0.25]]
     """
-    num_versions, num_tokens = erased.shape[1:]
-    flat = erased.reshape(-1, num_tokens)
-    source = example.repeat_interleave(num_versions)
-    lengths = inputs.attention_mask.cpu().sum(dim=1)[source]
+    num_versions, num_tokens = versions.keep.shape[1:]
+    keep = versions.keep.reshape(-1, num_tokens)
+    example = versions.example.repeat_interleave(num_versions)
+    erased = inputs.token_mask.cpu()[example] & ~keep
+    lengths = inputs.attention_mask.cpu().sum(dim=1)[example]
     if how == "delete":
-        lengths = lengths - flat.sum(dim=1)
-    distinguishing = [source, lengths]
+        lengths = lengths - erased.sum(dim=1)
+    distinguishing = [example, lengths]
     if how == "delete" and inputs.token_type_ids is not None:
-        # types are not zeroed with the words: what is left of each text of a pair shows
-        in_pair = inputs.token_type_ids.cpu() > 0
-        distinguishing.append((flat & in_pair[source]).sum(dim=1))
+        # token types are not zeroed, so versions also differ in how many tokens of the second text are left
+        in_second_text = inputs.token_type_ids.cpu() > 0
+        distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))
 
-    def of_zeros(shortened: TextInputs, _: Tensor | None = None) -> Tensor:
+    def of_zeros(shortened: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         return predict(shortened, torch.zeros_like(shortened.attention_mask))
 
-    probs = perturbed_outputs(of_zeros, inputs, source[first], ~flat[first], how=how, pad_id=pad_id).cpu()
+    distinct = Versions(example[first], keep[first])
+    probs = perturbed_outputs(of_zeros, inputs, distinct, how=how, pad_id=pad_id).cpu()
     return probs[inverse, targets.repeat_interleave(num_versions)].double().view(-1, num_versions)

@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.units import unit_ids
+
 Rounding = Literal["floor", "ceil", "round"]
 Ties = Literal["first", "last"]
 
@@ -37,7 +39,7 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
     return ranks(scores, mask, ties=ties) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
 
 
-def num_erased(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
+def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
     """Returns long [N]: `percentage` percent of every total [N], by integer arithmetic, at most the total.
 
     A float is read as the decimal that it prints as, so 70 percent of 90 is 63 and 55 percent of 100 is 55, which
@@ -124,20 +126,6 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
     precision = torch.cat([torch.ones_like(precision[..., :1]), precision], dim=-1)
     recall = torch.cat([torch.zeros_like(recall[..., :1]), recall], dim=-1)
     return torch.trapezoid(precision, recall, dim=-1)
-
-
-def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns [B, T] long: the place, from 0, of each token's unit among those of its row; -1 outside `mask`.
-
-    Args:
-        mask: [B, T] bool, tokens that are ranked.
-        word_ids: [B, T] long, -1 outside words. A unit is then a run of tokens of one word, else a single token.
-    """
-    starts = mask.clone()
-    if word_ids is not None:
-        same = (word_ids[:, 1:] == word_ids[:, :-1]) & (word_ids[:, 1:] >= 0) & mask[:, :-1]
-        starts[:, 1:] &= ~same
-    return (starts.cumsum(dim=1) - 1).masked_fill(~mask, -1)
 
 
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:

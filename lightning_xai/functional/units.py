@@ -1,4 +1,4 @@
-"""What perturbations switch on and off together: the explainable tokens of a text, one by one or word by word."""
+"""Units: the tokens or words of a text that are scored, ranked and erased as a whole."""
 
 from __future__ import annotations
 
@@ -8,20 +8,40 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lightning_xai.functional.ranking import unit_ids
 from lightning_xai.types import TextInputs
 
 Unit = Literal["token", "word"]
 
 
-def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the unit [B, T] long of each token, from 0 in order of appearance, -1 outside `token_mask`.
+def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
+    """Returns the unit [B, T] long of each token, numbered from 0 in each row, -1 outside `mask`.
 
-    With the unit "word" a unit is what metrics erase as a word: a run of explainable tokens of one word, or a single
-    one outside words.
+    Args:
+        mask: [B, T] bool, the tokens that belong to units.
+        word_ids: [B, T] long, the word of each token, -1 outside words. With word ids a unit is a run of neighboring
+            tokens of one word; tokens outside words, and all tokens without word ids, are units of their own.
+
+    Example:
+        >>> mask = torch.tensor([[False, True, True, True]])
+        >>> unit_ids(mask).tolist(), unit_ids(mask, torch.tensor([[-1, 0, 0, 1]])).tolist()
+        ([[-1, 0, 1, 2]], [[-1, 0, 0, 1]])
+    """
+    starts = mask.clone()
+    if word_ids is not None:
+        same = (word_ids[:, 1:] == word_ids[:, :-1]) & (word_ids[:, 1:] >= 0) & mask[:, :-1]
+        starts[:, 1:] &= ~same
+    return (starts.cumsum(dim=1) - 1).masked_fill(~mask, -1)
+
+
+def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
+    """Returns the unit [B, T] long of each explainable token, numbered as in `unit_ids`, -1 outside `token_mask`.
 
     Raises:
-        ValueError: words are asked for, but there are no word ids.
+        ValueError: the unit is "word", but the inputs have no word ids.
+
+    Example:
+        >>> token_units(TextInputs.of_ids([[1, 5, 6]], special_ids=[1]), "token").tolist()
+        [[-1, 0, 1]]
     """
     if unit == "token":
         return unit_ids(inputs.token_mask)
@@ -31,27 +51,41 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns the number [B] long of units of each example, from `token_units` [B, T]; 0 where T is."""
+    """Returns the number [B] of units in each row of `units` [B, T], which come from `token_units`.
+
+    Example:
+        >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()
+        [2, 0]
+    """
     return F.pad(units, (0, 1), value=-1).amax(dim=1) + 1
 
 
-def kept_tokens(units: Tensor, kept: Tensor) -> Tensor:
-    """Returns [N, T] bool: the tokens whose unit is kept; tokens without a unit are.
+def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
+    """Returns [R, T] bool: True where the token's unit is kept, and where the token has no unit.
 
     Args:
-        units: [T] long, the unit of each token of one example, -1 for none.
-        kept: [N, M] bool, the units that are kept.
+        units: [R, T] long, or [T] for all rows: the unit of each token, -1 for none.
+        keep: [R, M] bool, True where a unit is kept.
+
+    Example:
+        >>> kept_tokens(torch.tensor([-1, 0, 0, 1]), torch.tensor([[True, False], [False, True]])).tolist()
+        [[True, True, True, False], [True, False, False, True]]
     """
+    units = units.expand(len(keep), -1)
     outside = units < 0
-    if not kept.shape[1]:
-        return outside.expand(len(kept), -1)
-    return kept[:, units.clamp(min=0)] | outside
+    if not keep.shape[1]:
+        return outside
+    return keep.gather(1, units.clamp(min=0)) | outside
 
 
-def spread(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Returns token scores [B, K, T]: a unit's score [B, K, M], divided equally among its tokens; 0 elsewhere.
+def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
+    """Returns token scores [B, K, T]: each unit's score [B, K, M] divided equally among its tokens, 0 elsewhere.
 
-    So the sum over a word's tokens is the word's score.
+    The scores of a word's tokens therefore sum to the word's score.
+
+    Example:
+        >>> spread_over_tokens(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1]])).tolist()
+        [[[0.0, 1.5, 1.5, 5.0]]]
     """
     if not unit_scores.shape[-1]:
         return unit_scores.new_zeros(*unit_scores.shape[:2], units.shape[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import num_erased
+from lightning_xai.functional.ranking import percent_of
 from lightning_xai.functional.rationales import align_rationale
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.types import Attribution, Batch
@@ -143,7 +143,7 @@ class TopShare(AttributionMetric):
                 f"percentages are {percentages} and counts are {counts}: list numbers from 0 in one of them"
             )
         for percentage in percentages or []:
-            num_erased(torch.tensor([1]), percentage)  # refuses what is no percentage
+            percent_of(torch.tensor([1]), percentage)  # refuses what is no percentage
         self.percentages, self.counts = percentages, counts
         self.columns = tuple(f"{point:g}" for point in points)
 
@@ -152,7 +152,7 @@ class TopShare(AttributionMetric):
         if self.counts:
             counts = torch.tensor(self.counts, device=mask.device).expand(len(mask), -1)
         else:
-            counts = torch.stack([num_erased(mask.sum(dim=1), p) for p in self.percentages], dim=1)
+            counts = torch.stack([percent_of(mask.sum(dim=1), p) for p in self.percentages], dim=1)
         return top_shares(attribution.scores, mask.unsqueeze(1), counts.unsqueeze(1))  # [B, K, P]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import Rounding, num_erased, precision_recall_area, ranks
+from lightning_xai.functional.ranking import Rounding, percent_of, precision_recall_area, ranks
 from lightning_xai.functional.rationales import Match, align_rationale
 from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.functional.spans import runs_from_mask
@@ -94,7 +94,7 @@ class DiscreteRationale(AttributionMetric):
         self.needs_tuning = percentage is None and count is None
         self.percentages = [percentage] if percentage is not None else list(range(1, 101)) if count is None else []
         for value in self.percentages:
-            num_erased(torch.zeros(1), value)
+            percent_of(torch.zeros(1), value)
         swept = len(self.percentages) or 1
         names = ("hits", "found", "matches", "found_spans")
         self.columns = ("auprc", "num_tokens", "num_evidence", "num_spans") + tuple(
@@ -117,7 +117,7 @@ class DiscreteRationale(AttributionMetric):
             sizes = totals.clamp(max=self.count).unsqueeze(1)
         else:
             options = {"rounding": self.rounding, "minimum": 1}
-            sizes = torch.stack([num_erased(totals, p, **options) for p in self.percentages], dim=1)  # [R, G]
+            sizes = torch.stack([percent_of(totals, p, **options) for p in self.percentages], dim=1)  # [R, G]
         token_rank = ranks(scores, mask)
         hits = torch.stack([((token_rank < size.unsqueeze(1)) & evidence).sum(-1) for size in sizes.T], dim=1)
         triples = zip(token_rank.numpy(), evidence.numpy(), sizes.tolist(), strict=True)

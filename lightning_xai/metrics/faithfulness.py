@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import predict_erased, predict_zeros
-from lightning_xai.functional.ranking import Rounding, num_erased, token_ranks
+from lightning_xai.functional.perturbation import Versions, predict_erased, predict_zero_embeddings
+from lightning_xai.functional.ranking import Rounding, percent_of, token_ranks
 from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
 from lightning_xai.types import Attribution, Batch, TextInputs
@@ -120,7 +120,7 @@ class ErasureMetric(AttributionMetric):
         if counts is not None and min(counts) < 0:
             raise ValueError(f"counts are {counts}: give numbers of tokens from 0")
         for percentage in percentages or []:
-            num_erased(torch.zeros(1), percentage)
+            percent_of(torch.zeros(1), percentage)
         if normalized and empty == "none":
             raise ValueError("normalized is true, but empty is 'none': choose zero_embeddings or zero_ids")
         if empty != "none" and not normalized:
@@ -143,7 +143,7 @@ class ErasureMetric(AttributionMetric):
             counts = torch.tensor(self.counts).expand(len(totals), -1).clamp(min=self.minimum)
             return torch.minimum(counts, totals.unsqueeze(1))
         options = {"rounding": self.rounding, "minimum": self.minimum}
-        return torch.stack([num_erased(totals, p, **options) for p in self.percentages], dim=1)
+        return torch.stack([percent_of(totals, p, **options) for p in self.percentages], dim=1)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
@@ -199,14 +199,13 @@ class ErasureMetric(AttributionMetric):
             blank: [B, C] those of ids that are all zero, where the definition has them.
             predict: the model.
         """
-        erasable = inputs.token_mask.cpu()[example].unsqueeze(1)
         prob = whole[example, target].double().unsqueeze(1)
         how = {"how": self.erasure, "pad_id": predict.pad_id}
-        masks = (first if self.erases_top else ~first) & erasable
-        changed = predict_erased(predict, inputs, example, masks, target, whole, **how)
+        keep = ~first if self.erases_top else first
+        changed = predict_erased(predict, inputs, Versions(example, keep), target, whole, **how)
         empty = blank[example, target].double().unsqueeze(1) if blank is not None else None
         if self.empty == "zero_embeddings":  # as many as sufficiency keeps
-            empty = predict_zeros(predict, inputs, example, ~first & erasable, target, **how)
+            empty = predict_zero_embeddings(predict, inputs, Versions(example, first), target, **how)
         return self.values(prob, changed, empty)
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:

@@ -8,13 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.beam_search import best_orders, outputs_without, require_search
+from lightning_xai.functional.beam_search import best_orders, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import predict_erased
-from lightning_xai.functional.ranking import token_ranks, unit_ids
+from lightning_xai.functional.perturbation import Versions, predict_erased, target_outputs
+from lightning_xai.functional.ranking import token_ranks
 from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.functional.units import Unit, count_units
+from lightning_xai.functional.units import Unit, count_units, kept_tokens, unit_ids
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
 from lightning_xai.types import Attribution, Batch, TextInputs
 
@@ -114,11 +114,11 @@ class NormalizedAOPC(AttributionMetric):
             whole = predict(batch.inputs).cpu()
             lower, upper = self._bounds(predict, inputs, attribution.targets, unit_ids(mask, word_ids), example, row)
             targets = attribution.targets.cpu()[example, row]
-            erased = self._erased(ranks[example, row], num_units[example])
+            keep = self._kept(ranks[example, row], num_units[example])
             options = {"how": self.erasure, "pad_id": predict.pad_id}
-            changed = predict_erased(predict, inputs, example, erased, targets, whole, **options)  # [R, J]
+            changed = predict_erased(predict, inputs, Versions(example, keep), targets, whole, **options)  # [R, J]
             drops = whole[example, targets].double().unsqueeze(1) - changed
-            counted = torch.arange(1, erased.shape[1] + 1) <= num_units[example].unsqueeze(1)
+            counted = torch.arange(1, keep.shape[1] + 1) <= num_units[example].unsqueeze(1)
             aopc = (drops * counted).sum(dim=1) / num_units[example]
             records[example, row] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
         return records.to(attribution.scores.device)
@@ -127,13 +127,13 @@ class NormalizedAOPC(AttributionMetric):
         values = super().aggregate(records)
         return {"": values.pop("naopc"), **values}
 
-    def _erased(self, ranks: Tensor, num_units: Tensor) -> Tensor:
-        """Returns [R, J, T] bool: the tokens of the first 1, 2, ... J units to go, from ranks [R, T]."""
+    def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
+        """Returns [R, J, T] bool: the tokens that stay when the first 1, 2, ... J units go, from ranks [R, T]."""
         counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
         ranks = ranks.unsqueeze(1)
         if self.order == "comprehensiveness":
-            return ranks < torch.minimum(counts, num_units.view(-1, 1, 1))
-        return (ranks >= num_units.view(-1, 1, 1) - counts) & (ranks < num_units.view(-1, 1, 1))
+            return ranks >= torch.minimum(counts, num_units.view(-1, 1, 1))
+        return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(
         self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
@@ -160,7 +160,8 @@ class NormalizedAOPC(AttributionMetric):
         options = {"how": self.erasure, "pad_id": predict.pad_id}
 
         def drops(problem: Tensor, erased: Tensor) -> Tensor:
-            probs = outputs_without(predict, inputs, targets, units, example[problem], erased, **options)
+            versions = Versions(example[problem], kept_tokens(units[example[problem]], ~erased))
+            probs = target_outputs(predict, inputs, targets, versions, **options)
             return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
 
         num_units = count_units(units)[example]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import num_erased, top_mask
+from lightning_xai.functional.ranking import percent_of, top_mask
 
 MEASURES = ("jaccard", "spearman", "kendall")
 
@@ -38,7 +38,7 @@ def jaccard(scores: Tensor, percentage: float) -> Tensor:
         scores: [R, T] of R networks for the T tokens of one text, T at least 1.
         percentage: percent of the tokens, rounded up.
     """
-    counts = num_erased(torch.full(scores.shape[:1], scores.shape[1]), percentage, rounding="ceil")
+    counts = percent_of(torch.full(scores.shape[:1], scores.shape[1]), percentage, rounding="ceil")
     top = top_mask(scores, torch.ones_like(scores, dtype=torch.bool), counts.to(scores.device)).double()
     shared = top @ top.T
     sizes = shared.diagonal()

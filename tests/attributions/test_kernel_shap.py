@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.kernel_shap import KernelSHAP, shapley_coalitions, size_shares
-from lightning_xai.functional.perturbation import logits_of, perturbed_outputs
+from lightning_xai.functional.perturbation import Versions, logits_of, perturbed_outputs
 from tests.conftest import text_inputs, tiny_classifier
 
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
@@ -19,7 +19,8 @@ def shapley_values(model, inputs, how):
     keep = torch.zeros(len(coalitions), inputs.input_ids.shape[1], dtype=torch.bool)
     for row, coalition in enumerate(coalitions):
         keep[row, list(coalition)] = True
-    outputs = perturbed_outputs(logits_of(model), inputs, torch.zeros(len(keep), dtype=torch.long), keep, how=how)
+    versions = Versions(torch.zeros(len(keep), dtype=torch.long), keep)
+    outputs = perturbed_outputs(logits_of(model), inputs, versions, how=how)
     value = dict(zip(coalitions, outputs.numpy(), strict=True))
     scores = []
     for place in places:
@@ -51,7 +52,8 @@ def test_scores_sum_to_the_whole_less_the_empty_text(num_samples, unit):
     inputs = text_inputs([6, 13, 9])
     scores = KernelSHAP(num_samples, unit).scores(model, inputs, TARGETS)
     keep = torch.stack([torch.ones_like(inputs.token_mask), torch.zeros_like(inputs.token_mask)], dim=1).flatten(0, 1)
-    ends = perturbed_outputs(logits_of(model), inputs, torch.arange(3).repeat_interleave(2), keep, how="mask")
+    versions = Versions(torch.arange(3).repeat_interleave(2), keep)
+    ends = perturbed_outputs(logits_of(model), inputs, versions, how="mask")
     differences = (ends[0::2] - ends[1::2]).gather(1, TARGETS)
     torch.testing.assert_close(scores.sum(dim=2), differences, rtol=0, atol=1e-12)
 

@@ -4,10 +4,7 @@ import pytest
 import torch
 
 from lightning_xai.functional import beam_search
-from lightning_xai.functional.beam_search import best_orders, most_sets, outputs_without, require_search
-from lightning_xai.functional.erasure import erase
-from tests.conftest import text_inputs
-from tests.metrics.conftest import bag_of_words
+from lightning_xai.functional.beam_search import best_orders, most_sets, require_search
 
 SIZES = [6, 0, 4, 1, 6, 5]
 
@@ -49,14 +46,14 @@ def test_a_full_beam_finds_the_best_of_all_orders(arguments):
 
 
 @pytest.mark.parametrize("beams", ["sets", "orders"])
-def test_the_total_is_that_of_the_steps(beams):
+def test_the_total_is_that_of_the_order(beams):
     table = tables()
     found = search(table, beams=beams)
     for p, size in enumerate(SIZES):
-        order = found.steps[p, :size].argsort().tolist()
-        assert sorted(found.steps[p, :size].tolist()) == list(range(size))
+        order = found.places[p, :size].argsort().tolist()
+        assert sorted(found.places[p, :size].tolist()) == list(range(size))
         assert float(found.totals[p]) == pytest.approx(total_of(table[p], order))
-        assert (found.steps[p, size:] == 6).all()
+        assert (found.places[p, size:] == 6).all()
 
 
 def greedy_with_orders(table, size, beam_size):
@@ -75,7 +72,7 @@ def test_a_beam_of_orders_equals_a_loop(beam_size):
     for p, size in enumerate(SIZES):
         order, total = greedy_with_orders(table[p], size, beam_size)
         assert float(found.totals[p]) == pytest.approx(total)
-        assert found.steps[p, :size].argsort().tolist() == list(order)
+        assert found.places[p, :size].argsort().tolist() == list(order)
 
 
 def test_no_beam_exceeds_the_exact_total():
@@ -92,7 +89,7 @@ def test_a_wider_beam_finds_no_worse_orders_here():
 
 def test_equal_totals_are_settled_by_place():
     found = search(torch.zeros(2, 64, dtype=torch.float64), sizes=[5, 3])
-    assert found.steps.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
+    assert found.places.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
 
 
 def test_no_set_is_asked_for_twice_and_all_problems_share_a_call():
@@ -108,18 +105,18 @@ def test_a_problem_alone_has_the_order_that_it_has_among_others():
     together = search(table)
     for p, size in enumerate(SIZES):
         alone = best_orders(Game(table[p : p + 1]), torch.tensor([size]), beam_size=3)
-        assert torch.equal(alone.steps[0, :size], together.steps[p, :size])
+        assert torch.equal(alone.places[0, :size], together.places[p, :size])
 
 
 def test_a_bound_on_memory_changes_no_order(monkeypatch):
     wanted = search(tables())
     monkeypatch.setattr(beam_search, "_CANDIDATE_ELEMENTS", 150)
     found = search(tables())
-    assert torch.equal(found.steps, wanted.steps) and torch.equal(found.num_sets, wanted.num_sets)
+    assert torch.equal(found.places, wanted.places) and torch.equal(found.num_sets, wanted.num_sets)
 
 
 def test_without_a_problem_there_is_no_order():
-    assert search(tables(), sizes=[]).steps.shape == (0, 0)
+    assert search(tables(), sizes=[]).places.shape == (0, 0)
 
 
 @pytest.mark.parametrize("arguments", [{"beam_size": 3}, {"beam_size": 40}, {"beam_size": 1, "exact_up_to": 6}])
@@ -143,19 +140,3 @@ def test_most_sets_are_counted_by_hand():
 def test_arguments_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         require_search(*arguments)
-
-
-@pytest.mark.parametrize("how", ["delete", "mask", "pad", "embed_zero"])
-def test_outputs_without_units_equal_a_loop(how):
-    inputs = text_inputs([8, 5])
-    targets = torch.tensor([[2, 0], [1, 3]])
-    units = torch.full_like(inputs.input_ids, -1)
-    units[0, 1:7] = torch.tensor([0, 0, 1, 2, 2, 3])
-    units[1, 1:4] = torch.tensor([0, 1, 2])
-    erased = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1]]).bool()
-    example = torch.tensor([0, 1, 1, 0])
-    found = outputs_without(bag_of_words, inputs, targets, units, example, erased, how=how)
-    for row, b in enumerate(example.tolist()):
-        gone = torch.isin(units[b], erased[row].nonzero().flatten()) & (units[b] >= 0)
-        wanted = bag_of_words(*erase(inputs[[b]], ~gone.unsqueeze(0), how))[0, targets[b]]
-        torch.testing.assert_close(found[row], wanted)

@@ -5,26 +5,30 @@ import torch
 
 from lightning_xai.functional.erasure import erase
 from lightning_xai.functional.perturbation import (
+    Versions,
     logits_of,
     outputs_of,
     perturbed_outputs,
     predict_erased,
-    predict_zeros,
+    predict_zero_embeddings,
+    target_outputs,
 )
+from lightning_xai.functional.units import kept_tokens
 from tests.conftest import text_inputs, tiny_classifier
+from tests.metrics.conftest import bag_of_words
 
 
-def some_versions(inputs, count=9):
+def random_versions(inputs, count=9):
     generator = torch.Generator().manual_seed(0)
     example = torch.arange(len(inputs)).repeat(count)
-    return example, torch.rand(len(example), inputs.input_ids.shape[1], generator=generator) < 0.5
+    return Versions(example, torch.rand(len(example), inputs.input_ids.shape[1], generator=generator) < 0.5)
 
 
-def one_by_one(evaluate, inputs, example, keep, how):
+def one_by_one(evaluate, inputs, versions, how):
     outputs = []
-    for row, kept in zip(example.tolist(), keep, strict=True):
-        whole = inputs[row : row + 1].trim()
-        erased, embed_mask = erase(whole, kept[None, : whole.input_ids.shape[1]], how)
+    for row, keep in zip(versions.example.tolist(), versions.keep, strict=True):
+        text = inputs[row : row + 1].trim()
+        erased, embed_mask = erase(text, keep[None, : text.input_ids.shape[1]], how)
         outputs.append(evaluate(erased.trim(), embed_mask))
     return torch.cat(outputs)
 
@@ -34,17 +38,17 @@ def one_by_one(evaluate, inputs, example, keep, how):
 def test_versions_together_have_the_outputs_of_each_alone(how, kind):
     evaluate = logits_of(tiny_classifier(kind).double())
     inputs = text_inputs([6, 13, 9])
-    example, keep = some_versions(inputs)
-    found = perturbed_outputs(evaluate, inputs, example, keep, how=how, chunk_size=5)
+    versions = random_versions(inputs)
+    outputs = perturbed_outputs(evaluate, inputs, versions, how=how, chunk_size=5)
     with torch.no_grad():
-        torch.testing.assert_close(found, one_by_one(evaluate, inputs, example, keep, how), rtol=0, atol=1e-10)
+        torch.testing.assert_close(outputs, one_by_one(evaluate, inputs, versions, how), rtol=0, atol=1e-10)
 
 
 def test_no_output_depends_on_the_chunk_size():
     evaluate = logits_of(tiny_classifier("bert").double())
     inputs = text_inputs([6, 13, 9])
-    example, keep = some_versions(inputs)
-    one, many = (perturbed_outputs(evaluate, inputs, example, keep, how="delete", chunk_size=n) for n in (1, 64))
+    versions = random_versions(inputs)
+    one, many = (perturbed_outputs(evaluate, inputs, versions, how="delete", chunk_size=n) for n in (1, 64))
     torch.testing.assert_close(one, many, rtol=0, atol=1e-10)
 
 
@@ -67,16 +71,18 @@ def test_equal_versions_are_evaluated_once_and_those_of_other_examples_apart():
     keep[[1, 2, 4], 2] = False
     keep[[0, 2], 0] = False  # special tokens stay anyway, so this makes no other version
     recorder = Recorder()
-    found = perturbed_outputs(recorder, inputs, torch.tensor([0, 0, 0, 1, 1]), keep, how="delete")
+    versions = Versions(torch.tensor([0, 0, 0, 1, 1]), keep)
+    outputs = perturbed_outputs(recorder, inputs, versions, how="delete")
     assert sum(rows for rows, _ in recorder.shapes) == 4
-    assert found.flatten().tolist() == [6, 5, 5, 6, 5]
+    assert outputs.flatten().tolist() == [6, 5, 5, 6, 5]
 
 
 def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
     inputs = text_inputs([12, 5])
     keep = torch.arange(12) < torch.tensor([12, 3, 2, 8, 12, 3]).unsqueeze(1)
     recorder = Recorder()
-    perturbed_outputs(recorder, inputs, torch.tensor([0, 0, 0, 0, 1, 1]), keep, how="delete", chunk_size=2)
+    versions = Versions(torch.tensor([0, 0, 0, 0, 1, 1]), keep)
+    perturbed_outputs(recorder, inputs, versions, how="delete", chunk_size=2)
     # 12 | 8 and [SEP] | 5 | 3 and [SEP], twice | 2 and [SEP]
     assert recorder.shapes == [(2, 12), (2, 5), (2, 4)]
 
@@ -84,14 +90,13 @@ def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
 def test_an_embed_mask_is_as_wide_as_its_inputs():
     recorder = Recorder()
     keep = torch.zeros(1, 12, dtype=torch.bool)
-    perturbed_outputs(recorder, text_inputs([12, 5]), torch.tensor([1]), keep, how="embed_zero")
+    perturbed_outputs(recorder, text_inputs([12, 5]), Versions(torch.tensor([1]), keep), how="embed_zero")
     assert recorder.shapes == [(1, 5)]
 
 
 def test_versions_of_no_text_are_none():
-    nothing = torch.zeros(0, 4, dtype=torch.bool)
-    found = perturbed_outputs(Recorder(), text_inputs([4]), torch.zeros(0, dtype=torch.long), nothing, how="mask")
-    assert found.shape == (0, 0)
+    versions = Versions(torch.zeros(0, dtype=torch.long), torch.zeros(0, 4, dtype=torch.bool))
+    assert perturbed_outputs(Recorder(), text_inputs([4]), versions, how="mask").shape == (0, 0)
 
 
 def test_outputs_are_logits_or_probabilities(tiny_hf):
@@ -109,24 +114,24 @@ def test_every_distinct_version_is_predicted_once():
         predicted.append(len(inputs))
         return torch.full((len(inputs), 2), 0.5)
 
-    erased = torch.zeros(3, 4, 6, dtype=torch.bool)  # two rows of example 0, one of example 1, four versions each
-    erased[:, 1, 1] = erased[:, 2:, 1:5] = True
-    example, targets = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
-    whole = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
-    probs = predict_erased(predict, inputs, example, erased, targets, whole, how="delete")
+    keep = torch.ones(3, 4, 6, dtype=torch.bool)  # two rows of example 0, one of example 1, four versions each
+    keep[:, 1, 1] = keep[:, 2:, 1:5] = False
+    versions, targets = Versions(torch.tensor([0, 0, 1]), keep), torch.tensor([0, 1, 0])
+    unerased = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    probs = predict_erased(predict, inputs, versions, targets, unerased, how="delete")
     assert sum(predicted) == 4  # one token and all tokens, for two examples
-    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: the whole inputs' answer
+    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: that of the unerased text
 
 
 def test_nothing_erased_predicts_nothing():
     inputs = text_inputs([4])
-    nothing = torch.zeros(1, 2, 4, dtype=torch.bool)
-    whole = torch.tensor([[0.9, 0.1]])
+    versions = Versions(torch.tensor([0]), torch.ones(1, 2, 4, dtype=torch.bool))
+    unerased = torch.tensor([[0.9, 0.1]])
 
     def predict(inputs, embed_mask=None):
         raise AssertionError("an empty batch breaks many networks")
 
-    probs = predict_erased(predict, inputs, torch.tensor([0]), nothing, torch.tensor([1]), whole, how="delete")
+    probs = predict_erased(predict, inputs, versions, torch.tensor([1]), unerased, how="delete")
     assert probs[0].tolist() == pytest.approx([0.1, 0.1])
 
 
@@ -139,7 +144,25 @@ def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
         share = (inputs.token_type_ids * inputs.attention_mask).sum(dim=1) / inputs.attention_mask.sum(dim=1)
         return share.unsqueeze(1)
 
-    erased = torch.zeros(1, 3, 6, dtype=torch.bool)
-    erased[0, 0, 1] = erased[0, 1, 2] = erased[0, 2, 3] = True
-    probs = predict_zeros(predict, inputs, torch.tensor([0]), erased, torch.tensor([0]), how="delete")
+    keep = torch.ones(1, 3, 6, dtype=torch.bool)
+    keep[0, 0, 1] = keep[0, 1, 2] = keep[0, 2, 3] = False
+    versions = Versions(torch.tensor([0]), keep)
+    probs = predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), how="delete")
     assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])
+
+
+@pytest.mark.parametrize("how", ["delete", "mask", "pad", "embed_zero"])
+def test_outputs_for_targets_without_some_units_equal_a_loop(how):
+    inputs = text_inputs([8, 5])
+    targets = torch.tensor([[2, 0], [1, 3]])
+    units = torch.full_like(inputs.input_ids, -1)
+    units[0, 1:7] = torch.tensor([0, 0, 1, 2, 2, 3])
+    units[1, 1:4] = torch.tensor([0, 1, 2])
+    erased = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1]]).bool()
+    example = torch.tensor([0, 1, 1, 0])
+    versions = Versions(example, kept_tokens(units[example], ~erased))
+    outputs = target_outputs(bag_of_words, inputs, targets, versions, how=how)
+    for row, b in enumerate(example.tolist()):
+        gone = torch.isin(units[b], erased[row].nonzero().flatten()) & (units[b] >= 0)
+        wanted = bag_of_words(*erase(inputs[[b]], ~gone.unsqueeze(0), how))[0, targets[b]]
+        torch.testing.assert_close(outputs[row], wanted)

@@ -5,12 +5,11 @@ from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 from lightning_xai.functional.ranking import (
     auroc,
     average_precision,
-    num_erased,
+    percent_of,
     precision_recall_area,
     ranks,
     token_ranks,
     top_mask,
-    unit_ids,
 )
 
 
@@ -29,41 +28,41 @@ from lightning_xai.functional.ranking import (
 )  # fmt: skip
 def test_numbers_of_erased_tokens_equal_the_papers(percentages, rounding, minimum, expected):
     totals = torch.tensor(list(expected))
-    counts = torch.stack([num_erased(totals, p, rounding=rounding, minimum=minimum) for p in percentages], dim=1)
+    counts = torch.stack([percent_of(totals, p, rounding=rounding, minimum=minimum) for p in percentages], dim=1)
     assert [" ".join(map(str, row)) for row in counts.tolist()] == list(expected.values())
 
 
 @pytest.mark.parametrize("total", [90, 170, 180, 330])
 def test_seventy_percent_is_exact_where_floats_fall_short(total):
-    assert int(num_erased(torch.tensor([total]), 70)) == 7 * total // 10
+    assert int(percent_of(torch.tensor([total]), 70)) == 7 * total // 10
 
 
 @pytest.mark.parametrize("percentage", range(10, 101, 10))
 def test_tenths_are_exact_for_every_length_to_10000(percentage):  # oracle E6; a float product misses some at 70 %
     totals = torch.arange(1, 10_001)
-    assert torch.equal(num_erased(totals, percentage), percentage * totals // 100)
+    assert torch.equal(percent_of(totals, percentage), percentage * totals // 100)
 
 
 def test_decimal_percentages_are_read_as_they_print():
-    assert num_erased(torch.tensor([1000]), 0.1).tolist() == [1]
-    assert num_erased(torch.tensor([1000]), 12.3, rounding="ceil").tolist() == [123]
+    assert percent_of(torch.tensor([1000]), 0.1).tolist() == [1]
+    assert percent_of(torch.tensor([1000]), 12.3, rounding="ceil").tolist() == [123]
 
 
 def test_percentages_of_many_digits_do_not_overflow():
-    assert num_erased(torch.tensor([6000, 6]), 100 / 3).tolist() == [2000, 2]
+    assert percent_of(torch.tensor([6000, 6]), 100 / 3).tolist() == [2000, 2]
 
 
 def test_round_takes_halves_to_even():
-    assert num_erased(torch.tensor([5, 15, 7]), 10, rounding="round").tolist() == [0, 2, 1]
+    assert percent_of(torch.tensor([5, 15, 7]), 10, rounding="round").tolist() == [0, 2, 1]
 
 
 def test_minimum_never_exceeds_the_total():
-    assert num_erased(torch.tensor([0, 1, 5]), 1, minimum=2).tolist() == [0, 1, 2]
+    assert percent_of(torch.tensor([0, 1, 5]), 1, minimum=2).tolist() == [0, 1, 2]
 
 
 def test_percentage_over_100_is_refused():
     with pytest.raises(ValueError, match="percentage is 120"):
-        num_erased(torch.tensor([5]), 120)
+        percent_of(torch.tensor([5]), 120)
 
 
 def test_earlier_of_equal_scores_ranks_first():
@@ -80,12 +79,6 @@ def test_places_outside_the_mask_rank_last_whatever_their_score():
 def test_top_mask_takes_no_more_than_the_mask_has():
     mask = torch.tensor([True, False, True])
     assert top_mask(torch.tensor([1.0, 3.0, 2.0]), mask, torch.tensor(5)).tolist() == mask.tolist()
-
-
-def test_words_are_runs_of_word_ids_and_other_tokens_stand_alone():
-    word_ids = torch.tensor([[-1, 0, 0, 1, -1, -1, 0, -1]])  # two unlabeled tokens, then the second text's word 0
-    mask = torch.tensor([[False, True, True, True, True, True, True, False]])
-    assert unit_ids(mask, word_ids).tolist() == [[-1, 0, 0, 1, 2, 3, 4, -1]]
 
 
 def test_a_word_ranks_by_the_sum_of_its_tokens():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lightning_xai.functional.ranking import token_ranks
-from lightning_xai.functional.units import count_units, kept_tokens, spread, token_units
+from lightning_xai.functional.units import count_units, kept_tokens, spread_over_tokens, token_units, unit_ids
 from tests.conftest import text_inputs
 
 
@@ -59,9 +59,15 @@ def test_tokens_are_kept_with_their_unit_or_without_one():
 
 
 def test_a_units_score_is_divided_among_its_tokens():
-    scores = spread(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1, -1]]))
+    scores = spread_over_tokens(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1, -1]]))
     assert scores.tolist() == [[[0.0, 1.5, 1.5, 5.0, 0.0]]]
 
 
 def test_no_units_score_nothing():
-    assert not spread(torch.zeros(1, 2, 0), torch.full((1, 3), -1)).any()
+    assert not spread_over_tokens(torch.zeros(1, 2, 0), torch.full((1, 3), -1)).any()
+
+
+def test_words_are_runs_of_word_ids_and_other_tokens_stand_alone():
+    word_ids = torch.tensor([[-1, 0, 0, 1, -1, -1, 0, -1]])  # two unlabeled tokens, then the second text's word 0
+    mask = torch.tensor([[False, True, True, True, True, True, True, False]])
+    assert unit_ids(mask, word_ids).tolist() == [[-1, 0, 0, 1, 2, 3, 4, -1]]
