@@ -33,7 +33,7 @@ SIBLINGS = {
     "attributions": {"coalitions", "surrogates"},
     "metrics": set(),
     "objectives": {"losses", "inner_search", "schedules"},
-    "callbacks": {"attribution_cache"},
+    "callbacks": {"cost"},
 }
 # files made of other files of their room
 COMPOSITES = {

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning import LightningModule, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
 
-from lightning_xai.callbacks.base import ExplainingCallback, among_first, explained_by
+from lightning_xai.callbacks.base import (
+    ExplainedBatch,
+    ExplainedCallback,
+    data_of,
+    decision_threshold_of,
+    first_examples,
+)
+from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, html_page, image
-from lightning_xai.types import Batch
+from lightning_xai.runs.ranks import gather
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
-class Heatmaps(ExplainingCallback):
-    """Collects the first documents of each split and draws them when the split set has been seen.
+class Heatmaps(ExplainedCallback):
+    """Collects the first documents of each split and draws them at the end of the split.
+
+    The pages are `heatmaps/<split>.html` in the run's folder.
 
     Args:
         num_documents: documents shown of each split, the first ones by index.
-        splits: splits shown; None shows every one but the validation split that tunes thresholds in `test`.
+        splits: splits shown; None shows all, but in `test` leaves out the validation split, which tunes thresholds.
         max_image_tokens: longer documents appear in the HTML page only.
+        during_fit: see ExplainedCallback.
+
+    Raises:
+        ValueError: at setup, if the trainer has no TextDataModule to take texts from.
+
+    Example:
+        >>> Heatmaps(num_documents=2, splits=["test"]).max_image_tokens
+        400
     """
 
     def __init__(
@@ -35,29 +53,29 @@ class Heatmaps(ExplainingCallback):
         self.num_documents = num_documents
         self.splits = splits
         self.max_image_tokens = max_image_tokens
-        self._documents: dict[str, dict[int, ExplainedDocument]] = {}
+        self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # by split and index
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        explained_by(trainer, self, "Heatmaps")
-        if trainer.datamodule is None or not hasattr(trainer.datamodule, "encoded"):
+        super().setup(trainer, pl_module, stage)
+        if not hasattr(data_of(trainer), "encoded"):
             raise ValueError("Heatmaps shows source texts, which only a TextDataModule knows: pass one to the trainer")
         self._documents = {}
 
-    def on_explained_batch(
-        self, trainer: Trainer, module: LightningModule, outputs: dict[str, Any], batch: Batch, split: str
-    ) -> None:
-        if split == "validation" and trainer.testing or (self.splits is not None and split not in self.splits):
+    def on_explained(self, explained: ExplainedBatch) -> None:
+        split = explained.split
+        tunes = split == VALIDATION and self.trainer.testing
+        if not self.active or tunes or (self.splits is not None and split not in self.splits):
             return
-        explained = outputs["explained"]
-        shown = among_first(trainer, explained, split, self.num_documents)
-        for row, index in enumerate(explained.index.tolist()):
-            if shown[row] and outputs["attributions"]:
-                probs = outputs["probs"][(batch.index == index).nonzero()[0, 0]]
-                document = self._document(trainer, module, outputs["attributions"], explained, row, probs, split)
-                self._documents.setdefault(split, {})[index] = document
+        shown = first_examples(self.trainer, explained.batch, split, self.num_documents)
+        if not shown.any():
+            return
+        probs = explained.predict(explained.batch.inputs)
+        for row in shown.nonzero().flatten().tolist():
+            index = int(explained.batch.index[row])
+            self._documents.setdefault(split, {})[index] = self._document(explained, row, probs)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self.active(trainer) and not trainer.sanity_checking:
+        if self.active and not trainer.sanity_checking:
             self._draw(trainer)
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -66,68 +84,61 @@ class Heatmaps(ExplainingCallback):
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._draw(trainer)
 
-    def _document(self, trainer, module, attributions, explained, row, probs, split) -> ExplainedDocument:
-        index = int(explained.index[row])
-        data = trainer.datamodule
-        example = data.example(split, index)
-        offsets = data.encoded(split, index).text_offsets
-        labels = explained.labels[row]
-        evidence: dict[int, list] = {}
+    def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
+        """Returns one row of an explained batch as a document; probs are [B, C]."""
+        data, index = data_of(self.trainer), int(explained.batch.index[row])
+        example = data.example(explained.split, index)
+        offsets = data.encoded(explained.split, index).text_offsets
+        labels, probs = explained.batch.labels[[row]], probs[[row]]  # [1] or [1, C], [1, C]
+        threshold = decision_threshold_of(self.module)
+        gold = gold_classes(labels, probs.shape[1])[0].tolist()
+        predicted = predicted_classes(probs, multilabel=labels.dim() == 2, decision_threshold=threshold)[0].tolist()
+        spans: dict[int, list[tuple[int, int]]] = {}  # by class
         for rationale in example.get("rationales") or []:
-            evidence.setdefault(rationale["label"], []).extend(rationale["spans"])
-        first = next(iter(attributions.values()))
-        threshold = float(module.decision_threshold)
+            spans.setdefault(rationale["label"], []).extend((int(a), int(b)) for a, b in rationale["spans"])
+        first = next(iter(explained.attributions.values()))  # all methods explain the same classes
         classes = []
-        for k, target in enumerate(first.targets[row].tolist()):
-            if not first.target_mask[row, k]:
-                continue
-            multilabel = labels.dim() == 1
+        for k in first.target_mask[row].nonzero().flatten().tolist():
+            target = int(first.targets[row, k])
+            scores = {
+                name: attribution.scores[row, k, : len(offsets)].cpu().numpy()
+                for name, attribution in explained.attributions.items()
+            }
             classes.append(
                 ExplainedClass(
                     name=data.class_names[target],
-                    probability=float(probs[target]),
-                    gold=bool(labels[target] > 0.5) if multilabel else int(labels) == target,
-                    predicted=bool(probs[target] > threshold) if multilabel else int(probs.argmax()) == target,
-                    scores={
-                        name: attribution.scores[row, k, : len(offsets)].cpu().numpy()
-                        for name, attribution in attributions.items()
-                    },
-                    spans=[(int(begin), int(end)) for begin, end in evidence.get(target, [])],
+                    probability=float(probs[0, target]),
+                    gold=gold[target],
+                    predicted=predicted[target],
+                    scores=scores,
+                    spans=spans.get(target, []),
                 )
             )
         return ExplainedDocument(name=str(example["id"]), text=example["text"], offsets=offsets, classes=classes)
 
     def _draw(self, trainer: Trainer) -> None:
-        collected = _gather(self._documents)
-        if not trainer.is_global_zero or trainer.fast_dev_run:
+        """Writes a page and the images of each split; every process takes part and process 0 writes."""
+        gathered = gather(self._documents)
+        if not trainer.is_global_zero or getattr(trainer, "fast_dev_run", False):
             return
-        weak = getattr(getattr(trainer.datamodule, "source", None), "rationales_are_weak", False)
+        weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
         note = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators." if weak else ""
-        for split, documents in collected.items():
-            ordered = [documents[index] for index in sorted(documents)]
-            folder = Path(trainer.default_root_dir) / "heatmaps"
+        folder = Path(trainer.default_root_dir) / "heatmaps"
+        for split in dict.fromkeys(split for part in gathered for split in part):
+            by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
+            documents = [by_index[index] for index in sorted(by_index)]
             folder.mkdir(parents=True, exist_ok=True)
-            page = html_page(f"Attributions on {split}", ordered, note)
+            page = html_page(f"Attributions on {split}", documents, note)
             (folder / f"{split}.html").write_text(page, encoding="utf-8")
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
-                    self._draw_images(logger, split, ordered, trainer.global_step)
+                    self._draw_images(logger, split, documents, trainer.global_step)
 
-    def _draw_images(self, logger, split: str, documents: list[ExplainedDocument], step: int) -> None:
+    def _draw_images(
+        self, logger: TensorBoardLogger, split: str, documents: list[ExplainedDocument], global_step: int
+    ) -> None:
         for position, document in enumerate(documents):
             if document.classes and len(document.offsets) <= self.max_image_tokens:
                 picture = torch.from_numpy(image(document).copy())
-                logger.experiment.add_image(f"heatmaps/{split}/{position}", picture, step, dataformats="HWC")
-
-
-def _gather(documents: dict[str, dict[int, ExplainedDocument]]) -> dict[str, dict[int, ExplainedDocument]]:
-    """Returns the documents of all ranks; every rank takes part."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return documents
-    everyone: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(everyone, documents)
-    merged: dict[str, dict[int, ExplainedDocument]] = {}
-    for part in everyone:
-        for split, found in part.items():
-            merged.setdefault(split, {}).update(found)
-    return merged
+                tag = f"heatmaps/{log_prefix(split)}/{position}"
+                logger.experiment.add_image(tag, picture, global_step, dataformats="HWC")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from lightning_xai.callbacks.base import Reports, ResultRow
+from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of
+from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.store import write_whole
 
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped", "checkpoint",
     "forward_passes", "backward_passes", "seconds", "peak_memory_mb",
 ]  # fmt: skip
-NO_COST = {"forward_passes": math.nan, "backward_passes": math.nan, "seconds": math.nan, "peak_memory_mb": math.nan}
 
 
 def classification_rows(results: dict[str, tuple[dict[str, Tensor], int]]) -> list[ResultRow]:
@@ -66,7 +66,7 @@ class ResultsFile(Callback):
         if trainer.state.fn == TrainerFn.VALIDATING:
             logged = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
             values = {name.removeprefix("val/"): value for name, value in logged.items()}
-            self.table = self._table(trainer, classification_rows({"validation": (values, 0)}))
+            self.table = self._table(trainer, classification_rows({VALIDATION: (values, 0)}))
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.table = self._table(trainer, classification_rows(pl_module.test_results))
@@ -75,8 +75,8 @@ class ResultsFile(Callback):
             self._log_hyperparameters(trainer, pl_module)
 
     def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
-        reports = [callback for callback in trainer.callbacks if isinstance(callback, Reports)]
-        reported = [row for callback in reports for row in callback.result_rows()]
+        sources = [callback for callback in callbacks_of(trainer) if isinstance(callback, ResultSource)]
+        reported = [row for source in sources for row in source.result_rows()]
         run = {"experiment": self.experiment, "seed": self.seed, "checkpoint": self.checkpoint}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
@@ -96,7 +96,10 @@ class ResultsFile(Callback):
             for name, value in self.settings.items()
             if name.startswith(("model.", "data.", "trainer.max_epochs")) and isinstance(value, str | int | float)
         }
-        final = {f"hp/{row['split']}/{row['metric']}": row["value"] for row in classification_rows(module.test_results)}
+        final = {
+            f"hp/{log_prefix(row['split'])}/{row['metric']}": row["value"]
+            for row in classification_rows(module.test_results)
+        }
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.log_hyperparams({"seed": self.seed, **settings}, final)

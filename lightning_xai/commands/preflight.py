@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning import Callback
 
-from lightning_xai.callbacks.base import Explains
+from lightning_xai.callbacks.base import AttributionSource
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.models.checkpoint import check_class_order, check_format, read_checkpoint
@@ -38,7 +38,7 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
             raise ValueError(f"checkpoint.mode is {mode!r}, which keeps the worst {monitor}: set it to {better!r}")
         return
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
-    methods = [name for callback in callbacks if isinstance(callback, Explains) for name in callback.methods]
+    methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
     measured = [f"val/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
     if not any(monitor.startswith(prefix) for prefix in measured):
         shown = ", ".join(known + [f"{prefix}..." for prefix in measured])

@@ -8,20 +8,12 @@ from pathlib import Path
 
 import torch
 
-from lightning_xai.callbacks.attribution_cache import (
-    KEY,
-    check_settings,
-    open_scores,
-    open_token_masks,
-    refuse_other_rows,
-    stored_methods,
-    stored_row,
-)
-from lightning_xai.callbacks.stability import TUNING_SPLIT
 from lightning_xai.commands.racu import default_output
 from lightning_xai.metrics.similarity import check_percentage, similarities
 from lightning_xai.report.stability import Comparison, compare, run_names, write_report
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stored_scores import NO_CLASS, StoredScores, open_scores, stored_methods
 
 
 def stability_command(argv: Sequence[str]) -> None:
@@ -95,7 +87,7 @@ def _in_common(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[st
     """Returns each (split, method) that is compared: where all runs have scores, or as named."""
     held = [stored_methods(run) for run in runs]
     common = set(held[0]).intersection(*held[1:])
-    known_splits = {split for split, name in common if name in methods or not methods} - {TUNING_SPLIT}
+    known_splits = {split for split, name in common if name in methods or not methods} - {VALIDATION}
     wanted = [
         (split, name)
         for split in splits or sorted(known_splits)
@@ -123,18 +115,18 @@ def _listed(found: Sequence[tuple[str, str]]) -> str:
     return ", ".join(map("/".join, found)) or "none"
 
 
-def _matched(stores: Sequence[RaggedStore]) -> RaggedStore:
+def _matched(stores: Sequence[StoredScores]) -> RaggedStore:
     """Returns the token masks of scores that can be compared row by row; no scores are read."""
     first, *others = stores
-    known, masks = set(first.keys()), open_token_masks(first)
+    known, masks = set(first.keys()), first.token_masks()
     for store in others:
-        check_settings(store, first.metadata.get("method"), first.metadata.get("examples"))
+        store.require_method(first.metadata.get("method"), first.metadata.get("examples"))
         for key in first.keys():
-            stored_row(store, key, len(first.get(*key)), str(first.path))
-        refuse_other_rows(store, known, str(first.path))
-        other = open_token_masks(store)
+            store.row(key, len(first.get(*key)), str(first.path))
+        store.require_rows_among(known, str(first.path))
+        other = store.token_masks()
         for index in dict.fromkeys(index for index, _ in first.keys()):
-            if masks.get(index, KEY).tolist() != other.get(index, KEY).tolist():
+            if masks.get(index, NO_CLASS).tolist() != other.get(index, NO_CLASS).tolist():
                 raise ValueError(
                     f"{store.path} may explain other tokens of example {index} than {first.path}: use one encoder and "
                     "the same data in all runs"
@@ -145,7 +137,7 @@ def _matched(stores: Sequence[RaggedStore]) -> RaggedStore:
 def _comparison(method: str, stores: Sequence[RaggedStore], masks: RaggedStore, percentage: float) -> Comparison:
     found = []
     for index, target in stores[0].keys():
-        mask = torch.tensor(masks.get(index, KEY)) > 0.5
+        mask = torch.tensor(masks.get(index, NO_CLASS)) > 0.5
         scores = torch.stack([torch.tensor(store.get(index, target)) for store in stores])
         found.append(similarities(scores[:, mask], percentage).numpy())
     return compare(method, found, len(stores))

@@ -18,6 +18,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.store import FORMAT
+from lightning_xai.runs.splits import log_prefix
 from lightning_xai.types import Batch
 
 
@@ -175,7 +176,7 @@ class Objective(LightningModule, ABC):
             values = metric.compute(threshold=threshold)
             num_examples = int(values.pop("num_examples"))
             self.test_results[split] = (values, num_examples)
-            self.log_dict({f"{split}/{name}": value for name, value in values.items()})
+            self.log_dict({f"{log_prefix(split)}/{name}": value for name, value in values.items()})
             metric.reset()
 
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:

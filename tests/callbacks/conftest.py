@@ -1,4 +1,6 @@
-"""A tiny network on planted data under the Trainer's own defaults, and what callbacks leave in the outputs."""
+"""A tiny network on planted data under the Trainer's own defaults, and a callback that records attributions."""
+
+import math
 
 import pytest
 import torch
@@ -6,6 +8,8 @@ from lightning import Callback, Trainer
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.base import ExplainedBatch
+from lightning_xai.callbacks.cost import start_peak_memory
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
@@ -26,21 +30,12 @@ class Recorder(Callback):
     def __init__(self) -> None:
         self.scores: dict[tuple, torch.Tensor] = {}
 
-    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
-        self._record("validation", outputs)
-
-    def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
-        self._record(trainer.datamodule.test_splits[dataloader_idx], outputs)
-
-    def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
-        self._record("predict", outputs)
-
-    def _record(self, split, outputs) -> None:
-        for name, attribution in outputs.get("attributions", {}).items():
-            lengths = outputs["explained"].inputs.attention_mask.sum(dim=1)
-            for row, index in enumerate(outputs["explained"].index.tolist()):
+    def on_explained(self, explained: ExplainedBatch) -> None:
+        lengths = explained.batch.inputs.attention_mask.sum(dim=1)
+        for name, attribution in explained.attributions.items():
+            for row, index in enumerate(explained.batch.index.tolist()):
                 for k in attribution.target_mask[row].nonzero().flatten().tolist():
-                    key = (split, name, index, int(attribution.targets[row, k]))
+                    key = (explained.split, name, index, int(attribution.targets[row, k]))
                     self.scores[key] = attribution.scores[row, k, : lengths[row]].clone()
 
 
@@ -76,6 +71,12 @@ def evaluation(preset: str = "preset", **arguments) -> AttributionEvaluation:
 
 def compute(*methods: AttributionMethod, **arguments) -> ComputeAttributions:
     return ComputeAttributions({type(method).__name__: method for method in methods}, **arguments)
+
+
+@pytest.fixture
+def memory_is_measured() -> None:
+    if math.isnan(start_peak_memory(torch.device("cpu"))()):
+        pytest.skip("this system does not tell the peak of a process's memory, or forbids its reset")
 
 
 @pytest.fixture

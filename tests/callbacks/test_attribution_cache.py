@@ -5,15 +5,11 @@ from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.transformed import Transformed
-from lightning_xai.callbacks.attribution_cache import (
-    KEY,
-    TOKENS,
-    AttributionCacheWriter,
-    method_settings,
-    open_token_masks,
-)
+from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.base import method_settings
 from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
 
 
@@ -40,11 +36,10 @@ def test_every_explained_row_is_stored_by_split_and_method(write, tmp_path):
 
 def test_mask_of_the_tokens_to_explain_is_stored_beside_the_scores(write, tmp_path):
     write()
-    store, data = RaggedStore(tmp_path / "attributions" / "test" / "AttInGrad"), planted_data()
-    masks = open_token_masks(store)
-    assert masks.keys() == [(index, KEY) for index in range(7)]
+    masks, data = open_scores(tmp_path, "test", "AttInGrad").token_masks(), planted_data()
+    assert masks.keys() == [(index, NO_CLASS) for index in range(7)]
     for index, _ in masks.keys():
-        assert masks.get(index, KEY).astype(bool).tolist() == data.encoded("test", index).token_mask.tolist()
+        assert masks.get(index, NO_CLASS).astype(bool).tolist() == data.encoded("test", index).token_mask.tolist()
 
 
 def test_cached_scores_and_metrics_are_those_computed(write, tmp_path, objective):
@@ -82,9 +77,9 @@ def test_second_test_stores_nothing_again(write, tmp_path):
 def test_interrupted_cache_is_completed(write, tmp_path):
     write(limit_test_batches=1)
     store = tmp_path / "attributions" / "test" / "AttInGrad"
-    assert len({index for index, _ in RaggedStore(store).keys()}) == len(RaggedStore(store / TOKENS)) == 3
+    assert len({index for index, _ in RaggedStore(store).keys()}) == len(RaggedStore(store / TOKEN_MASKS)) == 3
     write()
-    assert len({index for index, _ in RaggedStore(store).keys()}) == len(RaggedStore(store / TOKENS)) == 7
+    assert len({index for index, _ in RaggedStore(store).keys()}) == len(RaggedStore(store / TOKEN_MASKS)) == 7
 
 
 def test_cut_off_store_is_mended(write, tmp_path):

@@ -1,20 +1,30 @@
 import inspect
-import math
-import mmap
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from lightning import Callback
 
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.random import Random
-from lightning_xai.callbacks.attributions import Cost, resident_memory, start_peak_memory
+from lightning_xai.callbacks.base import ExplainedBatch
 from tests.attributions.test_attribution_contracts import CLASSES
 from tests.callbacks.conftest import Constant, Recorder, compute, planted_data, trainer
+
+
+class Plain(Callback):
+    """A callback of another package: it only defines `on_explained`, and notes its calls in a shared list."""
+
+    def __init__(self, name: str, calls: list) -> None:
+        self.name = name
+        self.calls = calls
+
+    def on_explained(self, explained: ExplainedBatch) -> None:
+        self.calls.append((self.name, explained))
 
 
 def recorded(folder, objective, stage="test", *, methods=None, data=None, **arguments) -> dict:
@@ -26,12 +36,12 @@ def recorded(folder, objective, stage="test", *, methods=None, data=None, **argu
 
 
 @pytest.mark.parametrize(("stage", "splits"), [
-    ("validate", {"validation"}), ("test", {"validation", "test"}), ("predict", {"predict"}),
+    ("validate", {"validation"}), ("test", {"validation", "test"}), ("predict", {"test"}),
 ])  # fmt: skip
 def test_every_example_is_explained_under_the_trainers_defaults(objective, tmp_path, stage, splits):
     found = recorded(tmp_path, objective, stage)
     assert {key[0] for key in found} == splits
-    sizes = {"validation": 6, "test": 7, "predict": 7}
+    sizes = {"validation": 6, "test": 7}
     assert len(found) == 4 * sum(sizes[split] for split in splits)
 
 
@@ -103,59 +113,86 @@ def test_nothing_is_explained_while_fitting(objective, tmp_path):
     assert recorder.scores == {}
 
 
+def calls_of(folder, objective, *callbacks, stage="test", **arguments) -> None:
+    run = trainer(folder, *callbacks, **arguments)
+    getattr(run, stage)(objective, datamodule=planted_data(eval_batch_size=3, tune_on_validation=False))
+
+
+@pytest.mark.parametrize("stage", ["validate", "test", "predict"])
+def test_plain_callback_gets_every_batch(objective, tmp_path, stage):
+    calls: list = []
+    calls_of(tmp_path, objective, compute(Random(), AttInGrad()), Plain("plain", calls), stage=stage)
+    split, size = ("validation", 6) if stage == "validate" else ("test", 7)
+    assert {explained.split for _, explained in calls} == {split}
+    assert sorted(i for _, explained in calls for i in explained.batch.index.tolist()) == list(range(size))
+    assert all(list(explained.attributions) == ["Random", "AttInGrad"] for _, explained in calls)
+
+
+def test_predictions_handed_on_are_those_of_the_network(objective, tmp_path):
+    calls: list = []
+    calls_of(tmp_path, objective, compute(Random()), Plain("plain", calls))
+    for _, explained in calls:
+        inputs = explained.batch.inputs
+        assert torch.equal(explained.predict(inputs), objective.network.predict(inputs))
+        assert explained.predict.pad_id == objective.network.pad_id
+
+
+def test_callbacks_are_called_in_the_order_of_the_list(objective, tmp_path):
+    calls: list = []
+    calls_of(tmp_path, objective, compute(Random()), *(Plain(name, calls) for name in "cab"))
+    assert "".join(name for name, _ in calls) == "cab" * 3  # three batches
+
+
+def test_second_instance_starts_a_new_group(objective, tmp_path):
+    calls: list = []
+    first, second = Plain("first", calls), Plain("second", calls)
+    calls_of(tmp_path, objective, compute(Random()), first, compute(InputXGradient()), second)
+    groups = {(name, *explained.attributions) for name, explained in calls}
+    assert groups == {("first", "Random"), ("second", "InputXGradient")}
+
+
+def test_callback_before_the_first_instance_gets_nothing(objective, tmp_path):
+    calls: list = []
+    calls_of(tmp_path, objective, Plain("before", calls), compute(Random()))
+    assert calls == []
+
+
+def test_outputs_of_the_step_are_left_alone(objective, tmp_path):
+    class Outputs(Callback):
+        def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0):
+            calls.append(sorted(outputs))
+
+    calls: list = []
+    calls_of(tmp_path, objective, compute(Random()), Outputs())
+    assert calls == [["logits", "probs"]] * 3
+
+
+def test_batch_without_an_explained_example_is_not_handed_on(objective, tmp_path):
+    calls: list = []
+    calls_of(tmp_path, objective, compute(Random(), max_examples=1), Plain("plain", calls))
+    assert [explained.batch.index.tolist() for _, explained in calls] == [[0]]
+
+
+def test_validation_of_a_fit_is_explained_on_request(objective, tmp_path):
+    calls: list = []
+    fit = {"stage": "fit", "max_epochs": 1, "enable_checkpointing": False}
+    calls_of(tmp_path, objective, compute(Random(), during_fit=True), Plain("plain", calls), **fit)
+    assert sorted(i for _, explained in calls for i in explained.batch.index.tolist()) == list(
+        range(6)
+    )  # no sanity check
+
+
 def test_methods_are_needed():
     with pytest.raises(ValueError, match="methods is empty"):
         compute()
 
 
-def peak_of(megabytes: int) -> float:
-    peak = start_peak_memory(torch.device("cpu"))
-    if megabytes:
-        with mmap.mmap(-1, megabytes * 2**20) as pages:  # fresh pages, not what earlier tests freed into the heap
-            for start in range(0, len(pages), mmap.PAGESIZE):
-                pages[start] = 1
-    return peak()
-
-
-@pytest.fixture
-def counted():
-    if math.isnan(peak_of(0)):
-        pytest.skip("this system does not tell the peak of a process's memory, or forbids its reset")
-
-
-def test_peak_memory_on_the_cpu_is_what_was_taken_and_freed(counted):
-    assert 60 < peak_of(64) < 80
-
-
-def test_peak_memory_starts_again_for_every_method(counted):
-    peak_of(256)
-    assert peak_of(64) < 80
-
-
-def test_a_device_without_a_counter_has_no_peak_memory():
-    assert math.isnan(start_peak_memory(torch.device("meta"))())
-
-
-def test_memory_now_is_at_most_its_peak(counted):
-    now, peak = resident_memory()
-    assert 0 < now < peak + 4
-
-
-def test_every_method_has_a_measured_cost(counted, objective, tmp_path):
+def test_every_method_has_a_measured_cost(memory_is_measured, objective, tmp_path):
     callback = compute(Random(), IntegratedGradients(num_steps=3), targets="gold")
     trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
     for cost in callback.costs.values():
         found = cost.per_example()
         assert found["seconds"] > 0 and found["peak_memory_mb"] >= 0
-
-
-def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
-    cost = Cost()
-    cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
-    cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
-    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=math.nan)  # a batch that nothing counted
-    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=2)
-    assert list(cost.per_example().values()) == [1, 1, 0.5, 10]
 
 
 def test_the_bundle_of_all_methods_leaves_out_those_only_that_need_an_argument():

@@ -85,6 +85,34 @@ def test_monitored_number_is_there_during_a_fit(objective, tmp_path):
     assert "val/p/Random/entropy" in run.callback_metrics
 
 
+def test_evaluation_during_a_fit_without_attributions_during_it_is_refused(objective, tmp_path):
+    callbacks = [compute(Random()), AttributionEvaluation("p", [Entropy()], during_fit=True)]
+    with pytest.raises(ValueError, match="has during_fit, but the ComputeAttributions before it has not"):
+        trainer(tmp_path, *callbacks, max_epochs=1).fit(objective, datamodule=planted_data())
+
+
+def test_evaluation_can_leave_out_a_fit_that_is_explained(objective, tmp_path):
+    callbacks = [compute(Random(), during_fit=True), AttributionEvaluation("p", [Entropy()])]
+    run = trainer(tmp_path, *callbacks, max_epochs=1, enable_checkpointing=False)
+    run.fit(objective, datamodule=planted_data())
+    assert not any("entropy" in tag for tag in run.callback_metrics)
+
+
+@pytest.mark.parametrize("stage", ["fit", "validate", "test"])
+def test_tags_of_the_validation_split_start_with_val(objective, tmp_path, stage):
+    callbacks = [compute(Random(), during_fit=True), AttributionEvaluation("p", [Entropy()], during_fit=True)]
+    run = trainer(tmp_path, *callbacks, max_epochs=1, enable_checkpointing=False)
+    getattr(run, stage)(objective, datamodule=planted_data())
+    tags = {tag.split("/")[0] for tag in run.callback_metrics if "/" in tag}
+    assert tags == {"fit": {"train", "val"}, "validate": {"val"}, "test": {"val", "test"}}[stage]
+
+
+def test_split_of_a_result_keeps_its_full_name(objective, tmp_path):
+    measured = evaluation()
+    trainer(tmp_path, compute(Random()), measured).validate(objective, datamodule=planted_data(), verbose=False)
+    assert {row["split"] for row in measured.result_rows()} == {"validation"}
+
+
 def test_evaluation_before_the_attributions_is_refused(objective, tmp_path):
     run = trainer(tmp_path, evaluation(), compute(Random()))
     with pytest.raises(ValueError, match="before it"):

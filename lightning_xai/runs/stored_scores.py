@@ -1,0 +1,145 @@
+"""Reads the attribution scores that runs have stored, and checks that scores of several runs can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.runs.store import RaggedStore
+
+TOKEN_MASKS = "tokens"  # a store inside that of a method's scores
+NO_CLASS = 0  # takes the place of the class in the keys of token masks, which are the same for all classes
+
+
+class StoredScores(RaggedStore):
+    """The scores of one method on one split, by (example index, class).
+
+    Args:
+        path: folder of the store, which AttributionCacheWriter has written.
+
+    Raises:
+        ValueError: there are no scores.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with RaggedWriter(folder.name, metadata={"method": {"class": "Gradient"}}) as writer:
+        ...     writer.add(3, 1, np.array([0.5, 2.0]))
+        >>> scores = StoredScores(folder.name)
+        >>> scores.require_method({"class": "Gradient"}, examples=None)
+        >>> scores.row((3, 1), length=2, reference="this run").tolist()
+        [0.5, 2.0]
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        if not (Path(path) / "store.json").exists():
+            raise ValueError(
+                f"{path} holds no scores: test that run with the same methods and an AttributionCacheWriter"
+            )
+        super().__init__(path)
+
+    def require_method(self, settings: dict[str, Any] | None, examples: str | None) -> None:
+        """Raises ValueError if the scores are those of a method with other settings, or of other examples.
+
+        Args:
+            settings: the method's class and arguments.
+            examples: hash of the split; None where it is not known.
+        """
+        stored = self.metadata.get("method")
+        if stored != settings:
+            raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them")
+        stored_examples = self.metadata.get("examples")
+        if None not in (examples, stored_examples) and stored_examples != examples:
+            raise ValueError(
+                f"{self.path} holds scores of other examples: use the same source, encoder, seed and max_examples in "
+                "all runs"
+            )
+
+    def row(self, key: tuple[int, int], length: int, reference: str) -> np.ndarray:
+        """Returns the scores [length] of an example and class as a memory map.
+
+        Args:
+            key: index of the example, and class.
+            length: number of the example's tokens in the run `reference`.
+            reference: name of the run that the scores are compared with, for messages.
+
+        Raises:
+            ValueError: the scores are not stored, or those of another number of tokens are.
+        """
+        if key not in self:
+            raise ValueError(
+                f"{self.path} has no scores for example {key[0]} and class {key[1]}: explain the same examples and "
+                "classes in all runs, with targets: gold"
+            )
+        values = self.get(*key)
+        if len(values) != length:
+            raise ValueError(
+                f"{self.path} has {len(values)} tokens of example {key[0]}, {reference} {length}: use one encoder in "
+                "all runs"
+            )
+        return values
+
+    def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
+        """Raises ValueError if scores are stored for an example and class outside `keys`, those of run `reference`."""
+        for index, target in self.keys():
+            if (index, target) not in keys:
+                raise ValueError(
+                    f"{self.path} has scores for example {index} and class {target}, which {reference} does not "
+                    "explain: use the same max_examples and targets in all runs"
+                )
+
+    def token_masks(self) -> RaggedStore:
+        """Returns the masks stored beside the scores: by (index, NO_CLASS), 1 where a token may be explained.
+
+        Raises:
+            ValueError: the mask of an example is missing, as in stores of earlier versions.
+        """
+        folder = self.path / TOKEN_MASKS
+        masks = RaggedStore(folder) if (folder / "store.json").exists() else None
+        for index, _ in self.keys():
+            if masks is None or (index, NO_CLASS) not in masks:
+                raise ValueError(
+                    f"{self.path} does not tell which tokens of example {index} may be explained: test that run again, "
+                    "which adds it to the scores"
+                )
+        return RaggedStore(folder) if masks is None else masks
+
+
+def stored_methods(run: Path) -> list[tuple[str, str]]:
+    """Returns (split, method) of all scores in a run's folder, or in a folder of such stores, in order.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder / "attributions" / "test" / "gradient").close()
+        >>> stored_methods(folder)
+        [('test', 'gradient')]
+    """
+    return sorted((path.parts[-3], path.parts[-2]) for path in _scores_dir(run).glob("*/*/store.json"))
+
+
+def open_scores(run: Path, split: str, method: str) -> StoredScores:
+    """Returns a method's scores in a run's folder, or in a folder of such stores.
+
+    Raises:
+        ValueError: there are none.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with RaggedWriter(folder / "attributions" / "test" / "gradient") as writer:
+        ...     writer.add(3, 1, np.array([0.5, 2.0]))
+        >>> open_scores(folder, "test", "gradient").keys()
+        [(3, 1)]
+    """
+    return StoredScores(_scores_dir(run) / split / method)
+
+
+def _scores_dir(run: Path) -> Path:
+    return run / "attributions" if (run / "attributions").is_dir() else run
