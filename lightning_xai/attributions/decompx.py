@@ -21,7 +21,7 @@ from lightning_xai.functional.decomposition.states import can_be_read, decompose
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
-Output = Literal["classifier", "norm"]
+Score = Literal["logit", "norm"]
 
 
 def segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
@@ -152,8 +152,8 @@ class DecompX(DifferentiableAttribution):
             tangent, whose intercept is one more bias ("local_affine"), or 1 above zero and 0 below ("relu"; the head
             keeps "zero_origin").
         feed_forward: "left_out" goes past the feed-forward blocks, to whose true outputs LayerNorm still refers.
-        output: "classifier" scores by the logit; "norm" by the length of the token's vector in the state that the head
-            reads, the same for every class unless classes read for themselves.
+        score: "logit" scores by the part of the logit; "norm" by the length of the token's vector in the state that
+            the head reads, the same for every class unless classes read for themselves.
         chunk_size: sources on their way through a layer at a time. Results do not depend on it.
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
@@ -169,7 +169,7 @@ class DecompX(DifferentiableAttribution):
         bias: BiasRule = "absdot",
         activation: Approximation = "zero_origin",
         feed_forward: Literal["decomposed", "left_out"] = "decomposed",
-        output: Output = "classifier",
+        score: Score = "logit",
         chunk_size: int = 4,
     ) -> None:
         require_choices(
@@ -177,16 +177,16 @@ class DecompX(DifferentiableAttribution):
                 "bias": BiasRule,
                 "activation": Approximation,
                 "feed_forward": Literal["decomposed", "left_out"],
-                "output": Output,
+                "score": Score,
             },
-            {"bias": bias, "activation": activation, "feed_forward": feed_forward, "output": output},
+            {"bias": bias, "activation": activation, "feed_forward": feed_forward, "score": score},
         )
         if chunk_size < 1:
             raise ValueError(f"chunk_size is {chunk_size}: give a number of sources from 1")
         self.bias = bias
         self.activation = activation
         self.feed_forward = feed_forward
-        self.output = output
+        self.score = score
         self.chunk_size = chunk_size
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
@@ -210,7 +210,7 @@ class DecompX(DifferentiableAttribution):
                     feed_forward=self.activation if self.feed_forward == "decomposed" else "none",
                     chunk_size=self.chunk_size,
                 )
-                if self.output == "norm":
+                if self.score == "norm":
                     scores = torch.linalg.vector_norm(vectors, dim=-1).expand(targets.shape[1], -1)
                 elif model.readout_is_attention:
                     scores = outputs[..., 0]

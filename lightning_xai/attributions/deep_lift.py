@@ -1,4 +1,4 @@
-"""Differences from a baseline, propagated back through every function by its own secant."""
+"""DeepLift: the difference from a baseline, passed back from the logit by the slope of every function in between."""
 
 from __future__ import annotations
 
@@ -22,60 +22,87 @@ from lightning_xai.types import Passes, TextInputs
 def multipliers(
     model: Classifier, inputs: TextInputs, targets: Tensor, start: Tensor, end: Tensor
 ) -> tuple[list[Tensor], Tensor]:
-    """Returns K multipliers [B, T, D] of the embeddings, and logit at `end` minus logit at `start` [B, K].
+    """Returns DeepLift's multipliers of the embeddings, K tensors [B, T, D], and the differences of logits [B, K].
+
+    For each class, the products of multiplier and (end - start) sum to the difference between the logits.
 
     Args:
-        start: [B, T, D] embeddings of the baseline; `end` has those of the input.
+        model: a network whose parameters take no gradient, in eval mode.
+        inputs: B texts, whose masks, positions and token types hold at both ends.
+        targets: [B, K] long, the classes.
+        start: [B, T, D] embeddings of the baseline.
+        end: [B, T, D] embeddings of the input.
 
     Raises:
-        ValueError: the network has a function without a rule, which is named.
+        ValueError: the network calls a function without a rule, which is named.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0]])
+        >>> start, end = path_ends(random_bert(), inputs, "fill")
+        >>> (multiplier,), difference = multipliers(random_bert(), inputs, targets, start, end)
+        >>> torch.allclose((multiplier * (end - start)).sum(), difference, atol=1e-4)
+        True
     """
     leaf = end.detach().requires_grad_()
     logits = model(inputs, track(leaf, Rescale(), start.detach())).logits
     if not isinstance(logits, Tracked):
         raise ValueError(f"the logits of {type(model).__name__} do not depend on its embeddings")
+    assert logits.other is not None  # the logits of the baseline
     values = logits.plain()
     gradients = list(target_gradients(values, targets, leaf))
     return gradients, (values.detach() - logits.other).gather(1, targets)
 
 
 class DeepLift(AttributionMethod):
-    """Scores tokens by what they add to the class's logit on the way from a baseline, with the rescale rule throughout.
+    """Scores tokens by their share of the difference between the class's logit and its value at a baseline.
 
-    An elementwise function passes differences on by its slope between baseline and input, a product of two hidden
-    states by the mean of the other factor; softmax, LayerNorm, RMSNorm and attention are made of these. So scores
-    (pool "sum") add up to logit minus the baseline's logit, but for rounding, in one pass of both and a backward pass
-    for each class. Rules are applied to the functions that the network calls while it runs, so modules may be reused
-    and functions need no module; a function without a rule is an error that names it. Only embeddings differ between
-    input and baseline; masks, positions and token types are the input's.
+    The rescale rule passes a difference through an elementwise function by the slope between baseline and input, and
+    through a product of two hidden states by the mean of the other factor. Softmax, LayerNorm, RMSNorm and attention
+    consist of such steps. Scores with pooling "sum" therefore sum to the difference, apart from rounding.
+
+    Rules apply to the functions that the network calls while it runs. Modules may be reused, functions need no module,
+    and a function without a rule raises an error that names it. Input and baseline differ in their embeddings only;
+    masks, positions and token types are those of the input.
+
+    Passes: one forward pass each for input and baseline, and one backward pass for each class.
 
     Args:
-        pool: what a token makes of its D values; completeness holds for "sum".
-        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
-            vectors everywhere.
-        chunk_size: most rows in one forward pass (an example and its baseline are two); None takes as many as suit the
-            device. Results do not depend on it.
-        delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking is
-            free; None leaves it out.
+        pooling: how the D values of a token become one score; scores are complete with "sum".
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
+            embeddings to 0.
+        chunk_size: most rows in one forward pass, where an example and its baseline are two rows; None chooses a number
+            for the device. It changes no score.
+        delta_tolerance: largest completeness error, in logits, that does not cause a warning. A method warns once; None
+            switches the check off, which costs nothing.
 
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.
-    Differs: the paper has no rule for products of hidden states; theirs is the Shapley value of the two factors.
-    captum passes gradients on where it has no rule (GELU, softmax, LayerNorm), so its scores on transformers do not
-    add up.
+    Differs: the paper has no rule for products of hidden states; the rule here is the Shapley value of the two factors.
+    captum passes plain gradients through functions without a rule (GELU, softmax, LayerNorm), so its scores of
+    transformers are not complete.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> baseline = TextInputs.of_ids([[1, 0, 0, 2]])  # 0 is the fill token
+        >>> difference = model(inputs).logits - model(baseline).logits
+        >>> scores = DeepLift().attribute(model, inputs, torch.tensor([[0, 1]])).scores
+        >>> torch.allclose(scores.sum(dim=2), difference, atol=1e-4)
+        True
     """
 
     def __init__(
         self,
-        pool: Pooling = "sum",
+        pooling: Pooling = "sum",
         baseline: Baseline = "fill",
         chunk_size: int | None = None,
         delta_tolerance: float | None = 0.01,
     ) -> None:
         check_chunk_size(chunk_size)
-        require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
-        self.pool = pool
-        self.baseline = baseline
+        require_choices({"pooling": Pooling, "baseline": Baseline}, {"pooling": pooling, "baseline": baseline})
+        self.pooling: Pooling = pooling
+        self.baseline: Baseline = baseline
         self.chunk_size = chunk_size
         self.delta_tolerance = delta_tolerance
         self._warned = False
@@ -83,39 +110,39 @@ class DeepLift(AttributionMethod):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         scores, deltas = self._propagate(model, inputs, targets)
         if self.delta_tolerance is not None and len(inputs):
-            self._warn(deltas)
+            self._warn_above(self.delta_tolerance, deltas)
         return scores
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the completeness error [B, K], in logits: the sum of signed scores minus (logit - baseline's logit).
+        """Returns the completeness error [B, K], in logits: sum of signed scores minus the difference between logits.
 
-        It is that of the unpooled product with (input - baseline), whatever `pool` is.
+        Signed scores are those of pooling "sum", whatever the method's `pooling` is.
         """
         with explaining(model, inputs.device.type):
             return self._propagate(model, inputs.map(torch.clone), targets.clone())[1]
 
     def _propagate(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns scores [B, K, T] and completeness errors [B, K]."""
-        width = inputs.input_ids.shape[1]
-        rows = rows_per_forward(self.chunk_size, width, inputs.device, differentiated=True)
+        num_tokens = inputs.input_ids.shape[1]
+        max_rows = rows_per_forward(self.chunk_size, num_tokens, inputs.device, differentiated=True)
         scores, deltas = [], []
-        for some in even_slices(len(inputs), max(rows // 2, 1)):
-            group, classes = inputs[some].trim(), targets[some]
+        for rows in even_slices(len(inputs), max(max_rows // 2, 1)):
+            group, classes = inputs[rows].trim(), targets[rows]
             start, end = path_ends(model, group, self.baseline)
             gradients, differences = multipliers(model, group, classes, start, end)
             products = [(end - start).detach() * gradient for gradient in gradients]
-            pooled = torch.stack([pool(product, self.pool) for product in products], dim=1)
-            scores.append(F.pad(pooled, (0, width - pooled.shape[-1])))
+            pooled = torch.stack([pool(product, self.pooling) for product in products], dim=1)
+            scores.append(F.pad(pooled, (0, num_tokens - pooled.shape[-1])))
             deltas.append(torch.stack([product.sum(dim=(1, 2)) for product in products], dim=1) - differences)
         return torch.cat(scores), torch.cat(deltas)
 
-    def _warn(self, deltas: Tensor) -> None:
+    def _warn_above(self, tolerance: float, deltas: Tensor) -> None:
         worst = float(deltas.abs().max())
-        if worst > self.delta_tolerance and not self._warned:
+        if worst > tolerance and not self._warned:
             self._warned = True
             warnings.warn(
-                f"DeepLift misses completeness by up to {worst:.3g} logits, more than {self.delta_tolerance}: rounding "
-                "is amplified where a norm gets zeros at the baseline; choose baseline='fill', or network.double()",
+                f"DeepLift misses completeness by up to {worst:.3g} logits, more than {tolerance}: a norm that gets "
+                "zeros at the baseline amplifies rounding; choose baseline='fill', or network.double()",
                 stacklevel=2,
             )
 

@@ -21,16 +21,16 @@ class Gradient(DifferentiableAttribution):
     """Scores tokens by the gradient of the class's logit with respect to their embeddings.
 
     Args:
-        pool: what a token makes of its D values; "vocabulary" is the norm of the gradient with respect to the one-hot
-            token, as Madsen et al. (2022), arXiv 2110.08412, Section 4, have it.
+        pooling: what a token makes of its D values; "vocabulary" is the norm of the gradient with respect to the
+            one-hot token, as Madsen et al. (2022), arXiv 2110.08412, Section 4, have it.
 
     Reference: Simonyan et al. (2014), "Deep Inside Convolutional Networks: Visualising Image Classification Models and
     Saliency Maps", arXiv 1312.6034, Section 3.
     """
 
-    def __init__(self, pool: GradientPooling = "l2") -> None:
-        require_choices({"pool": GradientPooling}, {"pool": pool})
-        self.pool = pool
+    def __init__(self, pooling: GradientPooling = "l2") -> None:
+        require_choices({"pooling": GradientPooling}, {"pooling": pooling})
+        self.pooling = pooling
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
@@ -39,9 +39,9 @@ class Gradient(DifferentiableAttribution):
         return torch.stack([self._pool(gradient, model) for gradient in gradients], dim=1)
 
     def _pool(self, gradient: Tensor, model: Classifier) -> Tensor:
-        if self.pool == "vocabulary":
+        if self.pooling == "vocabulary":
             return vocabulary_norm(gradient, model.embedding_matrix)
-        return pool(gradient, self.pool)
+        return pool(gradient, self.pooling)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=num_targets)

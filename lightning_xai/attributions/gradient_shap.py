@@ -24,9 +24,9 @@ _METHOD = zlib.crc32(b"GradientSHAP")  # keeps its draws apart from those of oth
 
 
 def random_points(
-    inputs: TextInputs, samples: range, *, num_values: int, stdevs: float, seed: int
+    inputs: TextInputs, samples: range, *, num_values: int, noise_std: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns places [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, stdevs ** 2), 0 at padding.
+    """Returns places [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, noise_std ** 2), 0 at padding.
 
     Without noise it is one 0, of shape [B, 1, 1, 1].
 
@@ -37,15 +37,15 @@ def random_points(
     """
     mask = inputs.attention_mask.cpu()
     places = torch.zeros(len(inputs), len(samples), 1, 1)
-    noise = torch.zeros(len(inputs), *((len(samples), mask.shape[1], num_values) if stdevs else (1, 1, 1)))
+    noise = torch.zeros(len(inputs), *((len(samples), mask.shape[1], num_values) if noise_std else (1, 1, 1)))
     for row, index in enumerate(example_indices(inputs)):
         for column, sample in enumerate(samples):
             generator = example_generator(seed, index, "GradientSHAP", [sample, _METHOD])
             places[row, column] = generator.random()
-            if stdevs:
+            if noise_std:
                 shape = (int(mask[row].sum()), num_values)
                 drawn = generator.standard_normal(shape, dtype=np.float32)
-                noise[row, column, mask[row]] = stdevs * torch.from_numpy(drawn)
+                noise[row, column, mask[row]] = noise_std * torch.from_numpy(drawn)
     return places.to(inputs.device), noise.to(inputs.device)
 
 
@@ -96,8 +96,8 @@ class GradientSHAP(DifferentiableAttribution):
 
     Args:
         num_samples: points for each example.
-        stdevs: standard deviation of the normal noise on every value of the input's embeddings, in their units.
-        pool: what a token makes of its D values; completeness on average holds for "sum".
+        noise_std: standard deviation of the normal noise on every value of the input's embeddings, in their units.
+        pooling: what a token makes of its D values; completeness on average holds for "sum".
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
         seed: non-negative; another seed is another draw.
@@ -113,23 +113,23 @@ class GradientSHAP(DifferentiableAttribution):
     def __init__(
         self,
         num_samples: int = 50,
-        stdevs: float = 0.0,
-        pool: Pooling = "sum",
+        noise_std: float = 0.0,
+        pooling: Pooling = "sum",
         baseline: Baseline = "fill",
         seed: int = 0,
         chunk_size: int | None = None,
     ) -> None:
         if num_samples < 1:
             raise ValueError(f"num_samples is {num_samples}: give a number of points from 1")
-        if stdevs < 0:
-            raise ValueError(f"stdevs is {stdevs}: give a standard deviation from 0")
+        if noise_std < 0:
+            raise ValueError(f"noise_std is {noise_std}: give a standard deviation from 0")
         if seed < 0:
             raise ValueError(f"seed is {seed}: give an integer from 0")
         check_chunk_size(chunk_size)
-        require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
+        require_choices({"pooling": Pooling, "baseline": Baseline}, {"pooling": pooling, "baseline": baseline})
         self.num_samples = num_samples
-        self.stdevs = stdevs
-        self.pool = pool
+        self.noise_std = noise_std
+        self.pooling = pooling
         self.baseline = baseline
         self.seed = seed
         self.chunk_size = chunk_size
@@ -152,12 +152,12 @@ class GradientSHAP(DifferentiableAttribution):
                 targets[some],
                 start,
                 end,
-                draw=partial(random_points, group, num_values=end.shape[-1], stdevs=self.stdevs, seed=self.seed),
+                draw=partial(random_points, group, num_values=end.shape[-1], noise_std=self.noise_std, seed=self.seed),
                 num_samples=self.num_samples,
                 chunk_size=self.chunk_size,
                 create_graph=create_graph,
             )
-            pooled = torch.stack([pool(product, self.pool) for product in products], dim=1)
+            pooled = torch.stack([pool(product, self.pooling) for product in products], dim=1)
             parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
         return torch.cat(parts)
 

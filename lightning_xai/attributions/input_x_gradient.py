@@ -17,7 +17,7 @@ class InputXGradient(DifferentiableAttribution):
     """Scores tokens by the product of their embeddings with the gradient of the class's logit.
 
     Args:
-        pool: what a token makes of its D products: "l2" as in Edin et al. (2024), the signed "sum" as in ER.
+        pooling: what a token makes of its D products: "l2" as in Edin et al. (2024), the signed "sum" as in ER.
             The sum is 0 but for rounding where a LayerNorm takes the embeddings as they are (word embeddings of
             DeBERTa-v2 and ModernBERT), since scaling a token then changes nothing.
 
@@ -25,9 +25,9 @@ class InputXGradient(DifferentiableAttribution):
     Activation Differences", arXiv 1605.01713, Section 3.
     """
 
-    def __init__(self, pool: Pooling = "l2") -> None:
-        require_choices({"pool": Pooling}, {"pool": pool})
-        self.pool = pool
+    def __init__(self, pooling: Pooling = "l2") -> None:
+        require_choices({"pooling": Pooling}, {"pooling": pooling})
+        self.pooling = pooling
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
@@ -35,7 +35,7 @@ class InputXGradient(DifferentiableAttribution):
         # what leaves the graph without create_graph must not be held by it
         factor = embeds if create_graph else embeds.detach()
         gradients = target_gradients(logits, targets, embeds, create_graph=create_graph)
-        return torch.stack([pool(factor * gradient, self.pool) for gradient in gradients], dim=1)
+        return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=num_targets)

@@ -17,7 +17,7 @@ from lightning_xai.functional.gradients import (
     Quadrature,
     path_ends,
     path_gradients,
-    quadrature,
+    quadrature_points,
 )
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
@@ -35,8 +35,8 @@ class IntegratedGradients(DifferentiableAttribution):
 
     Args:
         num_steps: points on the line.
-        method: quadrature rule that places and weighs them.
-        pool: what a token makes of its D values; completeness holds for "sum".
+        quadrature: rule that places and weighs them.
+        pooling: what a token makes of its D values; completeness holds for "sum".
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
@@ -53,18 +53,20 @@ class IntegratedGradients(DifferentiableAttribution):
     def __init__(
         self,
         num_steps: int = 50,
-        method: Quadrature = "gausslegendre",
-        pool: Pooling = "l2",
+        quadrature: Quadrature = "gausslegendre",
+        pooling: Pooling = "l2",
         multiply_by_inputs: bool = True,
         baseline: Baseline = "fill",
         chunk_size: int | None = None,
         delta_tolerance: float | None = None,
     ) -> None:
         check_chunk_size(chunk_size)
-        require_choices({"pool": Pooling, "baseline": Baseline}, {"pool": pool, "baseline": baseline})
-        self.points, self.weights = quadrature(num_steps, method)
+        choices = {"quadrature": Quadrature, "pooling": Pooling, "baseline": Baseline}
+        require_choices(choices, {"quadrature": quadrature, "pooling": pooling, "baseline": baseline})
+        self._points, self._weights = quadrature_points(num_steps, quadrature)
         self.num_steps = num_steps
-        self.pool = pool
+        self.quadrature = quadrature
+        self.pooling = pooling
         self.multiply_by_inputs = multiply_by_inputs
         self.baseline = baseline
         self.chunk_size = chunk_size
@@ -78,7 +80,7 @@ class IntegratedGradients(DifferentiableAttribution):
             gradients, start, end = self._path_gradients(model, group, targets[rows], create_graph)
             line = end - start
             factor = line if self.multiply_by_inputs else torch.ones_like(line)
-            pooled = torch.stack([pool(factor * gradient, self.pool) for gradient in gradients], dim=1)
+            pooled = torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
             parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
             if self.delta_tolerance is not None:
                 deltas.append(self._deltas(model, group, targets[rows], gradients, start, end))
@@ -89,7 +91,7 @@ class IntegratedGradients(DifferentiableAttribution):
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns the completeness error [B, K], in logits: the sum of signed scores minus (logit - baseline's logit).
 
-        It is that of the unpooled product with (input - baseline), whatever `pool` and `multiply_by_inputs` are.
+        It is that of the unpooled product with (input - baseline), whatever `pooling` and `multiply_by_inputs` are.
         """
         with explaining(model, inputs.device.type):
             inputs, targets = inputs.map(torch.clone), targets.clone()
@@ -117,8 +119,8 @@ class IntegratedGradients(DifferentiableAttribution):
             targets,
             start,
             end,
-            points=self.points,
-            weights=self.weights,
+            points=self._points,
+            weights=self._weights,
             chunk_size=self.chunk_size,
             create_graph=create_graph,
         )

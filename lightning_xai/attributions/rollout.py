@@ -14,7 +14,7 @@ class AttentionRollout(DifferentiableAttribution):
     """Scores input tokens by the product of all layers' head-averaged attentions, read as the head reads its states.
 
     Args:
-        residual: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
+        residual_fraction: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
     Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by attention that was softmaxed over
@@ -23,15 +23,17 @@ class AttentionRollout(DifferentiableAttribution):
 
     needs_attentions = True
 
-    def __init__(self, residual: float = 0.5) -> None:
-        if not 0 <= residual < 1:
-            raise ValueError(f"residual is {residual}: give a fraction from 0, below 1")
-        self.residual = residual
+    def __init__(self, residual_fraction: float = 0.5) -> None:
+        if not 0 <= residual_fraction < 1:
+            raise ValueError(f"residual_fraction is {residual_fraction}: give a fraction from 0, below 1")
+        self.residual_fraction = residual_fraction
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         output = model(inputs, output_attentions=True)
         attentions = encoder_attentions(output)
-        return follow_readout(output.readout, targets, lambda rows: rollout(rows, attentions, residual=self.residual))
+        return follow_readout(
+            output.readout, targets, lambda rows: rollout(rows, attentions, residual=self.residual_fraction)
+        )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

@@ -1,4 +1,4 @@
-"""Gradients integrated for one token at a time, while the others stay as they are."""
+"""Gradients integrated along a line of one token at a time, while the other tokens stay as they are."""
 
 from __future__ import annotations
 
@@ -12,60 +12,79 @@ from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.gradients import Quadrature, path_ends, quadrature, single_token_path_gradients
+from lightning_xai.functional.gradients import Quadrature, path_ends, quadrature_points, single_token_path_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 
 class SequentialIntegratedGradients(AttributionMethod):
-    """Scores a token by the gradient of the class's logit averaged while this token alone comes from the fill token.
+    """Scores a token by the gradient of the class's logit along a line from the fill token to this token.
 
-    Along the line only its embedding moves, so every point is a text with one token between the fill token and itself.
-    Tokens outside of `token_mask` are their own baseline: they score 0 and cost nothing.
+    Only the embedding of this token moves along its line; the other tokens of the text stay. Tokens outside
+    `token_mask` are not replaced and score 0.
 
-    With pool "sum" the integral is known: by completeness on each token's own line it is the drop of the logit when the
-    fill token replaces that token, which is Occlusion. One forward pass a token gives it exactly, where the line takes
-    num_steps forward and backward passes a token. The norms need the line.
+    With pooling "sum" the integral has a closed form: gradients on a line sum to the difference between the logits at
+    its ends, and that difference is the score of Occlusion. It takes one forward pass for each token instead of
+    num_steps forward and backward passes. Norms need the gradients on the line.
+
+    Passes: N + 1 forward passes for N explainable tokens with pooling "sum"; otherwise num_steps forward passes for
+    each token, and as many backward passes for each class.
 
     Args:
-        pool: what a token makes of its D values: their signed "sum", or their norm.
+        pooling: how the D values of a token become one score: their signed "sum", or their norm.
         num_steps: points on each token's line, where the line is needed.
-        method: quadrature rule that places and weighs them.
-        multiply_by_inputs: False leaves out the factor (input - baseline).
-        chunk_size: most rows (tokens times points) in one forward pass; None takes as many as suit the device. Results
-            do not depend on it.
+        quadrature: rule that places and weighs the points.
+        multiply_by_inputs: False leaves out the factor (input - fill token).
+        chunk_size: most rows (tokens times points) in one forward pass; None chooses a number for the device. It
+            changes no score.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
         models", arXiv 2305.15853.
-    Differs: the published code takes the line for the sum as well; its experiments normalize the sums, which
-        `Transformed` does, and embed twice what they explain, which this does not.
+    Differs: the published code also takes the line for the sum. Its experiments normalize the sums, which `Transformed`
+        does, and embed twice the tokens that they explain.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> baseline = TextInputs.of_ids([[1, 0, 6, 2]])  # the fill token 0 replaces token 5
+        >>> difference = (model(inputs).logits - model(baseline).logits)[0, 1]
+        >>> method, targets = SequentialIntegratedGradients(), torch.tensor([[1]])
+        >>> torch.allclose(method.attribute(model, inputs, targets).scores[0, 0, 1], difference, atol=1e-4)
+        True
     """
 
     def __init__(
         self,
-        pool: Literal["sum", "l2", "l1"] = "sum",
+        pooling: Literal["sum", "l2", "l1"] = "sum",
         num_steps: int = 50,
-        method: Quadrature = "gausslegendre",
+        quadrature: Quadrature = "gausslegendre",
         multiply_by_inputs: bool = True,
         chunk_size: int | None = None,
     ) -> None:
         check_chunk_size(chunk_size)
-        require_choices({"pool": Literal["sum", "l2", "l1"]}, {"pool": pool})
-        self.points, self.weights = quadrature(num_steps, method)
-        self.pool = pool
+        choices = {"pooling": Literal["sum", "l2", "l1"], "quadrature": Quadrature}
+        require_choices(choices, {"pooling": pooling, "quadrature": quadrature})
+        self._points, self._weights = quadrature_points(num_steps, quadrature)
+        self.pooling: Literal["sum", "l2", "l1"] = pooling
         self.num_steps = num_steps
+        self.quadrature = quadrature
         self.multiply_by_inputs = multiply_by_inputs
         self.chunk_size = chunk_size
-        # by completeness, without the line
-        self.exact = Occlusion(chunk_size=chunk_size) if pool == "sum" and multiply_by_inputs else None
+
+    def _closed_form(self) -> Occlusion | None:
+        """Returns the method that gives the same scores without a line, if there is one."""
+        if self.pooling == "sum" and self.multiply_by_inputs:
+            return Occlusion(chunk_size=self.chunk_size)
+        return None
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        if self.exact is not None:
-            return self.exact.scores(model, inputs, targets)
+        closed_form = self._closed_form()
+        if closed_form is not None:
+            return closed_form.scores(model, inputs, targets)
         return self.line_scores(model, inputs, targets)
 
     def line_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T] from the gradients on the line, whatever the pool is."""
+        """Returns scores [B, K, T] from the gradients on the lines, whatever the pooling is."""
         start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
         gradients = single_token_path_gradients(
             model,
@@ -73,15 +92,16 @@ class SequentialIntegratedGradients(AttributionMethod):
             targets,
             start,
             end,
-            points=self.points,
-            weights=self.weights,
+            points=self._points,
+            weights=self._weights,
             chunk_size=self.chunk_size,
         )
         factor = end - start if self.multiply_by_inputs else torch.ones_like(end)
-        return torch.stack([pool(factor * gradient, self.pool) for gradient in gradients], dim=1)
+        return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        if self.exact is not None:
-            return self.exact.passes(num_tokens, num_targets)
+        closed_form = self._closed_form()
+        if closed_form is not None:
+            return closed_form.passes(num_tokens, num_targets)
         rows = num_tokens * self.num_steps
         return Passes(forward=rows, backward=rows * num_targets)

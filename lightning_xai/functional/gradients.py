@@ -65,7 +65,7 @@ def target_gradients(
         yield gradients if isinstance(wrt, tuple) else gradients[0]
 
 
-def quadrature(num_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
+def quadrature_points(num_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
     """Returns `num_steps` points in [0, 1] and their weights, which sum to 1.
 
     Raises:

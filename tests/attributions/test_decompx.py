@@ -59,7 +59,7 @@ def test_class_scores_are_those_of_the_authors_code(golden, name, setting):  # g
 @each_setting
 def test_norms_are_those_of_the_authors_code(golden, name, setting):  # golden/decompx.json
     case = golden("decompx", name, max_examples=1 if name == "minilm" else 5)
-    scores = DecompX(**SETTINGS[setting], output="norm").scores(case.model, case.inputs, case.targets[:, :1])
+    scores = DecompX(**SETTINGS[setting], score="norm").scores(case.model, case.inputs, case.targets[:, :1])
     for row, record in zip(scores, case.outputs, strict=True):
         wanted = torch.tensor(record["outputs"][setting]["importance_norm"], dtype=torch.float64)
         torch.testing.assert_close(row[0, : len(wanted)], wanted, rtol=0, atol=1e-8 * float(wanted.abs().max()))
@@ -218,7 +218,7 @@ def test_class_scores_are_those_of_a_loop_over_positions_and_sources(rule):
 
 def test_lengths_are_the_same_for_every_class(tiny_hf):
     tiny_hf.set_attention("eager")
-    scores = DecompX(output="norm").attribute(tiny_hf, text_inputs([6, 9]), torch.tensor([[0, 1], [2, 0]])).scores
+    scores = DecompX(score="norm").attribute(tiny_hf, text_inputs([6, 9]), torch.tensor([[0, 1], [2, 0]])).scores
     assert torch.equal(scores[:, 0], scores[:, 1]) and (scores[1] > 0).all()
 
 

@@ -134,7 +134,7 @@ def test_a_delta_below_the_tolerance_is_silent(tiny_hf, inputs):
         DeepLift().attribute(tiny_hf, inputs, TARGETS)
 
 
-@pytest.mark.parametrize("arguments", [{"chunk_size": 0}, {"baseline": "pad"}, {"pool": "max"}])
+@pytest.mark.parametrize("arguments", [{"chunk_size": 0}, {"baseline": "pad"}, {"pooling": "max"}])
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):
         DeepLift(**arguments)

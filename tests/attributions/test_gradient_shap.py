@@ -18,8 +18,8 @@ def inputs():
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
-@pytest.mark.parametrize("stdevs", [0.0, 0.3])
-def test_products_are_captums_at_its_own_draws(kind, stdevs, inputs):
+@pytest.mark.parametrize("noise_std", [0.0, 0.3])
+def test_products_are_captums_at_its_own_draws(kind, noise_std, inputs):
     import captum.attr
 
     model, inputs = tiny_classifier(kind).double(), inputs[1:]
@@ -33,9 +33,9 @@ def test_products_are_captums_at_its_own_draws(kind, stdevs, inputs):
     np.random.seed(0)
     torch.manual_seed(0)
     explainer = captum.attr.GradientShap(forward)
-    wanted = explainer.attribute(end, start, n_samples=4, stdevs=stdevs, target=1)
+    wanted = explainer.attribute(end, start, n_samples=4, stdevs=noise_std, target=1)
     torch.manual_seed(0)
-    noise = torch.normal(0.0, torch.full((4, *end.shape[1:]), stdevs)).double() if stdevs else 0 * end
+    noise = torch.normal(0.0, torch.full((4, *end.shape[1:]), noise_std)).double() if noise_std else 0 * end
     line = end + noise - start
     places = ((seen[0] - start) * line).sum(dim=(1, 2)) / line.square().sum(dim=(1, 2))
     places, noise = places.view(1, 4, 1, 1), noise.expand(4, *end.shape[1:]).unsqueeze(0)
@@ -55,7 +55,7 @@ def test_products_are_captums_at_its_own_draws(kind, stdevs, inputs):
 @pytest.mark.parametrize("baseline", ["fill", "zero"])
 def test_many_samples_are_integrated_gradients(tiny_hf, inputs, baseline):
     model = tiny_hf.double()
-    wanted = IntegratedGradients(pool="sum", baseline=baseline).scores(model, inputs, TARGETS)
+    wanted = IntegratedGradients(pooling="sum", baseline=baseline).scores(model, inputs, TARGETS)
     runs = [GradientSHAP(100, baseline=baseline, seed=seed).scores(model, inputs, TARGETS) for seed in range(8)]
     mean, error = torch.stack(runs).mean(dim=0), torch.stack(runs).std(dim=0) / 8**0.5
     assert ((mean - wanted).abs() <= 5 * error + 1e-9).all()
@@ -70,12 +70,12 @@ def test_sums_are_the_difference_of_the_logits_on_average(tiny_plm_ca, inputs):
 
 
 def test_noise_moves_special_tokens_too(tiny_hf, inputs):
-    still, noisy = (GradientSHAP(4, stdevs=s).attribute(tiny_hf, inputs, TARGETS).scores for s in (0.0, 0.1))
+    still, noisy = (GradientSHAP(4, noise_std=s).attribute(tiny_hf, inputs, TARGETS).scores for s in (0.0, 0.1))
     assert not still[0, 0, 0] and noisy[0, 0, 0]
 
 
 def test_scores_with_noise_are_the_same_alone_and_in_a_batch(tiny_hf, inputs):
-    method = GradientSHAP(4, stdevs=0.5)
+    method = GradientSHAP(4, noise_std=0.5)
     together = method.attribute(tiny_hf, inputs, TARGETS).scores
     alone = method.attribute(tiny_hf, inputs[:1].trim(), TARGETS[:1]).scores
     torch.testing.assert_close(together[:1, :, :6], alone, rtol=1e-4, atol=1e-5)
@@ -83,29 +83,29 @@ def test_scores_with_noise_are_the_same_alone_and_in_a_batch(tiny_hf, inputs):
 
 def test_chunk_size_changes_no_score_with_noise(tiny_hf, inputs):
     one, all_at_once = (
-        GradientSHAP(5, stdevs=0.5, chunk_size=size).scores(tiny_hf.double(), inputs, TARGETS) for size in (1, None)
+        GradientSHAP(5, noise_std=0.5, chunk_size=size).scores(tiny_hf.double(), inputs, TARGETS) for size in (1, None)
     )
     torch.testing.assert_close(one, all_at_once)
 
 
 def test_noise_has_the_deviation_asked_for_and_none_at_padding():
     inputs = text_inputs([6, 40])
-    places, noise = random_points(inputs, range(200), num_values=16, stdevs=0.5, seed=0)
+    places, noise = random_points(inputs, range(200), num_values=16, noise_std=0.5, seed=0)
     assert noise[1].std().item() == pytest.approx(0.5, rel=0.01) and noise.mean().abs() < 0.01
     assert not noise[0, :, 6:].any()
     assert places.min() >= 0 and places.max() <= 1 and places.std().item() == pytest.approx(12**-0.5, rel=0.1)
 
 
 def test_without_noise_no_copies_of_the_line_are_held(inputs):
-    places, noise = random_points(inputs, range(3), num_values=16, stdevs=0.0, seed=0)
+    places, noise = random_points(inputs, range(3), num_values=16, noise_std=0.0, seed=0)
     assert places.shape == (2, 3, 1, 1) and noise.shape == (2, 1, 1, 1) and not noise.any()
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"index": 5}])
 def test_another_seed_or_example_is_another_draw(inputs, change):
-    first, _ = random_points(inputs, range(3), num_values=2, stdevs=0.0, seed=0)
+    first, _ = random_points(inputs, range(3), num_values=2, noise_std=0.0, seed=0)
     other = replace(inputs, index=inputs.index + change.get("index", 0))
-    second, _ = random_points(other, range(3), num_values=2, stdevs=0.0, seed=change.get("seed", 0))
+    second, _ = random_points(other, range(3), num_values=2, noise_std=0.0, seed=change.get("seed", 0))
     assert (first != second).all()
 
 
@@ -116,7 +116,7 @@ def test_inputs_without_an_index_are_refused(tiny_hf, inputs):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"num_samples": 0}, {"stdevs": -1.0}, {"seed": -1}, {"chunk_size": 0}, {"pool": "x"}, {"baseline": "x"}],
+    [{"num_samples": 0}, {"noise_std": -1.0}, {"seed": -1}, {"chunk_size": 0}, {"pooling": "x"}, {"baseline": "x"}],
 )
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):

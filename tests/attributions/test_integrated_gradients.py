@@ -24,7 +24,7 @@ GOLDEN_CASES = [
 @pytest.mark.parametrize("name, output, count", GOLDEN_CASES)
 def test_scores_are_captums(golden, name, output, count):  # golden/captum_ig.json
     case = golden("captum_ig", name, max_examples=count)
-    method = IntegratedGradients(pool=output.removeprefix("local_"), multiply_by_inputs="local" not in output)
+    method = IntegratedGradients(pooling=output.removeprefix("local_"), multiply_by_inputs="local" not in output)
     scores = method.scores(case.model, case.inputs, case.targets)
     for row, wanted in zip(scores, case.rows(output), strict=True):
         torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=1e-6, atol=1e-8)
@@ -58,7 +58,7 @@ def test_plm_ca_has_the_scores_of_captum(tiny_plm_ca, inputs, method):
 @pytest.mark.parametrize("baseline", ["fill", "zero"])
 def test_signed_scores_sum_to_the_difference_of_the_logits(kind, baseline, inputs):
     model = tiny_classifier(kind).double()
-    scores = IntegratedGradients(300, pool="sum", baseline=baseline).scores(model, inputs, TARGETS)
+    scores = IntegratedGradients(300, pooling="sum", baseline=baseline).scores(model, inputs, TARGETS)
     start, end = path_ends(model, inputs, baseline)
     difference = (model(inputs, end).logits - model(inputs, start).logits).gather(1, TARGETS)
     torch.testing.assert_close(scores.sum(-1), difference, rtol=1e-4, atol=1e-4)
@@ -95,7 +95,9 @@ def test_checking_the_delta_costs_two_forward_passes():
     assert IntegratedGradients(50, delta_tolerance=0.1).passes(9, 3) == (52, 150)
 
 
-@pytest.mark.parametrize("arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"baseline": "pad"}, {"method": "simpson"}])
+@pytest.mark.parametrize(
+    "arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"baseline": "pad"}, {"quadrature": "simpson"}]
+)
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):
         IntegratedGradients(**arguments)

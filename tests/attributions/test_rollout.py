@@ -35,7 +35,7 @@ def test_rows_sum_to_one(tiny_plm_ca):
     torch.testing.assert_close(scores.sum(-1), torch.ones(2, 1))
 
 
-@pytest.mark.parametrize("residual", [-0.1, 1.0])
-def test_a_residual_outside_the_unit_interval_is_refused(residual):
-    with pytest.raises(ValueError, match="residual is"):
-        AttentionRollout(residual)
+@pytest.mark.parametrize("residual_fraction", [-0.1, 1.0])
+def test_a_residual_outside_the_unit_interval_is_refused(residual_fraction):
+    with pytest.raises(ValueError, match="residual_fraction is"):
+        AttentionRollout(residual_fraction)

@@ -69,7 +69,7 @@ def test_a_score_is_the_drop_of_the_logit_with_the_fill_token_in_its_place(tiny_
 def test_norms_without_the_factor_are_those_of_the_mean_gradient(tiny_hf, inputs):
     model, start = tiny_hf.double(), None
     (start, end) = (model.embed(replace(inputs, input_ids=ids)) for ids in (inputs.baseline_ids, inputs.input_ids))
-    method = SequentialIntegratedGradients("l1", num_steps=4, method="riemann_middle", multiply_by_inputs=False)
+    method = SequentialIntegratedGradients("l1", num_steps=4, quadrature="riemann_middle", multiply_by_inputs=False)
     wanted = torch.zeros(end.shape[-1], dtype=torch.float64)
     for at in (0.125, 0.375, 0.625, 0.875):
         embeds = end.detach().clone()
@@ -79,16 +79,16 @@ def test_norms_without_the_factor_are_those_of_the_mean_gradient(tiny_hf, inputs
     torch.testing.assert_close(method.scores(model, inputs, TARGETS)[1, 0, 3], wanted.abs().sum())
 
 
-@pytest.mark.parametrize("pool", ["sum", "l2"])
-def test_special_tokens_score_zero(tiny_hf, inputs, pool):
-    scores = SequentialIntegratedGradients(pool, num_steps=3).attribute(tiny_hf, inputs, TARGETS).scores
+@pytest.mark.parametrize("pooling", ["sum", "l2"])
+def test_special_tokens_score_zero(tiny_hf, inputs, pooling):
+    scores = SequentialIntegratedGradients(pooling, num_steps=3).attribute(tiny_hf, inputs, TARGETS).scores
     assert not scores.masked_select(~inputs.token_mask.unsqueeze(1)).any()
     assert scores.masked_select(inputs.token_mask.unsqueeze(1)).all()
 
 
-@pytest.mark.parametrize("pool", ["sum", "l2"])
-def test_a_text_without_a_token_to_explain_scores_zero(tiny_hf, pool):
-    scores = SequentialIntegratedGradients(pool, num_steps=3).attribute(tiny_hf, text_inputs([2, 2]), TARGETS).scores
+@pytest.mark.parametrize("pooling", ["sum", "l2"])
+def test_a_text_without_a_token_to_explain_scores_zero(tiny_hf, pooling):
+    scores = SequentialIntegratedGradients(pooling, num_steps=3).attribute(tiny_hf, text_inputs([2, 2]), TARGETS).scores
     assert scores.shape == (2, 2, 2) and not scores.any()
 
 
@@ -114,7 +114,9 @@ def test_costs_of_both_forms():
     assert SequentialIntegratedGradients("sum", num_steps=10, multiply_by_inputs=False).passes(7, 3) == (70, 210)
 
 
-@pytest.mark.parametrize("arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"pool": "mean"}, {"method": "simpson"}])
+@pytest.mark.parametrize(
+    "arguments", [{"num_steps": 0}, {"chunk_size": 0}, {"pooling": "mean"}, {"quadrature": "simpson"}]
+)
 def test_arguments_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match="is"):
         SequentialIntegratedGradients(**arguments)

@@ -48,10 +48,10 @@ def comparisons() -> Iterator[tuple[str, str, AttributionMethod, Wanted]]:
     yield "globenc", "cls_row", GlobEnc(), row_of("cls_row")
     for setting, arguments in SETTINGS.items():
         yield "decompx", f"{setting}, classes", DecompX(**arguments), decompx(setting, "classifier")
-        yield "decompx", f"{setting}, norm", DecompX(**arguments, output="norm"), decompx(setting, "importance_norm")
+        yield "decompx", f"{setting}, norm", DecompX(**arguments, score="norm"), decompx(setting, "importance_norm")
     yield "decompx", "no_biases, reverse form", DecompXReverse(), decompx("no_biases", "classifier")
-    for pool in ("sum", "l2"):
-        yield "captum_ig", pool, IntegratedGradients(pool=pool), row_of(pool)
+    for pooling in ("sum", "l2"):
+        yield "captum_ig", pooling, IntegratedGradients(pooling=pooling), row_of(pooling)
     yield "captum_ig", "local_l2", IntegratedGradients(multiply_by_inputs=False), row_of("local_l2")
     yield "sig", "occlusion_difference", SequentialIntegratedGradients(), row_of("occlusion_difference")
     yield "sig", "sum", SequentialIntegratedGradients(), row_of("sum")

@@ -136,7 +136,7 @@ def test_run_without_scores_is_named(runs):
 
 
 def test_method_with_other_settings_is_refused(runs):
-    assert "'pool'" in refusal(runs, method=InputXGradient(pool="sum"))
+    assert "'pooling'" in refusal(runs, method=InputXGradient(pooling="sum"))
     assert "use one of them" in refusal(runs, method=IntegratedGradients(num_steps=2))
 
 

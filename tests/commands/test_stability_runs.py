@@ -148,10 +148,10 @@ def test_runs_without_scores_in_common_are_named(runs):
 def test_method_with_other_settings_is_refused(runs):
     file = scores_of(runs[1]) / "store.json"
     facts = json.loads(file.read_text())
-    facts["method"]["pool"] = "other"
+    facts["method"]["pooling"] = "other"
     file.write_text(json.dumps(facts))
     message = refusal("stability", *runs)
-    assert "b/seed0" in message and "'pool': 'other'" in message and "use one of them" in message
+    assert "b/seed0" in message and "'pooling': 'other'" in message and "use one of them" in message
 
 
 @pytest.mark.parametrize(

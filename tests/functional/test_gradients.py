@@ -3,7 +3,7 @@ import torch
 
 from lightning_xai.functional.gradients import (
     path_gradients,
-    quadrature,
+    quadrature_points,
     single_token_path_gradients,
     target_gradients,
 )
@@ -50,7 +50,7 @@ def test_a_tuple_is_differentiated_by_each_of_its_tensors():
 
 @pytest.mark.parametrize("method", RULES)
 def test_weights_sum_to_one(method):
-    assert sum(quadrature(7, method)[1]) == pytest.approx(1)
+    assert sum(quadrature_points(7, method)[1]) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_weights_sum_to_one(method):
     ],
 )
 def test_two_points_of_each_rule(method, points, weights):
-    assert quadrature(2, method) == (pytest.approx(points), pytest.approx(weights))
+    assert quadrature_points(2, method) == (pytest.approx(points), pytest.approx(weights))
 
 
 @pytest.mark.parametrize("method", ["gausslegendre", "riemann_left", "riemann_middle", "riemann_right"])
@@ -72,17 +72,17 @@ def test_rules_but_the_trapezoid_are_captums(method):
     from captum.attr._utils.approximation_methods import approximation_parameters
 
     sizes, alphas = approximation_parameters(method)
-    points, weights = quadrature(9, method)
+    points, weights = quadrature_points(9, method)
     assert points == pytest.approx(list(alphas(9))) and weights == pytest.approx(list(sizes(9)))
 
 
 def test_too_few_steps_are_refused():
     with pytest.raises(ValueError, match="needs at least 2"):
-        quadrature(1, "riemann_trapezoid")
+        quadrature_points(1, "riemann_trapezoid")
 
 
 def average(model, inputs, targets, *, num_steps, method, chunk_size):
-    points, weights = quadrature(num_steps, method)
+    points, weights = quadrature_points(num_steps, method)
     end = model.embed(inputs)
     start = torch.zeros_like(end)
     return path_gradients(
@@ -127,7 +127,7 @@ def test_a_pass_of_a_path_stays_within_its_tokens():
 
 
 def single_token_average(model, inputs, targets, *, chunk_size):
-    points, weights = quadrature(3, "gausslegendre")
+    points, weights = quadrature_points(3, "gausslegendre")
     end = model.embed(inputs)
     return single_token_path_gradients(
         model, inputs, targets, torch.zeros_like(end), end, points=points, weights=weights, chunk_size=chunk_size
