@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import follow_readout
+from lightning_xai.functional.attention import read_for_targets
 from lightning_xai.functional.decomposition.contributions import (
     layer_norm_deviation,
     read_through,
@@ -55,7 +55,7 @@ class GlobEnc(DifferentiableAttribution):
             output = model(inputs, output_attentions=True, output_hidden_states=True)
             traces = trace_layers(layers, output, inputs.attention_mask)
             norms = [encoder_norms(layer, trace) for layer, trace in zip(layers, traces, strict=True)]
-            return follow_readout(output.readout, targets, lambda readout: read_through(readout, norms))
+            return read_for_targets(output.readout, targets, lambda readout: read_through(readout, norms))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

@@ -14,6 +14,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.gradients import (
     Baseline,
+    PathEnds,
     Quadrature,
     path_ends,
     path_gradients,
@@ -63,7 +64,7 @@ class IntegratedGradients(DifferentiableAttribution):
         check_chunk_size(chunk_size)
         choices = {"quadrature": Quadrature, "pooling": Pooling, "baseline": Baseline}
         require_choices(choices, {"quadrature": quadrature, "pooling": pooling, "baseline": baseline})
-        self._points, self._weights = quadrature_points(num_steps, quadrature)
+        self._points = quadrature_points(num_steps, quadrature)
         self.num_steps = num_steps
         self.quadrature = quadrature
         self.pooling = pooling
@@ -110,21 +111,19 @@ class IntegratedGradients(DifferentiableAttribution):
     def _path_gradients(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, create_graph: bool
     ) -> tuple[list[Tensor], Tensor, Tensor]:
-        start, end = path_ends(model, inputs, self.baseline)
+        ends = path_ends(model, inputs, self.baseline)
         if not create_graph:
-            start, end = start.detach(), end.detach()
+            ends = PathEnds(ends.start.detach(), ends.end.detach())
         gradients = path_gradients(
             model,
             inputs,
             targets,
-            start,
-            end,
-            points=self._points,
-            weights=self._weights,
+            ends,
+            self._points,
             chunk_size=self.chunk_size,
             create_graph=create_graph,
         )
-        return gradients, start, end
+        return gradients, *ends
 
     @torch.no_grad()
     def _deltas(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import encoder_attentions, follow_readout, rollout
+from lightning_xai.functional.attention import encoder_attentions, read_for_targets, rollout
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -31,7 +31,7 @@ class AttentionRollout(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         output = model(inputs, output_attentions=True)
         attentions = encoder_attentions(output)
-        return follow_readout(
+        return read_for_targets(
             output.readout, targets, lambda rows: rollout(rows, attentions, residual=self.residual_fraction)
         )
 

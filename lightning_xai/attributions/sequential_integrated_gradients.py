@@ -12,7 +12,13 @@ from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.gradients import Quadrature, path_ends, quadrature_points, single_token_path_gradients
+from lightning_xai.functional.gradients import (
+    PathEnds,
+    Quadrature,
+    path_ends,
+    quadrature_points,
+    single_token_path_gradients,
+)
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -64,7 +70,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         check_chunk_size(chunk_size)
         choices = {"pooling": Literal["sum", "l2", "l1"], "quadrature": Quadrature}
         require_choices(choices, {"pooling": pooling, "quadrature": quadrature})
-        self._points, self._weights = quadrature_points(num_steps, quadrature)
+        self._points = quadrature_points(num_steps, quadrature)
         self.pooling: Literal["sum", "l2", "l1"] = pooling
         self.num_steps = num_steps
         self.quadrature = quadrature
@@ -90,10 +96,8 @@ class SequentialIntegratedGradients(AttributionMethod):
             model,
             inputs,
             targets,
-            start,
-            end,
-            points=self._points,
-            weights=self._weights,
+            PathEnds(start, end),
+            self._points,
             chunk_size=self.chunk_size,
         )
         factor = end - start if self.multiply_by_inputs else torch.ones_like(end)

@@ -1,10 +1,10 @@
-"""Gradients of class logits, one class at a time from one forward pass, and their integral along a path."""
+"""Gradients of class logits, one class at a time from one forward pass, and their averages along straight paths."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,20 @@ Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann
 Baseline = Literal["fill", "zero"]
 
 
+class PathEnds(NamedTuple):
+    """The ends of the straight line on which embeddings move: start + point * (end - start), point in [0, 1]."""
+
+    start: Tensor  # [B, T, D] embeddings of the baseline
+    end: Tensor  # [B, T, D] embeddings of the input
+
+
+class WeightedPoints(NamedTuple):
+    """Points in [0, 1] and their weights, which sum to 1: the integral of f is about sum(weight * f(point))."""
+
+    points: list[float]
+    weights: list[float]
+
+
 class EmbeddingModel(Protocol):
     """The part of a classifier that gradients need."""
 
@@ -26,7 +40,22 @@ class EmbeddingModel(Protocol):
 
 
 def differentiable_embeds(model: EmbeddingModel, inputs: TextInputs, *, create_graph: bool) -> Tensor:
-    """Returns embeddings [B, T, D] that require a gradient; with `create_graph` tied to the embedding table."""
+    """Returns embeddings [B, T, D] that a logit can be differentiated by.
+
+    Args:
+        model: the classifier.
+        inputs: B texts.
+        create_graph: whether the embeddings stay connected to the embedding table, so that a loss on the gradients
+            reaches it.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs = TextInputs.of_ids([[5, 6]])
+        >>> differentiable_embeds(random_bert(), inputs, create_graph=False).is_leaf
+        True
+        >>> differentiable_embeds(random_bert(), inputs, create_graph=True).is_leaf
+        False
+    """
     embeds = model.embed(inputs)
     if create_graph and embeds.requires_grad:
         return embeds
@@ -41,15 +70,23 @@ def target_gradients(
     row_weights: Tensor | None = None,
     create_graph: bool = False,
 ) -> Iterator[Any]:
-    """Yields, for each of the K columns of `targets` [B, K], the gradient of every row's target logit.
+    """Yields K gradients: the k-th is that of every row's logit for its class `targets[:, k]`.
 
-    One backward pass a column; nothing but the current gradient is held, so pool it before taking the next.
-    The graph of `logits` is freed after the last one unless `create_graph`.
+    Each gradient costs one backward pass. Only one is held at a time, so pool it before you take the next.
+    The graph of `logits` is freed after the last one unless `create_graph` is set.
 
     Args:
         logits: [B, C].
-        wrt: the tensor to differentiate by, or a tuple of them; a gradient is of the same form.
+        targets: [B, K] long.
+        wrt: the tensor to differentiate by, or a tuple of tensors; a gradient has the same form.
         row_weights: [B] factors of the rows' logits, 1 by default.
+        create_graph: whether the gradients can be differentiated again.
+
+    Example:
+        >>> x = torch.tensor([[2.0], [3.0]], requires_grad=True)
+        >>> logits = torch.cat([x, x**2], dim=1)  # derivatives 1 and 2 x
+        >>> [gradient.flatten().tolist() for gradient in target_gradients(logits, torch.tensor([[0, 1], [1, 0]]), x)]
+        [[1.0, 6.0], [4.0, 1.0]]
     """
     chosen = logits.gather(1, targets)
     if row_weights is not None:
@@ -65,11 +102,21 @@ def target_gradients(
         yield gradients if isinstance(wrt, tuple) else gradients[0]
 
 
-def quadrature_points(num_steps: int, method: Quadrature) -> tuple[list[float], list[float]]:
-    """Returns `num_steps` points in [0, 1] and their weights, which sum to 1.
+def quadrature_points(num_steps: int, method: Quadrature) -> WeightedPoints:
+    """Returns `num_steps` points in [0, 1] at which a rule evaluates an integrand, and their weights.
+
+    With n steps "riemann_left", "riemann_middle" and "riemann_right" take the points i / n, (i + 1/2) / n and
+    (i + 1) / n for i = 0 ... n - 1, each with the weight 1 / n. "riemann_trapezoid" takes i / (n - 1), with half the
+    weight at both ends. "gausslegendre" is exact for polynomials up to degree 2 n - 1.
 
     Raises:
         ValueError: too few steps for the rule.
+
+    Example:
+        >>> quadrature_points(4, "riemann_left")
+        WeightedPoints(points=[0.0, 0.25, 0.5, 0.75], weights=[0.25, 0.25, 0.25, 0.25])
+        >>> quadrature_points(3, "riemann_trapezoid")
+        WeightedPoints(points=[0.0, 0.5, 1.0], weights=[0.25, 0.5, 0.25])
     """
     fewest = 2 if method == "riemann_trapezoid" else 1
     if num_steps < fewest:
@@ -90,57 +137,79 @@ def quadrature_points(num_steps: int, method: Quadrature) -> tuple[list[float], 
         weights = np.full(num_steps, 1 / (num_steps - 1))
         weights[[0, -1]] /= 2
     else:
-        raise ValueError(f"method is {method!r}: choose one of {Quadrature.__args__}")
-    return points.tolist(), weights.tolist()
+        raise ValueError(f"method is {method!r}: choose one of {get_args(Quadrature)}")
+    return WeightedPoints(points.tolist(), weights.tolist())
 
 
-def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> tuple[Tensor, Tensor]:
-    """Returns the embeddings [B, T, D] of the baseline and of the input.
+def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> PathEnds:
+    """Returns the embeddings of the baseline and of the input.
 
     Args:
+        model: the classifier.
+        inputs: B texts.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
             vectors everywhere.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> ends = path_ends(random_bert(), TextInputs.of_ids([[1, 5]], special_ids=[1]), "fill")
+        >>> torch.equal(ends.start[0, 0], ends.end[0, 0]), torch.equal(ends.start[0, 1], ends.end[0, 1])
+        (True, False)
     """
     end = model.embed(inputs)
     if baseline == "zero":
-        return torch.zeros_like(end), end
-    return model.embed(replace(inputs, input_ids=inputs.baseline_ids)), end
+        return PathEnds(torch.zeros_like(end), end)
+    return PathEnds(model.embed(replace(inputs, input_ids=inputs.baseline_ids)), end)
 
 
 def path_gradients(
     model: EmbeddingModel,
     inputs: TextInputs,
     targets: Tensor,
-    start: Tensor,
-    end: Tensor,
+    ends: PathEnds,
+    quadrature: WeightedPoints,
     *,
-    points: list[float],
-    weights: list[float],
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K averages [B, T, D] of the gradient along the straight line from `start` to `end`.
+    """Returns K weighted averages [B, T, D] of the target logit's gradient along the line between two embeddings.
 
     Args:
-        start: [B, T, D] embeddings at point 0; `end` has those at point 1.
-        points: places on the line, `weights` their weights in the average.
+        model: the classifier.
+        inputs: B texts.
+        targets: [B, K] long.
+        ends: the ends of the line.
+        quadrature: the points on the line and their weights in the average.
         chunk_size: most rows (examples times points) in one forward pass, see `rows_per_forward`; at least the number
             of examples is used.
+        create_graph: whether the averages can be differentiated again.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> start, end = ends = path_ends(model, inputs, "fill")
+        >>> points = quadrature_points(50, "gausslegendre")
+        >>> (average,) = path_gradients(model, inputs, torch.tensor([[1]]), ends, points, chunk_size=None)
+        >>> change = (model(inputs, end).logits - model(inputs, start).logits)[0, 1]  # completeness
+        >>> torch.allclose(((end - start) * average).sum(), change, atol=1e-4)
+        True
     """
+    start, end = ends
     batch = len(inputs)
     rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
     totals: list[Tensor] = []
     line = (end - start).unsqueeze(1)  # [B, 1, T, D]
-    for steps in even_slices(len(points), max(rows // batch, 1)):
-        at, row_weights = line.new_tensor(points[steps]), line.new_tensor(weights[steps]).repeat(batch)
-        # the gradient by a shift that all points share is the sum of the gradients at the points; the gradient by
-        # `end` would carry a factor of the point itself
+    for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
+        points = line.new_tensor(quadrature.points[chunk])
+        row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
+        # one shift is added at all points: the gradient by it is the sum of the gradients at the points. A gradient by
+        # `end` would multiply each by its point
         shift = torch.zeros_like(line, requires_grad=True)
-        embeds = start.unsqueeze(1) + at.view(1, -1, 1, 1) * line + shift  # [B, steps, T, D]
-        logits = model(inputs.repeat_interleave(len(at)), embeds.flatten(0, 1)).logits
+        embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
+        logits = model(inputs.repeat_interleave(len(points)), embeds.flatten(0, 1)).logits
         gradients = target_gradients(
             logits,
-            targets.repeat_interleave(len(at), dim=0),
+            targets.repeat_interleave(len(points), dim=0),
             shift,
             row_weights=row_weights,
             create_graph=create_graph,
@@ -157,35 +226,47 @@ def single_token_path_gradients(
     model: EmbeddingModel,
     inputs: TextInputs,
     targets: Tensor,
-    start: Tensor,
-    end: Tensor,
+    ends: PathEnds,
+    quadrature: WeightedPoints,
     *,
-    points: list[float],
-    weights: list[float],
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K averages [B, T, D] of each explainable token's gradient while it alone moves from `start` to `end`.
+    """Returns K averages [B, T, D] of each explainable token's gradient while only this token moves along its line.
 
-    The others stay at `end`; gradients are 0 outside of `token_mask`, where nothing moves.
+    The other tokens stay at the input. Tokens outside `token_mask` do not move; their gradients are 0.
 
     Args:
-        start: [B, T, D] embeddings at point 0; `end` has those at point 1.
-        points: places on each token's line, `weights` their weights in the average.
+        model: the classifier.
+        inputs: B texts.
+        targets: [B, K] long.
+        ends: the ends of the tokens' lines.
+        quadrature: the points on each token's line and their weights in the average.
         chunk_size: most rows (tokens times points, of any examples) in one forward pass, see `rows_per_forward`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> ends = PathEnds(*(embeds.detach() for embeds in path_ends(model, inputs, "fill")))
+        >>> points, targets = quadrature_points(2, "riemann_middle"), torch.tensor([[1]])
+        >>> (average,) = single_token_path_gradients(model, inputs, targets, ends, points, chunk_size=None)
+        >>> average[0].any(dim=-1).tolist()  # the special token does not move
+        [False, True, True]
     """
+    start, end = ends
     totals = [torch.zeros_like(end) for _ in range(targets.shape[1])]
     lengths = inputs.attention_mask.sum(dim=1)
     example, position = inputs.token_mask.nonzero(as_tuple=True)
     longest_first = lengths[example].argsort(descending=True, stable=True)
-    example, position = (rows[longest_first].repeat_interleave(len(points)) for rows in (example, position))
-    at, factors = (end.new_tensor(values).repeat(len(longest_first)).unsqueeze(1) for values in (points, weights))
+    num_points = len(quadrature.points)
+    example, position = (rows[longest_first].repeat_interleave(num_points) for rows in (example, position))
+    points, weights = (end.new_tensor(values).repeat(len(longest_first)).unsqueeze(1) for values in quadrature)
     for rows in packed_rows(lengths[example].cpu(), chunk_size, end.device, differentiated=True):
         source, place, row = example[rows], position[rows], torch.arange(len(example[rows]), device=inputs.device)
         chunk = inputs[source].trim()
         embeds = end[source, : chunk.input_ids.shape[1]]
-        embeds[row, place] = torch.lerp(start[source, place], end[source, place], at[rows])
+        embeds[row, place] = torch.lerp(start[source, place], end[source, place], points[rows])
         embeds.requires_grad_()
         logits = model(chunk, embeds).logits
         for total, gradient in zip(totals, target_gradients(logits, targets[source], embeds), strict=True):
-            total.index_put_((source, place), factors[rows] * gradient[row, place], accumulate=True)
+            total.index_put_((source, place), weights[rows] * gradient[row, place], accumulate=True)
     return totals

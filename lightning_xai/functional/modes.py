@@ -1,35 +1,58 @@
-"""A network in another mode for a while: evaluated, frozen, with eager attention, or with one output replaced."""
+"""A network in another mode for a while: in eval mode, frozen, with eager attention, or with one output replaced."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 
-def call_with_accepted(module: nn.Module, **arguments) -> Tensor:
-    """Returns `module(...)` given those of the keyword arguments that its forward names and that are not None."""
+class HasAttentionKernel(Protocol):
+    """The part of a classifier that `eager_attention` needs."""
+
+    @property
+    def attention_implementation(self) -> Any: ...
+
+    def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None: ...
+
+
+def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> Tensor:
+    """Returns `module(**arguments)` without the arguments that are None or that its forward does not name.
+
+    Example:
+        >>> call_with_known_arguments(nn.Identity(), input=torch.tensor(3), mask=torch.tensor(1))
+        tensor(3)
+    """
     names = inspect.signature(module.forward).parameters
     return module(**{name: value for name, value in arguments.items() if name in names and value is not None})
 
 
 @contextmanager
-def replaced_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
-    """Within the context `module` returns `output` where `keep` is True, and its own output elsewhere (padding).
+def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
+    """Within the context `module` returns `output` where `keep` is True, and its true output elsewhere (padding).
 
     Args:
+        module: any part of a network that returns [B, T, D].
         output: [B, T, D], or None to change nothing.
-        keep: [B, T] bool.
+        keep: [B, T] bool, True where `output` is taken.
+
+    Example:
+        >>> double = nn.Linear(1, 1, bias=False).requires_grad_(False)
+        >>> double.weight[0, 0] = 2
+        >>> with override_output(double, torch.full((1, 2, 1), 7.0), torch.tensor([[True, False]])):
+        ...     double(torch.ones(1, 2, 1)).flatten().tolist()
+        [7.0, 2.0]
     """
     if output is None:
         yield
         return
 
-    def replace(_module: nn.Module, _arguments: tuple, own: Tensor) -> Tensor:
-        return torch.where(keep.unsqueeze(-1), output.to(own.dtype), own)
+    def replace(_module: nn.Module, _arguments: tuple, true_output: Tensor) -> Tensor:
+        return torch.where(keep.unsqueeze(-1), output.to(true_output.dtype), true_output)
 
     handle = module.register_forward_hook(replace)
     try:
@@ -40,7 +63,16 @@ def replaced_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> I
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Within the context all of `module` is in eval mode; each part's own mode and the RNG are restored after."""
+    """Within the context all of `module` is in eval mode; afterwards each part's mode and the RNG are restored.
+
+    Example:
+        >>> network = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+        >>> with evaluation_mode(network):
+        ...     network[1].training
+        False
+        >>> network[1].training
+        True
+    """
     modes = [(part, part.training) for part in module.modules()]
     with torch.random.fork_rng(devices=[]):
         module.eval()
@@ -53,9 +85,16 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Runs the body in eval mode with gradients on, but none for parameters, then restores every flag; autocast stays.
+    """Within the context `module` is in eval mode and only inputs, not parameters, get gradients, which are enabled.
 
-    What is differentiated inside is inputs; leaving parameters out saves their gradients' cost.
+    Every flag is restored afterwards; autocast is left alone. Leaving parameters out saves the cost of their gradients.
+
+    Example:
+        >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)
+        >>> with frozen(layer):
+        ...     layer(inputs).sum().backward()
+        >>> inputs.grad is not None, layer.weight.grad is None, layer.weight.requires_grad
+        (True, True, True)
     """
     flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     try:
@@ -70,8 +109,19 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def eager_attention(network: nn.Module, *, wanted: bool = True) -> Iterator[None]:
-    """Runs the body with eager attention if that is wanted, then goes back to the classifier's own kernel."""
+def eager_attention(network: HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
+    """Within the context `network` computes attention eagerly if `wanted`; afterwards it uses its kernel again.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = random_bert()
+        >>> network.set_attention("sdpa")
+        >>> with eager_attention(network):
+        ...     network.attention_implementation
+        'eager'
+        >>> network.attention_implementation
+        'sdpa'
+    """
     before = network.attention_implementation
     if wanted:
         network.set_attention("eager")

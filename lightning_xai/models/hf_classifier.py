@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
-from lightning_xai.functional.modes import evaluation_mode, replaced_output
+from lightning_xai.functional.modes import evaluation_mode, override_output
 from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_text
@@ -128,7 +128,7 @@ class HFClassifier(HuggingFaceClassifier):
             inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
             other = (self.pad_id + 1) % self.embedding_matrix.shape[0]
             arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, other)
-        with replaced_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
+        with override_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
             output = self.transformer(
                 **{k: v for k, v in arguments.items() if v is not None and k in self.accepted},
                 output_attentions=output_attentions,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
-from lightning_xai.functional.modes import call_with_accepted
+from lightning_xai.functional.modes import call_with_known_arguments
 from lightning_xai.functional.padding import position_ids
 from lightning_xai.functional.paths import resolve_model_path
 from lightning_xai.models.base import Classifier
@@ -187,7 +187,7 @@ class HuggingFaceClassifier(Classifier):
         ids = arguments.pop("input_ids")
         if self.embedding == "word":
             return self.embedding_module(ids)
-        return call_with_accepted(self.embedding_module, input_ids=ids, mask=inputs.attention_mask, **arguments)
+        return call_with_known_arguments(self.embedding_module, input_ids=ids, mask=inputs.attention_mask, **arguments)
 
     def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor | None]:
         """Returns ids [B, T] with the pad id at padding, types if the network has any, and positions by mask."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
-from lightning_xai.functional.modes import replaced_output
+from lightning_xai.functional.modes import override_output
 from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
@@ -202,7 +202,7 @@ class PLMCA(HuggingFaceClassifier):
         keep = arguments["attention_mask"]
         # a segment of padding only attends to itself: its tokens are all alike, and no kernel sees an empty row
         arguments["attention_mask"] = (keep | ~keep.any(dim=1, keepdim=True)).long()
-        with replaced_output(self.embedding_module, inputs_embeds, keep):
+        with override_output(self.embedding_module, inputs_embeds, keep):
             output = self.transformer(
                 **arguments,
                 output_attentions=output_attentions,

@@ -3,7 +3,7 @@ import torch
 
 from lightning_xai.functional.attention import (
     encoder_attentions,
-    follow_readout,
+    read_for_targets,
     read_tokens,
     rollout,
     target_rows,
@@ -74,7 +74,7 @@ def test_a_readout_is_followed_once_where_classes_share_it(classes, rows):
         return 2 * readout
 
     readout, targets = stochastic(2, classes, 4), torch.tensor([[0, 0, 0], [0, 0, 0]])
-    assert torch.equal(follow_readout(readout, targets, follow), 2 * target_rows(readout, targets))
+    assert torch.equal(read_for_targets(readout, targets, follow), 2 * target_rows(readout, targets))
     assert followed == [rows]
 
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from lightning_xai.functional.gradients import (
+    PathEnds,
     path_gradients,
     quadrature_points,
     single_token_path_gradients,
@@ -82,12 +83,9 @@ def test_too_few_steps_are_refused():
 
 
 def average(model, inputs, targets, *, num_steps, method, chunk_size):
-    points, weights = quadrature_points(num_steps, method)
     end = model.embed(inputs)
-    start = torch.zeros_like(end)
-    return path_gradients(
-        model, inputs, targets, start, end, points=points, weights=weights, chunk_size=chunk_size
-    )  # fmt: skip
+    ends = PathEnds(torch.zeros_like(end), end)
+    return path_gradients(model, inputs, targets, ends, quadrature_points(num_steps, method), chunk_size=chunk_size)
 
 
 def test_path_gradients_of_a_polynomial_are_exact():
@@ -127,11 +125,10 @@ def test_a_pass_of_a_path_stays_within_its_tokens():
 
 
 def single_token_average(model, inputs, targets, *, chunk_size):
-    points, weights = quadrature_points(3, "gausslegendre")
     end = model.embed(inputs)
-    return single_token_path_gradients(
-        model, inputs, targets, torch.zeros_like(end), end, points=points, weights=weights, chunk_size=chunk_size
-    )
+    ends = PathEnds(torch.zeros_like(end), end)
+    points = quadrature_points(3, "gausslegendre")
+    return single_token_path_gradients(model, inputs, targets, ends, points, chunk_size=chunk_size)
 
 
 def test_single_token_path_gradients_of_a_product_are_the_other_factors():

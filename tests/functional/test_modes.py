@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_xai.functional.modes import call_with_accepted, evaluation_mode, frozen, replaced_output
+from lightning_xai.functional.modes import call_with_known_arguments, evaluation_mode, frozen, override_output
 
 MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
 
@@ -12,7 +12,7 @@ MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
 def test_replaced_output_leaves_padding_its_own_output():
     module, inputs = nn.Linear(1, 1), torch.ones(2, 5, 1)
     own = module(inputs)
-    with replaced_output(module, torch.full((2, 5, 1), 7.0), MASK):
+    with override_output(module, torch.full((2, 5, 1), 7.0), MASK):
         changed = module(inputs)
     assert torch.equal(changed, torch.where(MASK.unsqueeze(-1), 7.0, own))
     assert torch.equal(module(inputs), own)
@@ -20,19 +20,19 @@ def test_replaced_output_leaves_padding_its_own_output():
 
 def test_replaced_output_ends_with_an_error_in_the_context():
     module = nn.Linear(1, 1)
-    with pytest.raises(KeyError), replaced_output(module, torch.ones(2, 5, 1), MASK):
+    with pytest.raises(KeyError), override_output(module, torch.ones(2, 5, 1), MASK):
         raise KeyError
     assert not module._forward_hooks
 
 
 def test_replaced_output_of_none_changes_nothing():
     module = nn.Linear(1, 1)
-    with replaced_output(module, None, MASK):
+    with override_output(module, None, MASK):
         assert not module._forward_hooks
 
 
 def test_only_named_and_given_arguments_are_passed():
-    assert call_with_accepted(nn.Identity(), input=torch.tensor(3), other=1, missing=None) == 3
+    assert call_with_known_arguments(nn.Identity(), input=torch.tensor(3), other=1, missing=None) == 3
 
 
 def test_evaluation_mode_restores_each_part_and_the_random_state():
