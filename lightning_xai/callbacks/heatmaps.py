@@ -17,7 +17,9 @@ from lightning_xai.callbacks.base import (
     first_examples,
 )
 from lightning_xai.functional.targets import gold_classes, predicted_classes
-from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, html_page, image
+from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
+from lightning_xai.report.heatmap_image import image
+from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 

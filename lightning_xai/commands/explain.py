@@ -21,7 +21,8 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import TrainedNetwork, load_trained
-from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, ansi, html_page
+from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument, ansi
+from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.moved import current_spec
 from lightning_xai.types import TextInputs

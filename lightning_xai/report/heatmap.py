@@ -1,33 +1,61 @@
-"""Texts with colored tokens: as an HTML page, as an image and for the terminal, always cut from the source text."""
+"""Heatmaps: a text is cut at its tokens, and each score becomes a color.
+
+The page (heatmap_page), the image (heatmap_image) and the terminal draw the same pieces. They are cut from the source
+text, not decoded from tokens, so that a reader sees every character.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
+from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
 
-POSITIVE, NEGATIVE = (215, 84, 39), (49, 104, 189)  # speaks for the class, against it
+Color = tuple[int, int, int]  # red, green and blue from 0 to 255
+
+SUPPORTS, OPPOSES, EVIDENCE = (215, 84, 39), (49, 104, 189), (0, 128, 60)
+MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1; black text stays legible on it
+MIN_TERMINAL_SCORE = 0.05  # weaker colors cannot be told from a terminal's background
 
 
 @dataclass(frozen=True)
 class ExplainedClass:
-    """One class of a document with every method's scores."""
+    """One class of a document with every method's scores.
+
+    Attributes:
+        name: of the class.
+        probability: predicted, from 0 to 1.
+        gold: whether it is a label of the document, or None where the labels are unknown.
+        predicted: whether the network predicts it.
+        scores: method -> [T] signed scores.
+        spans: human evidence as pairs (begin, end) of character offsets.
+    """
 
     name: str
     probability: float
-    gold: bool | None  # None where the label is unknown
+    gold: bool | None
     predicted: bool
-    scores: dict[str, np.ndarray]  # by method, [T] signed
-    spans: list[tuple[int, int]] = field(default_factory=list)  # human evidence, character offsets
+    scores: dict[str, np.ndarray]
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class ExplainedDocument:
-    """A text, its tokens' character offsets [T, 2], and the classes explained."""
+    """A text with the classes that are explained.
+
+    Attributes:
+        name: shown above the text.
+        text: the source text.
+        offsets: [T, 2] character offsets of each token; begin and end of a special token are equal.
+        classes: those explained, in the order in which they are shown.
+
+    Example:
+        >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
+        >>> document = ExplainedDocument("text 0", "good plot", np.array([[0, 4], [5, 9]]), [positive])
+        >>> document.classes[0].scores["ig"].shape == (len(document.offsets),)
+        True
+    """
 
     name: str
     text: str
@@ -35,148 +63,120 @@ class ExplainedDocument:
     classes: list[ExplainedClass]
 
 
+class Piece(NamedTuple):
+    """A stretch of a text that is drawn in one color.
+
+    Attributes:
+        text: its characters.
+        score: relative score of its token in [-1, 1], or None between tokens.
+        evidence: whether it overlaps human evidence.
+    """
+
+    text: str
+    score: float | None
+    evidence: bool
+
+
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Returns scores [T] divided by the largest magnitude of a token that can be seen, in [-1, 1]; 0 for the others.
+    """Returns scores [T] divided by the largest magnitude among tokens that have characters, in [-1, 1].
 
-    Special tokens have no characters and often the largest scores, beside which the words would all look white.
+    Special tokens have no characters and get 0. Their scores are often the largest; divided by them, all words would
+    look white.
+
+    Example:
+        >>> relative_scores(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]])).tolist()
+        [0.0, 0.5, -1.0]
     """
-    seen = np.where(offsets[:, 1] > offsets[:, 0], scores, 0.0)
-    largest = np.abs(seen).max(initial=0.0)
-    return seen / largest if largest > 0 else np.zeros_like(seen)
+    visible = np.where(offsets[:, 1] > offsets[:, 0], scores, 0.0)
+    largest = np.abs(visible).max(initial=0.0)
+    return visible / largest if largest > 0 else np.zeros_like(visible)
 
 
-def segments(
-    text: str, offsets: np.ndarray, scores: np.ndarray, spans: list[tuple[int, int]]
-) -> list[tuple[str, float | None, bool]]:
-    """Returns the whole text as (piece, score or None between tokens, whether it is evidence), in reading order.
+def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence[tuple[int, int]] = ()) -> list[Piece]:
+    """Returns the pieces of a text in reading order: one for each token that has characters, and one for each gap.
 
-    Where tokens share characters (byte-level BPE), the first one shows them.
+    Where several tokens share characters (byte-level BPE), the first of them gets the piece.
+
+    Args:
+        text: the source text; the texts of the pieces join to it.
+        offsets: [T, 2] character offsets of the tokens.
+        scores: [T] relative scores.
+        spans: pairs (begin, end) of character offsets of human evidence.
+
+    Example:
+        >>> for piece in cut_text("so good", np.array([[0, 2], [3, 7]]), np.array([0.5, 1.0]), [(3, 7)]):
+        ...     print(tuple(piece))
+        ('so', 0.5, False)
+        (' ', None, False)
+        ('good', 1.0, True)
     """
-    pieces: list[tuple[str, float | None, bool]] = []
+    stretches: list[tuple[int, int, float | None]] = []  # begin, end and score
     cursor = 0
     for (begin, end), score in zip(offsets.tolist(), scores.tolist(), strict=True):
         begin = max(begin, cursor)
-        if end <= begin:
-            continue
-        if begin > cursor:
-            pieces.append((text[cursor:begin], None, _in_spans(cursor, begin, spans)))
-        pieces.append((text[begin:end], score, _in_spans(begin, end, spans)))
-        cursor = end
-    if cursor < len(text):
-        pieces.append((text[cursor:], None, _in_spans(cursor, len(text), spans)))
-    return pieces
+        if end > begin:
+            stretches += [(cursor, begin, None), (begin, end, score)]
+            cursor = end
+    stretches.append((cursor, len(text), None))
+    return [
+        Piece(text[begin:end], score, evidence=any(begin < last and end > first for first, last in spans))
+        for begin, end, score in stretches
+        if end > begin
+    ]
 
 
-def html_page(title: str, documents: list[ExplainedDocument], note: str = "") -> str:
-    """Returns a page that needs no other file: methods side by side, evidence underlined, a class selector.
+def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method: str) -> list[Piece]:
+    """Returns the pieces of a document with the relative scores of one method for one class.
 
-    Texts and names travel as JSON and enter the page through `textContent`, so no text can become markup.
+    Example:
+        >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
+        >>> document = ExplainedDocument("text 0", "good plot", np.array([[0, 4], [5, 9]]), [positive])
+        >>> [piece.score for piece in method_pieces(document, positive, "ig")]
+        [1.0, None, -0.25]
     """
-    payload = {"title": title, "note": note, "documents": [_document_payload(document) for document in documents]}
-    # "</script>" inside a text would end the element that carries the data
-    data = json.dumps(payload, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
-    template = resources.files("lightning_xai.report").joinpath("heatmap.html").read_text(encoding="utf-8")
-    return template.replace("__DATA__", data)
+    scores = relative_scores(explained.scores[method], document.offsets)
+    return cut_text(document.text, document.offsets, scores, explained.spans)
 
 
-def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
-    """Returns an RGB picture [height, width, 3] uint8 of one class, one block of text a method."""
-    explained = document.classes[class_position]
-    font, small = _font(16), _font(13)
-    header = f"{document.name}   class: {explained.name}   p = {explained.probability:.3f}{_standing(explained)}"
-    blocks = []
-    for method, scores in explained.scores.items():
-        pieces = segments(document.text, document.offsets, relative_scores(scores, document.offsets), explained.spans)
-        blocks.append((method, _wrap(pieces, font, width - 40)))
-    height = 44 + sum(26 + 24 * len(lines) + 10 for _, lines in blocks)
-    canvas = Image.new("RGB", (width, height), "white")
-    draw = ImageDraw.Draw(canvas)
-    draw.text((20, 12), header, fill=(20, 20, 20), font=font)
-    y = 44
-    for method, lines in blocks:
-        draw.text((20, y), method, fill=(110, 110, 110), font=small)
-        y += 22
-        for line in lines:
-            for x, (piece, score, evidence) in line:
-                length = font.getlength(piece)
-                if score is not None:
-                    draw.rectangle((20 + x, y, 20 + x + length, y + 20), fill=blend(score))
-                draw.text((20 + x, y), piece, fill=(0, 0, 0), font=font)
-                if evidence:
-                    draw.line((20 + x, y + 21, 20 + x + length, y + 21), fill=(0, 128, 60), width=2)
-            y += 24
-        y += 14
-    return np.asarray(canvas)
+def class_status(explained: ExplainedClass) -> str:
+    """Returns whether a class is gold and predicted, in words.
+
+    Example:
+        >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))
+        'not gold, predicted'
+    """
+    words = [] if explained.gold is None else ["gold" if explained.gold else "not gold"]
+    return ", ".join(words + ["predicted"] * explained.predicted)
+
+
+def background_color(score: float) -> Color:
+    """Returns the color behind a token of a relative score in [-1, 1]: white at 0, orange above, blue below.
+
+    Example:
+        >>> background_color(0.0), background_color(1.0), background_color(-1.0)
+        ((255, 255, 255), (221, 110, 71), (80, 127, 199))
+    """
+    pure = SUPPORTS if score > 0 else OPPOSES
+    strength = min(abs(score), 1.0) * MAX_STRENGTH
+    red, green, blue = (round(255 + (channel - 255) * strength) for channel in pure)
+    return red, green, blue
 
 
 def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) -> str:
-    """Returns the text with 24-bit terminal colors behind its tokens."""
-    scores = relative_scores(explained.scores[method], document.offsets)
+    """Returns the text of a document with 24-bit terminal colors behind its tokens.
+
+    Example:
+        >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, 0.0])})
+        >>> ansi(ExplainedDocument("text 0", "so good", np.array([[0, 2], [3, 7]]), [positive]), positive, "ig")
+        '\\x1b[48;2;221;110;71m\\x1b[38;2;0;0;0mso\\x1b[0m good'
+    """
     parts = []
-    for piece, score, _ in segments(document.text, document.offsets, scores, explained.spans):
-        piece = "".join(c if c.isprintable() or c == "\n" else " " for c in piece)  # a text must not steer the terminal
-        if score is None or abs(score) < 0.05:
-            parts.append(piece)
+    for piece in method_pieces(document, explained, method):
+        # control characters of a text would steer the terminal
+        shown = "".join(c if c.isprintable() or c == "\n" else " " for c in piece.text)
+        if piece.score is None or abs(piece.score) < MIN_TERMINAL_SCORE:
+            parts.append(shown)
         else:
-            red, green, blue = blend(score)
-            parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;0;0;0m{piece}\x1b[0m")
+            red, green, blue = background_color(piece.score)
+            parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;0;0;0m{shown}\x1b[0m")
     return "".join(parts)
-
-
-def blend(score: float) -> tuple[int, int, int]:
-    """Returns the background color of a relative score in [-1, 1]: white at 0."""
-    color = POSITIVE if score > 0 else NEGATIVE
-    strength = min(abs(score), 1.0) * 0.85
-    return tuple(round(255 + (channel - 255) * strength) for channel in color)
-
-
-def _in_spans(begin: int, end: int, spans: list[tuple[int, int]]) -> bool:
-    return any(begin < span_end and end > span_begin for span_begin, span_end in spans)
-
-
-def _standing(explained: ExplainedClass) -> str:
-    words = ([] if explained.gold is None else ["gold" if explained.gold else "not gold"]) + (
-        ["predicted"] if explained.predicted else []
-    )
-    return f"   ({', '.join(words)})" if words else ""
-
-
-def _document_payload(document: ExplainedDocument) -> dict:
-    return {
-        "name": document.name,
-        "text": document.text,
-        "offsets": document.offsets.tolist(),
-        "classes": [
-            {
-                "name": explained.name,
-                "probability": round(explained.probability, 4),
-                "standing": _standing(explained).strip(" ()"),
-                "spans": [list(span) for span in explained.spans],
-                "scores": {
-                    method: np.round(relative_scores(scores, document.offsets) * 100).astype(int).tolist()
-                    for method, scores in explained.scores.items()
-                },
-            }
-            for explained in document.classes
-        ],
-    }
-
-
-@cache
-def _font(size: int) -> ImageFont.FreeTypeFont:
-    return ImageFont.load_default(size)
-
-
-def _wrap(pieces, font, width):
-    """Returns lines of (x, piece) that fit `width` pixels, broken at white space between pieces."""
-    lines, line, x = [], [], 0.0
-    for piece, score, evidence in pieces:
-        for position, part in enumerate(piece.split("\n")):
-            if position or (x and x + font.getlength(part) > width):
-                lines.append(line)
-                line, x = [], 0.0
-                part = part.lstrip()
-            if part:
-                line.append((x, (part, score, evidence)))
-                x += font.getlength(part)
-    return [*lines, line]

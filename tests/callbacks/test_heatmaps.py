@@ -1,5 +1,6 @@
 import json
 import re
+from itertools import accumulate
 
 import pytest
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -31,14 +32,15 @@ def test_page_is_drawn_in_every_stage(objective, tmp_path, stage):
 def test_methods_stand_side_by_side_for_every_class(objective, tmp_path):
     for document in drawn(tmp_path, objective)["documents"]:
         assert [chosen["name"] for chosen in document["classes"]] == ["class0", "class1", "class2"]
-        assert all(list(chosen["scores"]) == ["Random", "InputXGradient"] for chosen in document["classes"])
+        assert all(list(chosen["percents"]) == ["Random", "InputXGradient"] for chosen in document["classes"])
 
 
 def test_evidence_is_shown_with_the_gold_class_only(objective, tmp_path):
     data = planted_data()
     for index, document in enumerate(drawn(tmp_path, objective, data=data)["documents"]):
         (rationale,) = data.example("test", index)["rationales"]
-        spans = {chosen["name"]: chosen["spans"] for chosen in document["classes"]}
+        ends = list(accumulate(map(len, document["pieces"]), initial=0))
+        spans = {c["name"]: [[ends[k], ends[k + 1]] for k in c["evidence"]] for c in document["classes"]}
         assert spans.pop(f"class{rationale['label']}") == rationale["spans"]
         assert set(map(len, spans.values())) == {0}
 
@@ -47,8 +49,7 @@ def test_page_does_not_depend_on_batch_size(objective, tmp_path):
     one, many = (
         drawn(tmp_path, objective, data=planted_data(eval_batch_size=size), targets="gold") for size in (1, 32)
     )
-    assert [d["text"] for d in one["documents"]] == [d["text"] for d in many["documents"]]
-    assert [d["offsets"] for d in one["documents"]] == [d["offsets"] for d in many["documents"]]
+    assert [d["pieces"] for d in one["documents"]] == [d["pieces"] for d in many["documents"]]
 
 
 def test_weak_evidence_is_called_weak(objective, tmp_path):
@@ -65,7 +66,7 @@ def test_hostile_text_stays_text(objective, tmp_path):
     data.split("test").examples[0]["text"] = attack + data.split("test").examples[0]["text"]
     data.source.class_names[0] = attack
     shown = drawn(tmp_path, objective, data=data)["documents"][0]
-    assert shown["text"].startswith(attack) and shown["classes"][0]["name"] == attack
+    assert "".join(shown["pieces"]).startswith(attack) and shown["classes"][0]["name"] == attack
     assert "<img" not in (tmp_path / "heatmaps" / "test.html").read_text()
 
 

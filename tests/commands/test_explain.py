@@ -26,7 +26,10 @@ def test_text_is_printed_with_its_predicted_class_and_highest_tokens(fitted, tmp
     assert re.search(r"class[01]  p = 0\.\d+  \(predicted\), AttInGrad", printed)
     assert TEXT in printed
     assert "highest: 'w" in printed
-    assert TEXT in page.read_text() and f"written: {page}" in printed
+    data = re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert data is not None
+    assert "".join(json.loads(data.group(1))["documents"][0]["pieces"]) == TEXT
+    assert f"written: {page}" in printed
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,80 @@
+"""Heatmaps as one self-contained HTML page, whose template is heatmap.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+
+import numpy as np
+
+from lightning_xai.report.heatmap import (
+    EVIDENCE,
+    Color,
+    ExplainedClass,
+    ExplainedDocument,
+    background_color,
+    class_status,
+    cut_text,
+    method_pieces,
+)
+
+LEGEND_SCORE = 0.88  # relative score whose color the legend shows
+
+
+def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
+    """Returns a page that needs no other file: methods side by side, evidence underlined, a class selector.
+
+    Pieces, scores in percent and the color of each percent travel as JSON. Texts and names enter the page through
+    `textContent`, so no text can become markup.
+
+    Example:
+        >>> page = html_page("Attributions on test", [], note="A <b>note")
+        >>> page.startswith("<!doctype html>"), "<b>note" in page
+        (True, False)
+    """
+    payload = {
+        "title": title,
+        "note": note,
+        "colors": {
+            "supports": _css(background_color(LEGEND_SCORE)),
+            "opposes": _css(background_color(-LEGEND_SCORE)),
+            "evidence": _css(EVIDENCE),
+        },
+        "palette": [_css(background_color(percent / 100)) for percent in range(-100, 101)],
+        "documents": [_document_payload(document) for document in documents],
+    }
+    # "</script>" inside a text would end the element that carries the data
+    data = json.dumps(payload, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
+    template = resources.files("lightning_xai.report").joinpath("heatmap.html").read_text(encoding="utf-8")
+    return template.replace("__DATA__", data)
+
+
+def _document_payload(document: ExplainedDocument) -> dict:
+    no_scores = np.zeros(len(document.offsets))
+    return {
+        "name": document.name,
+        "pieces": [piece.text for piece in cut_text(document.text, document.offsets, no_scores)],
+        "classes": [_class_payload(document, explained) for explained in document.classes],
+    }
+
+
+def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> dict:
+    pieces = cut_text(document.text, document.offsets, np.zeros(len(document.offsets)), explained.spans)
+    return {
+        "name": explained.name,
+        "probability": round(explained.probability, 4),
+        "status": class_status(explained),
+        "evidence": [place for place, piece in enumerate(pieces) if piece.evidence],
+        "percents": {
+            method: [
+                None if piece.score is None else round(100 * piece.score)
+                for piece in method_pieces(document, explained, method)
+            ]
+            for method in explained.scores
+        },
+    }
+
+
+def _css(color: Color) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -1,0 +1,65 @@
+"""The page of heatmaps: nothing becomes markup, and it holds what Python cut and colored."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from lightning_xai.report.heatmap import ExplainedDocument, background_color
+from lightning_xai.report.heatmap_page import html_page
+from tests.report.test_heatmap import document
+
+ATTACK = "</script><img src=x onerror=alert(1)>&lt;"
+
+
+def payload(page: str) -> dict:
+    """Returns the data of a page as a browser reads it: everything up to the next closing tag."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL).group(1))
+
+
+@pytest.mark.parametrize("place", ["text", "class", "title", "note", "document", "method"])
+def test_no_text_becomes_markup(place):
+    text, name = ATTACK if place == "text" else "a", ATTACK if place == "class" else "class"
+    shown = document(text, [[0, len(text)]], [1.0], name=name)
+    if place == "method":
+        shown.classes[0].scores[ATTACK] = np.array([1.0])
+    if place == "document":
+        shown = ExplainedDocument(ATTACK, shown.text, shown.offsets, shown.classes)
+    page = html_page(ATTACK if place == "title" else "t", [shown], ATTACK if place == "note" else "")
+    assert "<img" not in page
+    assert page.count("</script>") == 2  # of the data and of the program
+    assert ATTACK in json.dumps(payload(page), ensure_ascii=False)
+
+
+def test_page_holds_pieces_cut_at_code_points():
+    page = html_page("t", [document("\U0001f600 good", [[0, 1], [2, 6]], [0.0, 1.0], spans=[(2, 6)])])
+    (shown,) = payload(page)["documents"]
+    assert shown["pieces"] == ["\U0001f600", " ", "good"]
+    assert shown["classes"][0]["evidence"] == [2]
+
+
+def test_page_holds_scores_in_percent_and_none_between_tokens():
+    (shown,) = payload(html_page("t", [document("not good", [[0, 3], [4, 8]], [-0.5, 2.0])]))["documents"]
+    assert shown["classes"][0]["percents"] == {"method": [-25, None, 100]}
+
+
+@pytest.mark.parametrize("percent", [-100, -25, 0, 100])
+def test_palette_holds_the_color_of_each_percent(percent):
+    palette = payload(html_page("t", []))["palette"]
+    color = palette[percent + 100].removeprefix("#")
+    assert tuple(bytes.fromhex(color)) == background_color(percent / 100) and len(palette) == 201
+
+
+def test_page_computes_no_color_itself():
+    template = html_page("t", []).replace(json.dumps(payload(html_page("t", []))), "")
+    assert "rgb" not in template.lower()
+
+
+def test_page_needs_no_other_file():
+    page = html_page("t", [document("a", [[0, 1]], [1.0])])
+    assert not re.search(r"(src|href)\s*=|@import|url\(", page)
+
+
+def test_page_shows_its_note():
+    assert payload(html_page("t", [], "The evidence is weak"))["note"] == "The evidence is weak"
