@@ -14,20 +14,39 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
-    """Returns attention [..., T] times the L2 norm of embeds * gradient [..., T, D], not normalized."""
+    """Returns attention [..., T] times the L2 norm of embeds * gradient [..., T, D], not normalized.
+
+    Example:
+        >>> att_in_grad(torch.tensor([0.5]), torch.tensor([[3.0, 2.0]]), torch.tensor([[1.0, 2.0]]))  # |(3, 4)| = 5
+        tensor([2.5000])
+    """
     return attention * pool(embeds * gradient, "l2")
 
 
 class AttInGrad(DifferentiableAttribution):
-    """Scores tokens by attention times the L2-pooled InputXGradient, from one forward pass.
+    """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
-    Attention is the class's own row where the head attends to tokens, else the last layer's row from which the head
-    reads, averaged over heads.
+    The attention is that of `Attention`: the class's own where the head attends to tokens, else the row of the last
+    layer from which the head reads, averaged over heads.
+
+    Passes: one forward pass, and one backward pass for each class.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
-    Records", arXiv 2406.08958, section 3.
-    Differs: the released code divides by the sum over all tokens and classes of a document; `Transformed` with
-    "normalize" divides each class by its own, which is what its metrics do next.
+    Records", arXiv 2406.08958, Section 3.
+    Differs: the released code divides scores by their sum over all tokens and classes of a document; `Transformed` with
+    "normalize" divides each class's scores by their own sum. The metrics of the released code do that next anyway.
+
+    Example:
+        >>> from lightning_xai.attributions.attention import Attention
+        >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> product, attention, gradient = (
+        ...     method.attribute(random_bert(), inputs, targets).scores
+        ...     for method in (AttInGrad(), Attention(), InputXGradient())
+        ... )
+        >>> torch.allclose(product, attention * gradient)
+        True
     """
 
     needs_attentions = True

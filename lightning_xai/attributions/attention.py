@@ -11,11 +11,24 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class Attention(DifferentiableAttribution):
-    """Scores tokens by the class's cross-attention, or by the last layer's [CLS] row averaged over heads.
+    """Scores tokens by the attention weights with which the head reads them.
+
+    Where the head attends to tokens, these are the weights of the class. Elsewhere they are the weights of the last
+    encoder layer in the row that the head reads ([CLS] or the last token), averaged over heads, for every class.
+
+    Passes: one forward pass for all classes.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, Section 3.
-    Differs: the released code also softmaxes over padding; see `mask_mode` of the model.
+    Differs: the softmax of the released code includes padding; see `mask_mode` of the model.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> scores = Attention().attribute(random_bert(), inputs, targets).scores
+        >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
+        True
     """
 
     needs_attentions = True

@@ -1,4 +1,4 @@
-"""Attention weighted by how much the class depends on it."""
+"""Attention times the gradient of the class's logit by it."""
 
 from __future__ import annotations
 
@@ -19,33 +19,44 @@ Layers = Literal["last", "all"]
 
 
 class AttentionGradient(DifferentiableAttribution):
-    """Scores tokens by attention times the gradient of the class's logit with respect to it (a-grad-a).
+    """Scores tokens by attention times the gradient of the class's logit with respect to this attention.
 
-    Where the head attends to tokens, that is its attention; elsewhere it is the encoder's, averaged over heads (and
-    over layers) after the product, in the row from which the head reads.
+    Where the head attends to tokens, its attention is explained. Elsewhere it is the attention of the encoder, in the
+    row from which the head reads; the products are averaged over heads, and over layers if there are several.
+
+    Passes: one forward pass, and at most one backward pass for each class. A backward pass ends at the attention, and
+    one pass serves all classes where each class has an attention of its own.
 
     Args:
-        sign: what becomes of the gradient before it is multiplied, see `with_sign`.
+        sign: applied to the gradient before the product, see `with_sign`.
         layers: the encoder layers that count where the head does not attend to tokens.
+
+    Raises:
+        ValueError: in use, `layers` is "all", but the head attends to tokens.
 
     Reference: Serrano and Smith (2019), "Is Attention Interpretable?", arXiv 1906.03731, Section 3.
     Differs: Edin et al. (2024) divide every class's scores by their sum, which `Transformed` does with "normalize".
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> signed, positive = (
+        ...     AttentionGradient(sign).attribute(random_bert(), inputs, targets).scores
+        ...     for sign in ("signed", "nonnegative")
+        ... )
+        >>> bool((positive >= signed).all()), bool((positive >= 0).all())
+        (True, True)
     """
 
     needs_attentions = True
 
     def __init__(self, sign: Sign = "absolute", layers: Layers = "last") -> None:
         require_choices({"sign": Sign, "layers": Layers}, {"sign": sign, "layers": layers})
-        self.sign = sign
+        self.sign: Sign = sign
         self.layers = layers
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        """Returns scores [B, K, T].
-
-        Raises:
-            ValueError: `layers` is "all", but the head attends to tokens itself.
-        """
-        # the embeddings need a gradient so that attention is in a graph even when all weights are frozen
+        # embeddings with a gradient put attention into a graph even where all weights are frozen
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
         output = model(inputs, embeds, output_attentions=not model.readout_is_attention)
         if model.readout_is_attention:
@@ -61,15 +72,17 @@ class AttentionGradient(DifferentiableAttribution):
         return torch.stack(columns, dim=1)
 
     def _head_scores(self, logits: Tensor, readout: Tensor, targets: Tensor, create_graph: bool) -> Tensor:
+        """Returns scores [B, K, T] from the attention [B, 1 or C, T] of the head itself."""
         if readout.shape[1] == 1:  # one attention for all classes
             gradient = torch.cat([*target_gradients(logits, targets, readout, create_graph=create_graph)], dim=1)
         else:
-            # a logit depends on its own row only, so one pass serves all classes; a class asked for twice counts once
-            chosen = torch.zeros_like(logits).scatter(1, targets, 1.0)
-            (gradient,) = torch.autograd.grad((logits * chosen).sum(), readout, create_graph=create_graph)
+            # a logit depends on the attention of its own class only, so one pass serves all classes; scatter counts a
+            # class once, even if it is among the targets twice
+            is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
+            (gradient,) = torch.autograd.grad((logits * is_target).sum(), readout, create_graph=create_graph)
             gradient = target_rows(gradient, targets)
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound: passes back end at the attention, and one serves all rows of a cross-attention."""
+        """Returns an upper bound on the backward passes, see the class."""
         return Passes(forward=1, backward=num_targets)

@@ -1,4 +1,4 @@
-"""The interface of every attribution method and the state it leaves untouched."""
+"""The interface of attribution methods, and the state of the network that they restore."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ from lightning_xai.types import Attribution, Passes, TextInputs
 
 @contextmanager
 def explaining(model: Classifier, device_type: str) -> Iterator[None]:
-    """Runs the body in eval mode with gradients on, autocast off, outside inference mode, and restores all of it.
+    """Runs the body in eval mode with gradients on, outside autocast and inference mode, and restores all of it.
 
-    Parameters do not collect gradients inside: methods differentiate with respect to embeddings only.
+    Parameters take no gradients inside, because methods differentiate by embeddings only.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model = random_bert().train()
+        >>> with explaining(model, "cpu"):
+        ...     print(model.training, model.embedding_matrix.requires_grad)
+        False False
+        >>> model.training, model.embedding_matrix.requires_grad
+        (True, True)
     """
     with (
         torch.inference_mode(False),
@@ -29,76 +38,109 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
 
 
 class AttributionMethod(ABC):
-    """Scores every token for every class asked for. The constructor takes hyperparameters, never the model."""
+    """Scores every token of a text for each class that is explained.
 
-    needs_attentions: bool = False  # the callback then chooses eager attention at setup
-    # True where `passes` is a bound: texts that turn out equal are evaluated once, or classes share a backward pass
+    The constructor takes hyperparameters, never the network. A subclass defines `scores` and `passes`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> class TokenIds(AttributionMethod):
+        ...     def scores(self, model, inputs, targets):
+        ...         return inputs.input_ids.unsqueeze(1).expand(*targets.shape, -1)
+        ...     def passes(self, num_tokens, num_targets):
+        ...         return Passes(forward=0, backward=0)
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0, 1]])
+        >>> TokenIds().attribute(random_bert(), inputs, targets).scores
+        tensor([[[1., 5., 6.],
+                 [1., 5., 6.]]])
+    """
+
+    needs_attentions: bool = False  # callbacks then switch the network to eager attention at setup
+    # True where `passes` is an upper bound: equal texts are evaluated once, or classes share a backward pass
     passes_at_most: bool = False
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T], signed and unnormalized, for the classes `targets` [B, K]."""
+        """Returns signed, unnormalized scores [B, K, T] for the classes `targets` [B, K]."""
 
     @abstractmethod
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns the passes through the network that one example needs.
+        """Returns the number of passes through the network that one example needs.
 
         Args:
-            num_tokens: how many of its tokens may be explained (token_mask): special tokens take no pass of their own.
-            num_targets: how many classes are explained.
+            num_tokens: number of its explainable tokens (token_mask), which leaves out special tokens.
+            num_targets: number of its explained classes.
         """
 
     def for_split(self, split: str) -> AttributionMethod:
-        """Returns the method that explains examples of `split`: this one, unless scores are stored by split.
+        """Returns the method that explains examples of `split`: this one, unless it reads stored scores.
 
-        `inputs.index` counts within a split, so that a method which looks examples up needs the split as well.
+        An example's index counts within its split, so stored scores can be found only if the split is known.
         """
         return self
 
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
     ) -> Attribution:
-        """Returns the detached float32 Attribution of `model` for `targets` [B, K], leaving the model as it was.
+        """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
-        Scores are 0 at padding and in rows where `target_mask` [B, K] is False; special tokens keep theirs. Examples
-        and columns without a class to explain cost nothing, and targets outside `target_mask` may be anything.
+        Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
+        where `target_mask` is False may be any number. Rows and columns in which it is False throughout cost nothing.
 
         Raises:
-            ValueError: a target is outside the model's classes, or a score is not finite (the example is named).
+            ValueError: a target is not one of the model's classes, or a score is not finite (the example is named).
         """
         if target_mask is None:
             target_mask = torch.ones_like(targets, dtype=torch.bool)
-        asked = targets[target_mask]
-        if asked.numel() and not 0 <= int(asked.min()) <= int(asked.max()) < model.num_classes:
+        classes = targets[target_mask]
+        if classes.numel() and not 0 <= int(classes.min()) <= int(classes.max()) < model.num_classes:
             raise ValueError(
-                f"targets range from {int(asked.min())} to {int(asked.max())}, but the model has "
+                f"targets range from {int(classes.min())} to {int(classes.max())}, but the model has "
                 f"{model.num_classes} classes: pass class ids from 0 to {model.num_classes - 1}"
             )
         with explaining(model, inputs.device.type):
-            inputs = inputs.map(torch.clone)  # tensors born in inference mode cannot enter a graph
+            inputs = inputs.map(torch.clone)  # tensors made in inference mode cannot enter a graph
             targets, target_mask = targets.clone(), target_mask.clone()
             scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
             rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
             if len(rows):
-                # padding repeats the example's first class, so that only classes asked for are computed
-                first = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
-                filled = targets.where(target_mask, first)[rows][:, columns]
-                scores[rows.unsqueeze(1), columns] = self.scores(model, inputs[rows], filled).detach().float()
+                # a masked target becomes the example's first class, so that no further class is computed
+                first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
+                valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
+                scores[rows.unsqueeze(1), columns] = self.scores(model, inputs[rows], valid_targets).detach().float()
             scores = scores.masked_fill(~inputs.attention_mask.unsqueeze(1), 0.0)
             scores = scores.masked_fill(~target_mask.unsqueeze(-1), 0.0)
+        self._require_finite(scores, inputs)
+        return Attribution(scores, targets, target_mask, inputs.token_mask)
+
+    def _require_finite(self, scores: Tensor, inputs: TextInputs) -> None:
+        """Raises ValueError, with the indices of the examples, if a score [B, K, T] is not finite."""
         finite = scores.isfinite().flatten(1).all(dim=1)
         if not finite.all():
             rows = (~finite).nonzero().flatten()
-            named = rows if inputs.index is None else inputs.index[rows]
+            indices = rows if inputs.index is None else inputs.index[rows]
             raise ValueError(
-                f"{type(self).__name__} gave non-finite scores for examples {named.tolist()}: check the model's "
+                f"{type(self).__name__} gave non-finite scores for examples {indices.tolist()}: check the model's "
                 "weights for overflow, or explain in float32"
             )
-        return Attribution(scores, targets, target_mask, inputs.token_mask)
 
 
 class DifferentiableAttribution(AttributionMethod):
-    """A method whose scores can enter a loss: with `create_graph` they reach the encoder's weights."""
+    """A method whose scores can enter a loss: with `create_graph` their gradient reaches the encoder's weights.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> class EmbeddingNorms(DifferentiableAttribution):
+        ...     def scores(self, model, inputs, targets, *, create_graph=False):
+        ...         with torch.set_grad_enabled(create_graph):
+        ...             return model.embed(inputs).norm(dim=-1).unsqueeze(1).expand(*targets.shape, -1)
+        ...     def passes(self, num_tokens, num_targets):
+        ...         return Passes(forward=0, backward=0)
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0]])
+        >>> EmbeddingNorms().scores(model, inputs, targets, create_graph=True).sum().backward()
+        >>> model.embedding_matrix.grad.norm(dim=1).nonzero().flatten()  # each used token has a gradient
+        tensor([1, 5, 6])
+    """
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:

@@ -20,17 +20,26 @@ GradientPooling = Literal[Pooling, "vocabulary"]
 class Gradient(DifferentiableAttribution):
     """Scores tokens by the gradient of the class's logit with respect to their embeddings.
 
+    Passes: one forward pass, and one backward pass for each class.
+
     Args:
-        pooling: what a token makes of its D values; "vocabulary" is the norm of the gradient with respect to the
-            one-hot token, as Madsen et al. (2022), arXiv 2110.08412, Section 4, have it.
+        pooling: how the D values of a token become one score; "vocabulary" takes the norm of the gradient with respect
+            to the one-hot vector of the token, as in Madsen et al. (2022), arXiv 2110.08412, Section 4.
 
     Reference: Simonyan et al. (2014), "Deep Inside Convolutional Networks: Visualising Image Classification Models and
     Saliency Maps", arXiv 1312.6034, Section 3.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> scores = Gradient("l2").attribute(random_bert(), inputs, targets).scores
+        >>> scores.shape, bool((scores >= 0).all())  # norms
+        (torch.Size([1, 2, 4]), True)
     """
 
     def __init__(self, pooling: GradientPooling = "l2") -> None:
         require_choices({"pooling": GradientPooling}, {"pooling": pooling})
-        self.pooling = pooling
+        self.pooling: GradientPooling = pooling
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)

@@ -16,23 +16,34 @@ from lightning_xai.types import Passes, TextInputs
 class InputXGradient(DifferentiableAttribution):
     """Scores tokens by the product of their embeddings with the gradient of the class's logit.
 
+    Passes: one forward pass, and one backward pass for each class.
+
     Args:
-        pooling: what a token makes of its D products: "l2" as in Edin et al. (2024), the signed "sum" as in ER.
-            The sum is 0 but for rounding where a LayerNorm takes the embeddings as they are (word embeddings of
-            DeBERTa-v2 and ModernBERT), since scaling a token then changes nothing.
+        pooling: how the D products of a token become one score: "l2" in Edin et al. (2024), the signed "sum" in ER.
+            The sum is 0, apart from rounding, where a LayerNorm acts on the embeddings directly (word embeddings of
+            DeBERTa-v2 and ModernBERT): scaling a token then changes nothing.
 
     Reference: Shrikumar et al. (2017), "Not Just a Black Box: Learning Important Features Through Propagating
     Activation Differences", arXiv 1605.01713, Section 3.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> total, mean = (
+        ...     InputXGradient(pooling).attribute(random_bert(), inputs, targets).scores for pooling in ("sum", "mean")
+        ... )
+        >>> torch.allclose(total, 4 * mean)  # embeddings of 4 values
+        True
     """
 
     def __init__(self, pooling: Pooling = "l2") -> None:
         require_choices({"pooling": Pooling}, {"pooling": pooling})
-        self.pooling = pooling
+        self.pooling: Pooling = pooling
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
         logits = model(inputs, embeds).logits
-        # what leaves the graph without create_graph must not be held by it
+        # without create_graph the scores must not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
         gradients = target_gradients(logits, targets, embeds, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.seeds import example_generator, example_indices
+from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -18,10 +18,16 @@ Distribution = Literal["half_normal", "normal"]
 
 
 def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
-    """Returns standard normal scores [B, K, T], fixed by the seed, the example's index, the class and the row's length.
+    """Returns standard normal scores [B, K, T]; the seed, the example's index, its length and the class fix a row.
 
     Raises:
         ValueError: `inputs.index` is None.
+
+    Example:
+        >>> inputs, targets = TextInputs.of_ids([[1, 5], [1, 6]]), torch.tensor([[0], [0]])
+        >>> scores = random_scores(inputs, targets, seed=0)
+        >>> torch.equal(random_scores(inputs[1:], targets[1:], seed=0), scores[1:])  # also without its neighbor
+        True
     """
     mask = inputs.attention_mask.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
@@ -35,19 +41,27 @@ def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
 
 
 class Random(AttributionMethod):
-    """Scores tokens by a draw of their own, the same for a (seed, example, class) in any batch, process or resumed run.
+    """Scores tokens at random, always alike for the same seed, example and class.
 
-    The global random state is neither read nor changed.
+    Scores do not depend on the batch, the process or a resume, and the global random state is neither read nor changed.
+
+    Passes: none.
 
     Args:
-        seed: non-negative; another seed is another draw.
-        distribution: |N(0, 1)|, or N(0, 1) with its sign.
+        seed: non-negative; another seed gives other scores.
+        distribution: "half_normal" for |N(0, 1)|, "normal" for N(0, 1) with its sign.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0, 1]])
+        >>> first, again, other = (Random(seed).attribute(model, inputs, targets).scores for seed in (0, 0, 1))
+        >>> torch.equal(first, again), torch.equal(first, other)
+        (True, False)
     """
 
     def __init__(self, seed: int = 0, distribution: Distribution = "half_normal") -> None:
         require_choices({"distribution": Distribution}, {"distribution": distribution})
-        if seed < 0:
-            raise ValueError(f"seed is {seed}: give an integer from 0")
+        check_seed(seed)
         self.seed = seed
         self.distribution = distribution
 

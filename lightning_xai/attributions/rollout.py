@@ -11,14 +11,29 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class AttentionRollout(DifferentiableAttribution):
-    """Scores input tokens by the product of all layers' head-averaged attentions, read as the head reads its states.
+    """Scores tokens by the product of the attention matrices of all layers, averaged over heads.
+
+    The identity matrix stands for the skip connection of each layer. The row of the product from which the head reads
+    ([CLS] or the last token, or a mixture of rows where the head attends to tokens) has the scores.
+
+    Passes: one forward pass for all classes.
 
     Args:
         residual_fraction: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
-    Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by attention that was softmaxed over
+    Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by an attention whose softmax runs over
     classes instead of tokens.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> scores = AttentionRollout().attribute(random_bert(), inputs, targets).scores
+        >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
+        True
+        >>> bool(scores[0, 0, 0] >= 0.5)  # the skip connection of [CLS], from which the head reads
+        True
     """
 
     needs_attentions = True
@@ -30,10 +45,8 @@ class AttentionRollout(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         output = model(inputs, output_attentions=True)
-        attentions = encoder_attentions(output)
-        return read_for_targets(
-            output.readout, targets, lambda rows: rollout(rows, attentions, residual=self.residual_fraction)
-        )
+        attentions, residual = encoder_attentions(output), self.residual_fraction
+        return read_for_targets(output.readout, targets, lambda rows: rollout(rows, attentions, residual=residual))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

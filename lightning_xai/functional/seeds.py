@@ -9,6 +9,16 @@ import numpy as np
 from lightning_xai.types import TextInputs
 
 
+def check_seed(seed: int) -> None:
+    """Raises ValueError unless `seed` is an integer from 0.
+
+    Example:
+        >>> check_seed(0)
+    """
+    if seed < 0:
+        raise ValueError(f"seed is {seed}: give an integer from 0")
+
+
 def example_indices(inputs: TextInputs) -> list[int] | list[None]:
     """Returns the index of each of the B examples, or B times None if the inputs have no index.
 
