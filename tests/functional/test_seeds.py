@@ -7,7 +7,7 @@ from lightning_xai.attributions.gradient_shap import random_points
 from lightning_xai.attributions.kernel_shap import KernelSHAP
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.random import random_scores
-from lightning_xai.functional.seeds import example_generator, example_indices
+from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.types import TextInputs
 
 INPUTS = replace(TextInputs.of_ids([[5, 6, 7]]), index=torch.tensor([11]))
@@ -19,7 +19,7 @@ def test_random_scores_are_those_of_every_release():
 
 
 def test_points_of_gradient_shap_are_those_of_every_release():
-    places, noise = random_points(INPUTS, range(1, 2), num_values=1, stdevs=1.0, seed=3)
+    places, noise = random_points(INPUTS, range(1, 2), num_values=1, noise_std=1.0, seed=3)
     assert places.item() == 0.6514197587966919
     assert noise.flatten().tolist() == [-0.18442407250404358, 1.1645334959030151, -1.1732536554336548]
 
@@ -43,3 +43,8 @@ def test_an_example_without_an_index_is_refused():
     (index,) = example_indices(replace(INPUTS, index=None))
     with pytest.raises(ValueError, match="inputs.index is None"):
         example_generator(0, index, "LIME")
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="seed is -1"):
+        check_seed(-1)
