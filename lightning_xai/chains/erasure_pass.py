@@ -64,7 +64,7 @@ def _write_split(
     trainer: Trainer, split: str, stores: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]
 ) -> None:
     data = trainer.datamodule
-    facts = {name: {**facts[name], "examples": data.whole(split).hash()} for name in stores}
+    facts = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
     before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = set.intersection(*(_stored(store) for store in stores.values()))
     trainer.strategy.barrier()

@@ -180,7 +180,7 @@ class ROAR(ChainCallback):
         if "text_pair" in columns and getattr(encoder, "explain_pair", False):
             raise ValueError("explain_pair is true, but ROAR erases the main text of a pair alone: set it to false")
         if self.control:
-            trainer.datamodule.check_erasure("positions")
+            trainer.datamodule.check_removal("positions")
 
     def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:

@@ -106,7 +106,7 @@ class XAICLI(LightningCLI):
     def _data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
         data, settings = class_type(*args, **kwargs), data_settings(self.settings)
         if self.loaded is not None and self.loaded[1] == settings:
-            data.take_over(self.loaded[0])
+            data.reuse_loaded(self.loaded[0])
         self.loaded = data, settings
         return data
 

@@ -1,4 +1,4 @@
-"""The tokenized examples of a split."""
+"""The tokenized examples of a split, and the choice of those that are used."""
 
 from __future__ import annotations
 
@@ -13,13 +13,34 @@ from lightning_xai.data.collate import Item
 from lightning_xai.data.encoding import Encoded
 
 
-class EncodedSplit(Dataset):
-    """The tokenized examples of one split; indexed by a list of positions, or by one.
+def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
+    """Returns the numbers of at most `max_rows` random rows, ascending; all of them if `max_rows` is None.
+
+    Example:
+        >>> choose_rows(3, None, seed=0).tolist()
+        [0, 1, 2]
+        >>> len(choose_rows(100, 10, seed=0))
+        10
+    """
+    if max_rows is None or max_rows >= num_rows:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng(seed).permutation(num_rows)[:max_rows])
+
+
+class EncodedSplit(Dataset[list[Item]]):
+    """The tokenized examples of one split. A list of positions, or a single one, indexes them.
 
     Args:
-        examples: the rows, with the columns of TextSource.
+        examples: the examples, with the columns of TextSource.
         encoded: their tokens.
-        index: [rows] ascending, each example's row in the whole split.
+        index: [rows] ascending, the row of each example in its split before any was left out.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2 w3", "labels": 1}]
+        >>> split = EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array([3, 7]))
+        >>> split.lengths.tolist(), split.position(7)
+        ([3, 4], 1)
     """
 
     def __init__(self, examples: Sequence[dict[str, Any]], encoded: list[Encoded], index: np.ndarray) -> None:
@@ -32,20 +53,38 @@ class EncodedSplit(Dataset):
         return len(self.encoded)
 
     def __getitem__(self, positions: int | list[int]) -> list[Item]:
-        # Lightning's overfit_batches puts a sequential sampler in the place of ours, which yields integers
+        # Lightning's overfit_batches replaces our sampler by a sequential one, which yields integers
         positions = [positions] if isinstance(positions, int) else positions
         return [Item(int(self.index[i]), self.encoded[i], self.examples[i]["labels"]) for i in positions]
 
     def position(self, index: int) -> int:
-        """Returns where the example with the given row in the whole split stands here."""
+        """Returns the position of the example with the given index.
+
+        Raises:
+            ValueError: no example has that index.
+        """
         position = int(np.searchsorted(self.index, index))
         if position == len(self.index) or self.index[position] != index:
             raise ValueError(f"example {index} is not in this split, or left out by max_examples")
         return position
 
     def hash(self) -> str:
-        """Returns 12 hex digits that tell these examples' tokens from others, or from the same in another order."""
+        """Returns 12 hex digits of a hash of the indices and tokens, in their order."""
         digest = hashlib.sha256(self.index.astype("<i8").tobytes())
         for example in self.encoded:
             digest.update(example.input_ids.astype("<i4").tobytes() + b"\0")
         return digest.hexdigest()[:12]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns facts about the tokens.
+
+        The keys are examples (their number), mean_tokens, truncated_fraction (of the examples, at the encoder's limit)
+        and evidence_kept_fraction (mean over the examples with evidence; None if none has any).
+        """
+        kept = [e.evidence_kept for e in self.encoded if e.evidence_kept is not None]
+        return {
+            "examples": len(self),
+            "mean_tokens": float(self.lengths.mean()),
+            "truncated_fraction": float(np.mean([e.truncated for e in self.encoded])),
+            "evidence_kept_fraction": float(np.mean(kept)) if kept else None,
+        }

@@ -1,4 +1,4 @@
-"""Tokens erased from the data itself, read from a folder of stores: what ROAR, FRESH and their controls train on."""
+"""Tokens that are removed from the data itself, read from stores: ROAR, FRESH and their controls train on the rest."""
 
 from __future__ import annotations
 
@@ -13,32 +13,53 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.store import RaggedStore
 
-Erasure = Literal["mask", "delete", "positions"]
-KEY = 0  # erasures belong to an example, not to one of its classes
+Removal = Literal["mask", "delete", "positions"]
+KEY = 0  # the second key of a store is a class, but erasures belong to an example as a whole
 
 
-def erase(encoded: Encoded, erased: np.ndarray, erasure: Erasure, *, unk_token_id: int | None = None) -> Encoded:
-    """Returns the example without the tokens of `erased` [T] bool.
+def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
+    """Returns the example without the tokens outside `keep`.
 
     Args:
-        erasure: "mask" writes the fill token over them; "delete" drops them; "positions" writes the fill token over
-            them and the unknown token over all others that may be explained, which leaves only where they stood.
-        unk_token_id: for "positions".
+        keep: [T] bool, True where a token stays.
+        removal: "mask" replaces removed tokens by the fill token. "delete" drops them from every array. "positions"
+            replaces removed tokens by the fill token and the kept tokens of `token_mask` by the unknown token, so that
+            only the positions of the kept tokens are left.
+        unk_token_id: the unknown token, which "positions" needs.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoded = VocabularyEncoder().encode({"text": "w0 w1 w2"})
+        >>> keep = np.array([True, True, False, True, True])
+        >>> remove_tokens(encoded, keep, "mask").input_ids.tolist()
+        [1, 5, 3, 7, 2]
+        >>> remove_tokens(encoded, keep, "delete").input_ids.tolist()
+        [1, 5, 7, 2]
     """
-    if erasure == "delete":
-        kept = {f.name: getattr(encoded, f.name)[~erased] for f in fields(encoded) if _per_token(encoded, f.name)}
-        rationales = {label: mask[~erased] for label, mask in encoded.rationales.items()}
+    if removal == "delete":
+        names = [f.name for f in fields(encoded) if isinstance(getattr(encoded, f.name), np.ndarray)]
+        kept = {name: getattr(encoded, name)[keep] for name in names}
+        rationales = {label: mask[keep] for label, mask in encoded.rationales.items()}
         return replace(encoded, **kept, rationales=rationales)
-    input_ids = np.where(erased, encoded.baseline_ids, encoded.input_ids)
-    if erasure == "positions":
-        input_ids = np.where(encoded.token_mask & ~erased, unk_token_id, input_ids)
+    input_ids = np.where(keep, encoded.input_ids, encoded.baseline_ids)
+    if removal == "positions":
+        assert unk_token_id is not None, "check_removal refuses encoders without an unknown token"
+        input_ids = np.where(encoded.token_mask & keep, unk_token_id, input_ids)
     return replace(encoded, input_ids=input_ids.astype(np.int32))
 
 
-def check_erasure(erasure: Erasure, encoder: Encoder) -> None:
-    """Raises ValueError if there is no such erasure, or an encoder lacks a token that it needs."""
-    require_choices({"erasure": Erasure}, {"erasure": erasure})
-    if erasure == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
+def check_removal(removal: Removal, encoder: Encoder) -> None:
+    """Checks that the encoder has the tokens that a removal writes.
+
+    Raises:
+        ValueError: it lacks one, or `removal` is another word. The error calls it `erasure`, as the data module does.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> check_removal("positions", VocabularyEncoder())
+    """
+    require_choices({"erasure": Removal}, {"erasure": removal})
+    if removal == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
         raise ValueError(
             f"erasure 'positions' needs an unknown token other than the fill token, but the encoder's unk_token_id is "
             f"{encoder.unk_token_id} and its fill token {encoder.fill_token_id}: set another fill"
@@ -46,26 +67,33 @@ def check_erasure(erasure: Erasure, encoder: Encoder) -> None:
 
 
 def apply_erasures(
-    folder: str | Path, split: str, data: EncodedSplit, erasure: Erasure, unk_token_id: int | None = None
+    folder: str | Path, split: str, data: EncodedSplit, removal: Removal, unk_token_id: int | None = None
 ) -> EncodedSplit:
-    """Returns a split's examples after the erasures that `<folder>/<split>` holds for them.
+    """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
 
-    The store has one row [T] an example under (index, 0): 1 where a token is erased, 0 where it stays.
+    The store has one row [T] an example under the key (index, 0), with 1 where a token is erased and 0 where it stays.
 
     Args:
-        data: the split without erasures.
-        erasure, unk_token_id: see `erase`.
+        data: the split before anything is erased.
+        removal, unk_token_id: see `remove_tokens`.
 
     Raises:
-        ValueError: there is no store, it was written for other examples, or an example has no row, one of another
-            length, one that erases tokens outside token_mask, or would be left without any token.
+        ValueError: there is no store, or it was written for other examples; or an example has no row, one of another
+            length, one that erases tokens outside `token_mask`, or one that deletes every token.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> examples = [{"text": "w0 w1", "labels": 0}]
+        >>> data = EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array([0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with RaggedWriter(f"{folder}/test") as writer:
+        ...         writer.add(0, 0, np.array([0, 1, 0, 0]))
+        ...     apply_erasures(folder, "test", data, "mask").encoded[0].input_ids.tolist()
+        [1, 3, 6, 2]
     """
-    if not Path(folder).is_dir():
-        raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
-    if not (Path(folder) / split / "store.json").is_file():
-        known = ", ".join(sorted(path.parent.name for path in Path(folder).glob("*/store.json")))
-        raise ValueError(f"erasures {folder} has no split {split!r}, only {known or 'none'}: leave that split out")
-    store = RaggedStore(Path(folder) / split)
+    store = _open_store(Path(folder), split)
     written_for = store.metadata.get("examples")
     if written_for is not None and written_for != data.hash():
         raise ValueError(
@@ -73,28 +101,39 @@ def apply_erasures(
             "encoder, seed and max_examples that it was written with"
         )
     changed = []
-    for i, example in zip(map(int, data.index), data.encoded, strict=True):
-        if (i, KEY) not in store:
-            raise ValueError(
-                f"{store.path} has no row for example {i}: let the run that writes it end, or remove the folder and "
-                "run that again"
-            )
-        erased = store.get(i, KEY) > 0.5
-        if len(erased) != len(example):
-            raise ValueError(
-                f"{store.path} was written for {len(erased)} tokens of example {i}, which has {len(example)}: use the "
-                "source and encoder that it was written with"
-            )
-        if (erased & ~example.token_mask).any():
-            raise ValueError(
-                f"{store.path} erases tokens of example {i} that may not be erased: use the encoder's explain_pair "
-                "that it was written with"
-            )
-        if erasure == "delete" and erased.all():
-            raise ValueError(f"{store.path} leaves nothing of example {i}: keep one token, or erase by mask")
-        changed.append(erase(example, erased, erasure, unk_token_id=unk_token_id))
+    for index, encoded in zip(map(int, data.index), data.encoded, strict=True):
+        keep = _read_keep(store, index, encoded)
+        if removal == "delete" and not keep.any():
+            raise ValueError(f"{store.path} leaves nothing of example {index}: keep one token, or erase by mask")
+        changed.append(remove_tokens(encoded, keep, removal, unk_token_id=unk_token_id))
     return EncodedSplit(data.examples, changed, data.index)
 
 
-def _per_token(encoded: Encoded, name: str) -> bool:
-    return isinstance(getattr(encoded, name), np.ndarray)
+def _open_store(folder: Path, split: str) -> RaggedStore:
+    if not folder.is_dir():
+        raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
+    if not (folder / split / "store.json").is_file():
+        stored = ", ".join(sorted(path.parent.name for path in folder.glob("*/store.json")))
+        raise ValueError(f"erasures {folder} has no split {split!r}, only {stored or 'none'}: leave that split out")
+    return RaggedStore(folder / split)
+
+
+def _read_keep(store: RaggedStore, index: int, encoded: Encoded) -> np.ndarray:
+    """Returns an example's keep mask [T] bool; see `apply_erasures` for the errors."""
+    if (index, KEY) not in store:
+        raise ValueError(
+            f"{store.path} has no row for example {index}: let the run that writes it end, or remove the folder and "
+            "run that again"
+        )
+    keep = store.get(index, KEY) <= 0.5
+    if len(keep) != len(encoded):
+        raise ValueError(
+            f"{store.path} was written for {len(keep)} tokens of example {index}, which has {len(encoded)}: use the "
+            "source and encoder that it was written with"
+        )
+    if not (keep | encoded.token_mask).all():
+        raise ValueError(
+            f"{store.path} erases tokens of example {index} that may not be erased: use the encoder's explain_pair "
+            "that it was written with"
+        )
+    return keep

@@ -1,4 +1,4 @@
-"""The data module: a source and an encoder become length-bucketed loaders."""
+"""The data module: a source and an encoder become loaders whose batches hold rows of similar length."""
 
 from __future__ import annotations
 
@@ -14,39 +14,49 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lightning_xai.data.collate import Item, collate
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.encoding import Encoded, Encoder
-from lightning_xai.data.erasures import Erasure, apply_erasures, check_erasure
+from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
-from lightning_xai.data.sources.base import TextSource, check_example
+from lightning_xai.data.sources.base import TextSource, checked_examples
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
-MAIN_SPLITS = ("train", "validation", "test")
+MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
 class TextDataModule(LightningDataModule):
-    """Loads a source, encodes it once a process, and batches rows of similar length.
+    """Loads a source, encodes each split once a process, and batches rows of similar length.
 
     An example's index is its row in its split, before `max_examples` leaves any out.
 
     Args:
-        source: where rows come from.
-        encoder: how they become tokens.
+        source: loads the rows.
+        encoder: turns rows into tokens.
         batch_size: most rows of a training batch on one process.
         eval_batch_size: most rows of a batch in evaluation.
         max_tokens_per_batch: most tokens of a batch, padding included; None for no limit.
         num_workers: loader processes; batches do not depend on it.
-        seed: of shuffling, and of the random subset of "train" that `max_examples` takes.
-        max_examples: most examples of a split, by its name; other splits keep the same ones for every seed.
+        seed: seeds the shuffling, and the choice of the training examples that `max_examples` keeps.
+        max_examples: most examples of a split, by the split's name. In splits other than "train" the same examples are
+            kept whatever the seed.
         extra_test_splits: test splits beside "test"; None for all that the source has.
-        predict_split: what `trainer.predict` reads.
+        predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether testing passes over the validation split first, to tune thresholds.
-        erasures: folder with a store of erased tokens for every split, applied to all examples; None for none.
-        erasure: what is done with erased tokens, see `lightning_xai.data.erasures.erase`.
+        erasures: folder with a store of erased tokens for every split; None to erase nothing.
+        erasure: how erased tokens are removed, see `lightning_xai.data.erasures.remove_tokens`.
 
     Raises:
-        ValueError: a size is not positive, or erasures cannot be applied. `setup` raises it for bad data, before
-            training.
+        ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it for
+            bad rows and for erasures that do not fit them, before training.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> data = TextDataModule(Planted(num_train=40), VocabularyEncoder(), batch_size=8)
+        >>> data.setup("fit")
+        >>> [len(batch) for batch in data.train_dataloader()]
+        [8, 8, 8, 8, 8]
     """
 
     def __init__(
@@ -63,16 +73,16 @@ class TextDataModule(LightningDataModule):
         predict_split: str = "test",
         tune_on_validation: bool = True,
         erasures: str | None = None,
-        erasure: Erasure = "mask",
+        erasure: Removal = "mask",
     ) -> None:
         super().__init__()
-        sizes = {"batch_size": batch_size, "eval_batch_size": eval_batch_size}
-        sizes |= {"max_tokens_per_batch": max_tokens_per_batch}
+        sizes: dict[str, int | None] = {"batch_size": batch_size, "eval_batch_size": eval_batch_size}
+        sizes["max_tokens_per_batch"] = max_tokens_per_batch
         sizes |= {f"max_examples.{split}": size for split, size in (max_examples or {}).items()}
         for name, size in sizes.items():
             if size is not None and size < 1:
                 raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
-        check_erasure(erasure, encoder)
+        check_removal(erasure, encoder)
         self.source = source
         self.encoder = encoder
         self.batch_size = batch_size
@@ -85,67 +95,74 @@ class TextDataModule(LightningDataModule):
         self.predict_split = predict_split
         self.tune_on_validation = tune_on_validation
         self.erasures = erasures
-        self.erasure = erasure
+        self.erasure: Removal = erasure
+        self.splits: dict[str, EncodedSplit] = {}  # those used so far, with their erasures
+        self._unerased_splits: dict[str, EncodedSplit] = {}
         self._rows: DatasetDict | None = None
-        self._whole: dict[str, EncodedSplit] = {}  # without erasures
-        self.splits: dict[str, EncodedSplit] = {}  # used so far
 
-    def check_erasure(self, erasure: Erasure) -> None:
-        """Raises ValueError if the encoder lacks a token that an erasure needs."""
-        check_erasure(erasure, self.encoder)
+    def check_removal(self, removal: Removal) -> None:
+        """Raises ValueError if the encoder lacks a token that a removal writes."""
+        check_removal(removal, self.encoder)
 
     @property
     def class_names(self) -> list[str]:
+        """Names of the classes 0, 1, ..."""
         return self.source.class_names
 
     @property
     def num_classes(self) -> int:
+        """Number of classes C."""
         return len(self.source.class_names)
 
     @property
     def multilabel(self) -> bool:
+        """Whether an example has any number of labels."""
         return self.source.multilabel
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids V that a network's embedding table needs rows for."""
-        self._fit_encoder()
+        """Number of token ids V, the rows of a network's embedding table."""
+        self._ensure_fitted_encoder()
         return self.encoder.vocab_size
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the ids, NaN in rows without one; None if there are none."""
-        self._fit_encoder()
+        """[V, D] pretrained embeddings of the token ids, NaN in rows without one; None if there are none."""
+        self._ensure_fitted_encoder()
         return self.encoder.word_vectors
 
-    def _fit_encoder(self) -> None:
+    def _ensure_fitted_encoder(self) -> None:
         if not self.encoder.needs_fit:
             return
         if self._rows is None:  # a network asks for the size of its vocabulary before Lightning prepares the data
             self.prepare_data()
         if "train" not in self.rows:
-            raise ValueError(f"a vocabulary is built from split 'train', but {self._available()}: give words instead")
-        self.encoder.fit(self.rows["train"].select(self._subset("train", len(self.rows["train"]))))
+            raise ValueError(f"a vocabulary is built from split 'train', but {self._existing()}: give words instead")
+        self.encoder.fit(self.rows["train"].select(self._chosen("train")))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint has to hold for its network to read further texts."""
+        """Returns the state of a fitted encoder, which a checkpoint needs so that its network can read other texts."""
         learned = self.encoder.state_dict()
         return {"encoder": learned} if learned else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what a checkpoint's encoder learned, so that ids are those that its network knows."""
+        """Gives the encoder the state of a checkpoint's, so that token ids mean the same as in its network."""
         if state_dict["encoder"] != self.encoder.state_dict():
             self.encoder.load_state_dict(state_dict["encoder"])
-            self._whole.clear()  # encoded again at their next use
+            self._unerased_splits.clear()  # encoded again at their next use
             self.splits.clear()
 
-    def take_over(self, other: TextDataModule) -> None:
-        """Uses what a data module of the same settings, erasures excepted, has loaded and encoded already."""
-        self.source, self.encoder, self._rows, self._whole = other.source, other.encoder, other._rows, other._whole
+    def reuse_loaded(self, other: TextDataModule) -> None:
+        """Takes the rows and tokens of another data module instead of loading and encoding them again.
+
+        The settings of both must be equal, except for the erasures.
+        """
+        self.source, self.encoder = other.source, other.encoder
+        self._rows, self._unerased_splits = other._rows, other._unerased_splits
 
     @property
     def rows(self) -> DatasetDict:
-        """The source's splits, loaded once."""
+        """The splits as the source returns them, loaded once."""
         if self._rows is None:
             self._rows = self.source.load()
         return self._rows
@@ -156,28 +173,28 @@ class TextDataModule(LightningDataModule):
         extra = self.extra_test_splits
         if extra is None:
             extra = [name for name in self.rows if name not in MAIN_SPLITS]
-        return [*(["validation"] if self.tune_on_validation else []), "test", *extra]
+        return [*([VALIDATION] if self.tune_on_validation else []), "test", *extra]
 
     def prepare_data(self) -> None:
         self.source.prepare()
 
     def setup(self, stage: str | None = None) -> None:
-        """Loads, checks and tokenizes the splits that the stage needs."""
-        fit, test, predict = ["train", "validation"], self.test_splits, [self.predict_split]
-        needed = {"fit": fit, "validate": ["validation"], "test": test, "predict": predict}
+        """Loads, checks and tokenizes the splits that the stage needs; all of them if it is None."""
+        fit, test, predict = ["train", VALIDATION], self.test_splits, [self.predict_split]
+        needed = {"fit": fit, "validate": [VALIDATION], "test": test, "predict": predict}
         for unknown in sorted(set(self.max_examples) - set(self.rows)):
-            raise ValueError(f"max_examples names split {unknown!r}, but {self._available()}")
-        for name in needed.get(stage, dict.fromkeys([*fit, *test, *predict])):
+            raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
+        for name in needed.get(stage or "", [*fit, *test, *predict]):
             self.split(name)
 
     def split(self, name: str) -> EncodedSplit:
-        """Returns a split, tokenized and with its erasures at its first use.
+        """Returns a split, tokenized and without its erased tokens.
 
         Raises:
-            ValueError: the split is unknown or empty, or a row is not as TextSource promises.
+            ValueError: the split is unknown or empty, a row is not as TextSource promises, or a row is too long.
         """
         if name not in self.splits:
-            data = self.whole(name)
+            data = self.unerased_split(name)
             if self.erasures is not None:
                 data = apply_erasures(self.erasures, name, data, self.erasure, self.encoder.unk_token_id)
             longest = int(data.lengths.max())
@@ -189,39 +206,30 @@ class TextDataModule(LightningDataModule):
             self.splits[name] = data
         return self.splits[name]
 
-    def whole(self, name: str) -> EncodedSplit:
-        """Returns a split without its erasures."""
-        if name not in self._whole:
+    def unerased_split(self, name: str) -> EncodedSplit:
+        """Returns a split, tokenized, with the tokens that the erasures remove."""
+        if name not in self._unerased_splits:
             if name not in self.rows:
-                raise ValueError(f"there is no split {name!r}: {self._available()}")
-            rows = self.rows[name]
-            missing = [column for column in ("text", "labels", "id") if column not in rows.column_names]
-            if missing or not len(rows):
-                problem = f"lacks column {missing[0]!r}" if missing else "is empty"
-                raise ValueError(f"split {name!r} of {type(self.source).__name__} {problem}")
-            index = self._subset(name, len(rows))
-            examples = rows.select(index).to_list()
-            for example in examples:
-                check_example(example, name, self.num_classes, self.multilabel)
-            self._fit_encoder()
-            self._whole[name] = EncodedSplit(examples, self.encoder.encode_batch(examples), index)
-        return self._whole[name]
+                raise ValueError(f"there is no split {name!r}: {self._existing()}")
+            index = self._chosen(name)
+            examples = checked_examples(self.rows[name].select(index), name, self.source)
+            self._ensure_fitted_encoder()
+            self._unerased_splits[name] = EncodedSplit(examples, self.encoder.encode_batch(examples), index)
+        return self._unerased_splits[name]
 
-    def _available(self) -> str:
+    def _existing(self) -> str:
         return f"{type(self.source).__name__} has {', '.join(self.rows)}"
 
-    def _subset(self, name: str, num_rows: int) -> np.ndarray:
-        """Returns the rows to use, ascending; they depend on the number of rows only, those of "train" on the seed."""
-        size, seed = self.max_examples.get(name, num_rows), self.seed if name == "train" else 0
-        if size >= num_rows:
-            return np.arange(num_rows)
-        return np.sort(np.random.default_rng((seed, num_rows)).permutation(num_rows)[:size])
+    def _chosen(self, name: str) -> np.ndarray:
+        """Returns the numbers of the rows that `max_examples` keeps; other seeds than 0 count in "train" alone."""
+        num_rows, seed = len(self.rows[name]), self.seed if name == "train" else 0
+        return choose_rows(num_rows, self.max_examples.get(name), (seed, num_rows))
 
     def collate(self, items: Sequence[Item]) -> Batch:
         """Returns the batch of the given examples."""
-        return self._collate()(items)
+        return self._collate_function()(items)
 
-    def _collate(self) -> partial:
+    def _collate_function(self) -> partial[Batch]:
         # a partial over plain values, so that loader processes do not receive the whole data module
         return partial(
             collate,
@@ -232,18 +240,19 @@ class TextDataModule(LightningDataModule):
         )
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:
-        """Returns the sampler of a split, with the training or the evaluation batch size."""
+        """Returns the sampler of a split, with the training batch size if it shuffles, else that of evaluation."""
         data = self.split(split)
-        batch_size = self.batch_size if shuffle else self.eval_batch_size
-        limits = {"batch_size": batch_size, "max_tokens": self.max_tokens_per_batch}
-        return LengthBucketSampler(data, data.lengths, **limits, shuffle=shuffle, seed=self.seed)
+        batch_size, max_tokens = self.batch_size if shuffle else self.eval_batch_size, self.max_tokens_per_batch
+        return LengthBucketSampler(
+            data, data.lengths, batch_size=batch_size, max_tokens=max_tokens, shuffle=shuffle, seed=self.seed
+        )
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         return DataLoader(
             self.split(split),
             batch_size=None,  # the sampler yields whole batches
             sampler=self.sampler(split, shuffle=shuffle),
-            collate_fn=self._collate(),
+            collate_fn=self._collate_function(),
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
             pin_memory=torch.cuda.is_available(),
@@ -253,7 +262,7 @@ class TextDataModule(LightningDataModule):
         return self._loader("train", shuffle=True)
 
     def val_dataloader(self) -> DataLoader:
-        return self._loader("validation", shuffle=False)
+        return self._loader(VALIDATION, shuffle=False)
 
     def test_dataloader(self) -> list[DataLoader]:
         return [self._loader(split, shuffle=False) for split in self.test_splits]
@@ -266,12 +275,12 @@ class TextDataModule(LightningDataModule):
         return self._loader(split, shuffle=False)
 
     def example(self, split: str, index: int) -> dict[str, Any]:
-        """Returns the row: text, text_pair, labels, rationales (character spans) and id."""
+        """Returns an example: text, text_pair, labels, rationales (character spans) and id."""
         data = self.split(split)
         return data.examples[data.position(index)]
 
     def encoded(self, split: str, index: int) -> Encoded:
-        """Returns the row's tokens with their offsets into the text."""
+        """Returns an example's tokens with their offsets into the text."""
         data = self.split(split)
         return data.encoded[data.position(index)]
 
@@ -281,19 +290,11 @@ class TextDataModule(LightningDataModule):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source, the vocabulary and each split that was set up.
+        """Returns facts about the source, the vocabulary and, by its name, each split that was set up.
 
-        Per split: examples, mean_tokens, truncated_fraction (at the encoder's limit), evidence_kept_fraction (mean over
-        examples with evidence, None without any) and padding_fraction.
+        The facts of a split are those of `EncodedSplit.summary` and its padding_fraction.
         """
         facts = self.source.summary() | self.encoder.summary()
         for name, data in self.splits.items():
-            kept = [e.evidence_kept for e in data.encoded if e.evidence_kept is not None]
-            facts[name] = {
-                "examples": len(data),
-                "mean_tokens": float(data.lengths.mean()),
-                "truncated_fraction": float(np.mean([e.truncated for e in data.encoded])),
-                "evidence_kept_fraction": float(np.mean(kept)) if kept else None,
-                "padding_fraction": self.padding_fraction(name),
-            }
+            facts[name] = data.summary() | {"padding_fraction": self.padding_fraction(name)}
         return facts

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lightning_xai.data.encoded_split import EncodedSplit
-from lightning_xai.data.erasures import erase
+from lightning_xai.data.erasures import remove_tokens
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -13,7 +13,7 @@ from lightning_xai.runs.store import RaggedWriter
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]}  # [CLS] 5 6 7 [SEP]
-ERASED = np.array([False, False, True, False, False])
+KEEP = np.array([True, True, False, True, True])
 
 
 def encoded(**options):
@@ -38,16 +38,16 @@ def first_tokens(module):
 
 
 def test_mask_writes_the_fill_token_over_erased_tokens():
-    assert erase(encoded(), ERASED, "mask").input_ids.tolist() == [CLS, 5, MASK, 7, SEP]
-    assert erase(encoded(fill="pad"), ERASED, "mask").input_ids.tolist() == [CLS, 5, PAD, 7, SEP]
+    assert remove_tokens(encoded(), KEEP, "mask").input_ids.tolist() == [CLS, 5, MASK, 7, SEP]
+    assert remove_tokens(encoded(fill="pad"), KEEP, "mask").input_ids.tolist() == [CLS, 5, PAD, 7, SEP]
 
 
 def test_masked_tokens_may_still_be_explained_and_erased():
-    np.testing.assert_array_equal(erase(encoded(), ERASED, "mask").token_mask, encoded().token_mask)
+    np.testing.assert_array_equal(remove_tokens(encoded(), KEEP, "mask").token_mask, encoded().token_mask)
 
 
 def test_delete_drops_erased_tokens_from_every_array():
-    kept = erase(encoded(), ERASED, "delete")
+    kept = remove_tokens(encoded(), KEEP, "delete")
     assert kept.input_ids.tolist() == [CLS, 5, 7, SEP]
     assert kept.baseline_ids.tolist() == [CLS, MASK, MASK, SEP]
     assert kept.token_mask.tolist() == [False, True, True, False]
@@ -58,14 +58,14 @@ def test_delete_drops_erased_tokens_from_every_array():
 
 
 def test_positions_leave_one_word_for_all_that_was_kept():
-    positions = erase(encoded(), ERASED, "positions", unk_token_id=UNK)
+    positions = remove_tokens(encoded(), KEEP, "positions", unk_token_id=UNK)
     assert positions.input_ids.tolist() == [CLS, UNK, MASK, UNK, SEP]
 
 
 def test_positions_keep_the_pair_that_may_not_be_explained():
     pair = VocabularyEncoder(explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
-    erased = np.array([False, True, False, False, False, False])
-    found = erase(pair, erased, "positions", unk_token_id=UNK)
+    keep = np.array([True, False, True, True, True, True])
+    found = remove_tokens(pair, keep, "positions", unk_token_id=UNK)
     assert found.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
 
 
@@ -125,7 +125,7 @@ def test_missing_folder_is_refused(tmp_path):
 
 
 def test_erasures_of_the_same_examples_in_another_order_are_refused(tmp_path):
-    whole = data().whole("test")
+    whole = data().unerased_split("test")
     swapped = EncodedSplit(whole.examples, whole.encoded[::-1], whole.index)
     folder = write(tmp_path, first_tokens(data()), examples=swapped.hash())
     with pytest.raises(ValueError, match="for other examples, or for the same ones in another order"):
@@ -133,14 +133,14 @@ def test_erasures_of_the_same_examples_in_another_order_are_refused(tmp_path):
 
 
 def test_erasures_that_name_their_examples_are_applied_to_them(tmp_path):
-    folder = write(tmp_path, first_tokens(data()), examples=data().whole("test").hash())
+    folder = write(tmp_path, first_tokens(data()), examples=data().unerased_split("test").hash())
     assert {int(e.input_ids[1]) for e in data(erasures=folder).split("test").encoded} == {MASK}
 
 
-def test_whole_split_is_without_erasures(tmp_path):
+def test_unerased_split_keeps_all_tokens(tmp_path):
     module = data(erasures=write(tmp_path, first_tokens(data())))
     module.split("test")
-    assert module.whole("test").hash() == data().whole("test").hash()
+    assert module.unerased_split("test").hash() == data().unerased_split("test").hash()
 
 
 def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_path):

@@ -154,10 +154,10 @@ def test_extra_test_splits_and_tuning_can_be_switched_off():
     assert module(Rows(GOOD, other=[GOOD]), extra_test_splits=[], tune_on_validation=False).test_splits == ["test"]
 
 
-def test_data_taken_over_are_not_loaded_or_encoded_again():
+def test_reused_data_are_not_loaded_or_encoded_again():
     first, second = module(), module()
     encoded = first.split("test").encoded
-    second.take_over(first)
+    second.reuse_loaded(first)
     assert second.split("test").encoded is encoded and second.rows is first.rows
 
 

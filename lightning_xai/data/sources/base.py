@@ -89,3 +89,25 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
             )
     for rationale in rationales:
         check_spans(rationale["spans"], example["text"], where)
+
+
+def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict[str, Any]]:
+    """Returns the rows of a split as dicts.
+
+    Raises:
+        ValueError: there is no row, a column is missing, or a row is not as TextSource promises.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> rows = rows_to_dataset([{"text": "w1", "labels": 0, "id": "a"}])
+        >>> checked_examples(rows, "train", Planted())
+        [{'text': 'w1', 'labels': 0, 'id': 'a'}]
+    """
+    missing = [column for column in ("text", "labels", "id") if column not in rows.column_names]
+    if missing or not len(rows):
+        problem = f"lacks column {missing[0]!r}" if missing else "is empty"
+        raise ValueError(f"split {split!r} of {type(source).__name__} {problem}")
+    examples = rows.to_list()
+    for example in examples:
+        check_example(example, split, len(source.class_names), source.multilabel)
+    return examples
