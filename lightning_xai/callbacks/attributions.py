@@ -73,7 +73,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._receivers: list[ExplainedReceiver] = []
-        self._attention_before: str | None = None  # set while this callback has switched attention to eager
+        self._attention_before: Any = None  # the kernel to go back to, once this callback has chosen eager attention
 
     @property
     def state_key(self) -> str:

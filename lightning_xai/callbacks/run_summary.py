@@ -1,4 +1,4 @@
-"""Says in a few lines what a command is about to work on."""
+"""Prints the run, the network and the sizes of the data before a command starts to work."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import Any
 
 from lightning import Callback, LightningModule, Trainer
 
+from lightning_xai.callbacks.base import data_of, network_of
+
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns a line for the vocabulary and for each split of a data module's summary, within 80 columns."""
+    """Returns a line for the vocabulary and one for each split of a data module's summary, within 80 columns.
+
+    Example:
+        >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
+        >>> data_lines({"train": {**sizes, "evidence_kept_fraction": None}})
+        ['  train: 2,000 examples of 31 tokens, 7% padding']
+    """
     weak = "weak evidence" if summary.get("rationales_are_weak") else "evidence"
     lines = []
     if summary.get("num_words"):
-        covered = summary["vector_coverage"]
+        coverage = summary["vector_coverage"]
         line = f"  vocabulary: {summary['num_words']:,} words"
-        lines.append(line if covered is None else f"{line}, {covered:.0%} with a pretrained vector")
+        lines.append(line if coverage is None else f"{line}, {coverage:.0%} with a pretrained vector")
     for name, facts in summary.items():
         if not isinstance(facts, dict):
             continue
@@ -30,29 +38,38 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 
 class RunSummary(Callback):
-    """Prints the run's folder, the network with its number of parameters, and the sizes of the data, once."""
+    """Prints the run's folder, the network with its number of parameters, and the sizes of the data, once.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> trainer = Trainer(default_root_dir="runs/tm/seed0", accelerator="cpu", logger=False)
+        >>> RunSummary().on_fit_start(trainer, Supervised(random_bert()))
+        runs/tm/seed0: Supervised, HFClassifier, 2,310 parameters
+    """
 
     def __init__(self) -> None:
-        self._said = False
+        self._printed = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._say(trainer, pl_module)
+        self._print(trainer, pl_module)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._say(trainer, pl_module)
+        self._print(trainer, pl_module)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._say(trainer, pl_module)
+        self._print(trainer, pl_module)
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._say(trainer, pl_module)
+        self._print(trainer, pl_module)
 
-    def _say(self, trainer: Trainer, module: LightningModule) -> None:
-        if self._said or not trainer.is_global_zero:
+    def _print(self, trainer: Trainer, module: LightningModule) -> None:
+        if self._printed or not trainer.is_global_zero:
             return
-        self._said = True
-        size = sum(parameter.numel() for parameter in module.network.parameters())
-        kinds = f"{type(module).__name__}, {type(module.network).__name__}"
-        print(f"{trainer.default_root_dir}: {kinds}, {size:,} parameters")
-        if hasattr(trainer.datamodule, "summary"):
-            print("\n".join(data_lines(trainer.datamodule.summary())))
+        self._printed = True
+        network = network_of(module)
+        num_parameters = sum(parameter.numel() for parameter in network.parameters())
+        classes = f"{type(module).__name__}, {type(network).__name__}"
+        print(f"{trainer.default_root_dir}: {classes}, {num_parameters:,} parameters")
+        if hasattr(data_of(trainer), "summary"):
+            print("\n".join(data_lines(data_of(trainer).summary())))

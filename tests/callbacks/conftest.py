@@ -21,8 +21,6 @@ from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.types import Passes
 from tests.conftest import tiny_classifier
 
-TOP = {"percentages": [10, 50]}
-
 
 class Recorder(Callback):
     """Keeps the scores of every explained example and class, by split and method."""
@@ -65,8 +63,9 @@ def trainer(folder, *callbacks, **arguments) -> Trainer:
 
 
 def evaluation(preset: str = "preset", **arguments) -> AttributionEvaluation:
-    metrics = [Comprehensiveness(**TOP), Sufficiency(**TOP), Entropy(), DiscreteRationale(name="rationale")]
-    return AttributionEvaluation(preset, metrics, **arguments)
+    percentages = [10.0, 50.0]
+    erasing = [Comprehensiveness(percentages=percentages), Sufficiency(percentages=percentages)]
+    return AttributionEvaluation(preset, [*erasing, Entropy(), DiscreteRationale(name="rationale")], **arguments)
 
 
 def compute(*methods: AttributionMethod, **arguments) -> ComputeAttributions:

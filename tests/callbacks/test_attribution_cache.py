@@ -4,10 +4,8 @@ import torch
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
-from lightning_xai.callbacks.base import method_settings
 from lightning_xai.runs.store import RaggedStore
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
@@ -117,12 +115,6 @@ def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective
     run = trainer(tmp_path, *computed, AttributionCacheWriter())
     run.test(objective, datamodule=planted_data(), verbose=False)
     assert RaggedStore(tmp_path / "attributions" / "test" / "method").metadata["method"]["num_steps"] == 3
-
-
-def test_settings_of_a_method_include_those_of_the_method_inside():
-    found = method_settings(Transformed(IntegratedGradients(num_steps=4), ["absolute"]))
-    assert found["transforms"] == ["absolute"]
-    assert found["method"]["class"] == "IntegratedGradients" and found["method"]["num_steps"] == 4
 
 
 @pytest.mark.parametrize("after", [[], [compute(AttInGrad())]])

@@ -4,6 +4,7 @@ import torch
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
@@ -60,7 +61,9 @@ def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective
         return predict(inputs, embed_mask, **options)
 
     network.predict = counting
-    metrics = [Comprehensiveness(name=f"at_{k}", erasure="mask", percentages=[k]) for k in (20, 50)]
+    metrics: list[AttributionMetric] = [
+        Comprehensiveness(name=f"at_{k}", erasure="mask", percentages=[k]) for k in (20, 50)
+    ]
     evaluations = [AttributionEvaluation(preset, metrics) for preset in ("first", "second")]
     rows(tmp_path, objective, *evaluations, data=planted_data(tune_on_validation=False))
     assert len(unerased) == 1  # one batch

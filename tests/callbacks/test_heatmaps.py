@@ -20,7 +20,9 @@ def drawn(folder, objective, *, stage="test", data=None, targets="all", **argume
     getattr(run, stage)(objective, datamodule=data)
     split = "validation" if stage == "validate" else "test"
     page = (folder / "heatmaps" / f"{split}.html").read_text()
-    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL).group(1))
+    data_element = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data_element is not None
+    return json.loads(data_element.group(1))
 
 
 @pytest.mark.parametrize("stage", ["validate", "test", "predict"])

@@ -25,7 +25,7 @@ def objective_of(seed: int) -> Supervised:
     return Supervised(tiny_classifier("bert", seed=seed))
 
 
-def test_run(
+def run_test(
     folder: Path, seed: int, *callbacks, targets="gold", method=None, data=None, max_examples=None, **arguments
 ) -> None:
     """Tests a network of its own seed, as the command does for a run in `folder`."""
@@ -34,15 +34,12 @@ def test_run(
     run.test(objective_of(seed), datamodule=data or planted_data(eval_batch_size=3), verbose=False)
 
 
-test_run.__test__ = False  # no test, for all its name
-
-
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory) -> Path:
     """A folder of two tested runs with stored scores, not to be written to."""
     folder = tmp_path_factory.mktemp("runs") / "tm"
     for seed in (0, 1):
-        test_run(folder / f"seed{seed}", seed, AttributionCacheWriter())
+        run_test(folder / f"seed{seed}", seed, AttributionCacheWriter())
         (folder / f"seed{seed}" / "results.parquet").touch()
     return folder
 
@@ -57,7 +54,7 @@ def compared(stored) -> tuple[Stability, Path]:
     """The callback after a third run was compared with the two, and that run's folder."""
     callback = Stability([str(stored / "seed*")])
     own = stored.parent / "own" / "seed7"
-    test_run(own, 7, AttributionCacheWriter(), callback)
+    run_test(own, 7, AttributionCacheWriter(), callback)
     return callback, own
 
 
@@ -94,20 +91,20 @@ def test_picture_of_the_matrices_is_written(compared):
 
 def test_numbers_do_not_depend_on_the_batches(compared, stored, tmp_path):
     callback = Stability([str(stored / "seed*")])
-    test_run(tmp_path / "own" / "seed7", 7, callback, data=planted_data(eval_batch_size=1))
+    run_test(tmp_path / "own" / "seed7", 7, callback, data=planted_data(eval_batch_size=1))
     values = [[row["value"] for row in found.result_rows()] for found in (callback, compared[0])]
     assert values[0] == pytest.approx(values[1], abs=1e-12)
 
 
 def test_network_explains_like_itself(runs):
     callback = Stability([str(runs / "seed1")])
-    test_run(runs / "seed0", 1, callback)
+    run_test(runs / "seed0", 1, callback)
     assert [row["value"] for row in callback.result_rows()] == pytest.approx([1, 1, 1])
 
 
 def test_run_is_not_compared_with_itself(runs):
     callback = Stability([str(runs / "seed*")])
-    test_run(runs / "seed0", 0, callback)
+    run_test(runs / "seed0", 0, callback)
     assert {row["metric"].split("/")[1] for row in callback.result_rows()} == {"seed1"}
 
 
@@ -115,14 +112,14 @@ def test_pattern_finds_tested_runs_only(runs, capsys):
     for seed in (0, 1):
         (runs / f"seed{seed}" / "results.parquet").unlink()
     callback = Stability([str(runs / "seed*")])
-    test_run(runs.parent / "own" / "seed7", 7, callback)
+    run_test(runs.parent / "own" / "seed7", 7, callback)
     assert callback.result_rows() == []
     assert "yet, so nothing is compared" in capsys.readouterr().out
 
 
 def refusal(runs: Path, others=("seed0",), **arguments) -> str:
     with pytest.raises(ValueError) as caught:
-        test_run(runs / "own", 7, Stability([str(runs / other) for other in others]), **arguments)
+        run_test(runs / "own", 7, Stability([str(runs / other) for other in others]), **arguments)
     return str(caught.value)
 
 
@@ -141,14 +138,14 @@ def test_method_with_other_settings_is_refused(runs):
 
 
 def replace_row(store: Path, change) -> None:
-    """Writes a store anew with `change(key, values)` for its first row, None leaving it out."""
+    """Rewrites a store with `change(key, values)` in place of its first row, or without it if the values are None."""
     old = RaggedStore(store)
     rows = [(key, np.array(old.get(*key))) for key in old.keys()]
     shutil.rmtree(store)
     with RaggedWriter(store, metadata=old.metadata) as writer:
         for key, values in [change(*rows[0]), *rows[1:]]:
             if values is not None:
-                writer.add(*key, values)
+                writer.add(key[0], key[1], values)
 
 
 def test_missing_example_is_named(runs):

@@ -1,0 +1,25 @@
+from lightning_xai.callbacks.run_summary import RunSummary, data_lines
+from tests.callbacks.conftest import planted_data, trainer
+
+SIZES = {"examples": 7, "mean_tokens": 8.6, "padding_fraction": 0.0, "truncated_fraction": 0.0}
+
+
+def test_run_network_and_data_are_printed_once(objective, tmp_path, capsys):
+    run = trainer(tmp_path, RunSummary())
+    for _ in range(2):
+        run.test(objective, datamodule=planted_data(), verbose=False)
+    printed = capsys.readouterr().out
+    num_parameters = sum(parameter.numel() for parameter in objective.network.parameters())
+    assert printed.count(f"{tmp_path}: Supervised, HFClassifier, {num_parameters:,} parameters") == 1
+    assert printed.count("  test: 7 examples of") == 1
+
+
+def test_truncation_and_weak_evidence_are_named():
+    facts = {**SIZES, "truncated_fraction": 0.25, "evidence_kept_fraction": 0.5}
+    (line,) = data_lines({"test": facts, "rationales_are_weak": True})
+    assert line == "  test: 7 examples of 9 tokens, 25% truncated, weak evidence kept 50%"
+
+
+def test_vocabulary_comes_with_its_coverage_by_pretrained_vectors():
+    lines = data_lines({"num_words": 1200, "vector_coverage": 0.9})
+    assert lines == ["  vocabulary: 1,200 words, 90% with a pretrained vector"]
