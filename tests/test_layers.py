@@ -29,7 +29,7 @@ ALLOWED = {
 }
 # rooms whose files are alternatives to one another: they import `base`, and these files that several of them share
 SIBLINGS = {
-    "models": {"contracts", "huggingface", "encoder_layers", "loading"},
+    "models": {"contracts", "huggingface", "encoder_layers", "loading", "transformers_loading"},
     "attributions": {"coalitions", "surrogates"},
     "metrics": set(),
     "objectives": {"losses", "inner_search", "schedules"},

@@ -16,7 +16,14 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
-    """Raises ValueError unless there are classes to choose among: two, or one that an example has or has not."""
+    """Raises ValueError unless there are at least two classes, or one if an example can have several (multi-label).
+
+    Example:
+        >>> check_num_classes(1, multilabel=True)
+        >>> check_num_classes(1, multilabel=False)
+        Traceback (most recent call last):
+        ValueError: num_classes is 1: a single-label classifier needs at least 2
+    """
     kind, least = ("multi-label", 1) if multilabel else ("single-label", 2)
     if num_classes < least:
         raise ValueError(f"num_classes is {num_classes}: a {kind} classifier needs at least {least}")
@@ -27,6 +34,40 @@ class Classifier(nn.Module, ABC):
 
     Laws, held by tests for every subclass: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
     not depend on padding, on batch size or on neighbors in the batch.
+
+    Example:
+        >>> class BagOfWords(Classifier):
+        ...     readout_is_attention, multilabel, pad_id = False, False, 0
+        ...     attention_implementation = "eager"
+        ...
+        ...     def __init__(self, num_words: int, num_classes: int = 2):
+        ...         super().__init__()
+        ...         self.num_classes = num_classes
+        ...         self.table = nn.Embedding(num_words, num_classes)
+        ...
+        ...     @property
+        ...     def embedding_matrix(self):
+        ...         return self.table.weight
+        ...
+        ...     def embed(self, inputs):
+        ...         return self.table(inputs.input_ids)
+        ...
+        ...     def forward(self, inputs, inputs_embeds=None, **flags):
+        ...         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
+        ...         mask = inputs.attention_mask.unsqueeze(1)
+        ...         readout = mask / mask.sum(dim=-1, keepdim=True)  # the mean of all words
+        ...         return ClassifierOutput(logits=(readout @ embeds).squeeze(1), readout=readout)
+        ...
+        ...     def head_parameters(self):
+        ...         return []
+        ...
+        ...     def set_attention(self, implementation):
+        ...         pass
+        >>> network, inputs = BagOfWords(num_words=5), TextInputs.of_ids([[3, 4], [3]])
+        >>> torch.equal(network(inputs).logits, network(inputs, network.embed(inputs)).logits)
+        True
+        >>> network.architecture()
+        {'num_words': 5, 'num_classes': 2}
     """
 
     readout_is_attention: ClassVar[bool]  # True where the head reads tokens by attention, False for [CLS] or last token
@@ -36,9 +77,9 @@ class Classifier(nn.Module, ABC):
     pad_id: int  # id of the padding token
     init_args: dict[str, Any]  # of the constructor, primitives only: a checkpoint rebuilds the network from them
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # partial, because a copy is made without arguments; a missing one is __init__'s to report
+        # partial, because copies are made without arguments, and __init__ reports a missing argument itself
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so its __setattr__ would refuse
@@ -47,7 +88,7 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, inputs: TextInputs) -> Tensor:
-        """Returns token embeddings [B, T, D], the leaf of every gradient."""
+        """Returns the token embeddings [B, T, D] with respect to which gradients are taken."""
 
     @abstractmethod
     def forward(
@@ -66,43 +107,45 @@ class Classifier(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def embedding_matrix(self) -> nn.Parameter:
-        """[V, D] word embedding table."""
+    def embedding_matrix(self) -> Tensor:
+        """Word embedding table [V, D]."""
 
     @abstractmethod
     def head_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters on top of the encoder, which start at random and may need a higher learning rate."""
+        """Returns the parameters after the encoder. They start at random, so they may need a higher learning rate."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
         """Returns the roles of the layers' parts, first layer first.
 
         Raises:
-            ValueError: the architecture has no layers of a form that can be decomposed.
+            ValueError: the architecture's layers cannot be decomposed.
         """
         raise ValueError(f"{type(self).__name__} has no layers that can be decomposed: choose another method")
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
-        """Returns what turns the states that the head reads, readout @ last layer's output [B, 1 or C, D], into logits.
+        """Returns the head's layers in their order.
+
+        They map the states that the head reads, readout @ last hidden state [B, 1 or C, D], to logits.
 
         Raises:
-            ValueError: the head is of no form that can be decomposed.
+            ValueError: the architecture's head cannot be decomposed.
         """
         raise ValueError(f"{type(self).__name__} has no head that can be decomposed: choose another method")
 
     @abstractmethod
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
-        """Chooses the attention kernel: eager for attentions and double backward, sdpa for speed."""
+        """Chooses the attention kernel: eager for attentions and second derivatives, sdpa for speed."""
 
     @property
     @abstractmethod
     def attention_implementation(self) -> str:
         """Name of the attention kernel in use."""
 
-    def check_length(self, num_tokens: int, what: str) -> None:
-        """Raises ValueError, which says so of `what`, if texts of that many tokens are too long for the network."""
+    def check_length(self, num_tokens: int, subject: str) -> None:
+        """Raises ValueError if texts of `num_tokens` tokens are too long for the network; `subject` names the text."""
 
     def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
-        """Raises ValueError unless `inputs_embeds` [B, T, D] is None or has the rows and columns of the inputs."""
+        """Raises ValueError if `inputs_embeds` [B, T, D] has other numbers of rows or tokens than the inputs."""
         if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
             raise ValueError(
                 f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
@@ -120,17 +163,17 @@ class Classifier(nn.Module, ABC):
 
     @torch.no_grad()
     def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None, *, chunk_size: int | None = None) -> Tensor:
-        """Returns probabilities [B, C] without a gradient, longest rows first.
+        """Returns probabilities [B, C] without a gradient. Rows of similar length share a forward pass.
 
         Args:
             embed_mask: [B, T] bool, embeddings are zeroed where it is False.
-            chunk_size: most rows in one forward pass, see `rows_per_forward`.
+            chunk_size: largest number of rows in one forward pass; None leaves it to the device's memory.
         """
         lengths = inputs.attention_mask.sum(dim=1)
         order = lengths.argsort(descending=True, stable=True)
         parts = []
-        for some in packed_rows(lengths[order].cpu(), chunk_size, inputs.device, differentiated=False):
-            rows = order[some]
+        for packed in packed_rows(lengths[order].cpu(), chunk_size, inputs.device, differentiated=False):
+            rows = order[packed]
             chunk = inputs[rows].trim()
             embeds = None
             if embed_mask is not None:

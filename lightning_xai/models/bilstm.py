@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,24 +20,33 @@ MaskRow = Literal["zero", "random"]
 
 @contextmanager
 def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
-    """Within the context LSTMs may be run by those libraries, where they are on at all."""
-    before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = before and onednn
+    """Lets these libraries run LSTMs within the context, or keeps them from it; a library that is off stays off."""
+    onednn_backend: Any = torch.backends.mkldnn
+    before = onednn_backend.enabled
+    onednn_backend.enabled = before and onednn
     try:
         with torch.backends.cudnn.flags(enabled=cudnn and torch.backends.cudnn.enabled):
             yield
     finally:
-        torch.backends.mkldnn.enabled = before
+        onednn_backend.enabled = before
 
 
 class BiLSTM(nn.Module):
-    """Reads the kept tokens of each row in both directions, whatever padding lies between, before or after them.
+    """Reads the kept tokens of each row in both directions; padding may be before, between or after them.
 
-    Rows are not packed: on CPUs the backward pass of packed ones costs twice as much at 40 tokens, 11 times at 300.
+    Rows are not packed: on CPUs the backward pass of packed rows costs twice as much at 40 tokens, and 11 times as much
+    at 300.
 
     Args:
         embedding_size: D.
         hidden_size: H of each direction.
+
+    Example:
+        >>> encoder, embeds = BiLSTM(embedding_size=2, hidden_size=3), torch.ones(1, 4, 2)
+        >>> states, last = encoder(embeds, torch.tensor([[False, True, True, False]]))
+        >>> alone, _ = encoder(embeds[:, 1:3], torch.ones(1, 2, dtype=torch.bool))
+        >>> torch.allclose(states[:, 1:3], alone), last.shape
+        (True, torch.Size([1, 6]))
     """
 
     def __init__(self, embedding_size: int, hidden_size: int) -> None:
@@ -48,19 +57,20 @@ class BiLSTM(nn.Module):
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
         """Returns states [B, T, 2H] and the last states of both directions [B, 2H], as if only kept tokens were there.
 
-        Last states are 0 in a row that keeps nothing; states of what is not kept are finite and mean nothing.
+        Last states are 0 in a row that keeps nothing. States in columns that are not kept are finite, but have no
+        meaning.
 
         Args:
-            embeds: [B, T, D].
-            keep: [B, T] bool; what is not kept may lie anywhere and hold anything.
+            embeds: [B, T, D], with any values where tokens are not kept.
+            keep: [B, T] bool.
         """
         order, lengths = right_padding_order(keep), keep.sum(dim=1, keepdim=True)
         longest = max(int(lengths.max()), 1)
         embeds = embeds[:, :longest] if order is None else take_columns(embeds, order[:, :longest])
-        place = torch.arange(longest, device=keep.device)
-        kept = place < lengths
+        position = torch.arange(longest, device=keep.device)
+        kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - place, place)  # [B, longest], its own inverse
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], its own inverse
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
@@ -73,12 +83,19 @@ class BiLSTM(nn.Module):
 
 
 def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Tensor:
-    """Returns weights [B, T] that sum to 1 over preferred tokens, else over allowed ones, and are 0 without either.
+    """Returns attention weights [B, T] that sum to 1 over the preferred tokens of each row.
+
+    A row without preferred tokens attends to its allowed ones; a row without either has weights 0.
 
     Args:
         scores: [B, T] logits.
         preferred: [B, T] bool.
-        allowed: [B, T] bool, where a row without preferred tokens may look.
+        allowed: [B, T] bool.
+
+    Example:
+        >>> everywhere = torch.ones(1, 3, dtype=torch.bool)
+        >>> attention_weights(torch.zeros(1, 3), torch.tensor([[True, True, False]]), everywhere).tolist()
+        [[0.5, 0.5, 0.0]]
     """
     keep = torch.where(preferred.any(dim=1, keepdim=True), preferred, allowed)
     empty = ~keep.any(dim=1, keepdim=True)
@@ -91,30 +108,37 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
 class BiLSTMAttention(Classifier):
     """Reads a text in both directions and sums its states by additive attention, alpha = softmax(v . tanh(W h + b)).
 
-    A pair has two encoders: u_i = tanh(W_x h_x,i + W_y h_y + b) with h_y the last states of the auxiliary text, and
-    attention is over the main text alone. Special tokens are read but get no attention, unless a text has no others.
+    A network for pairs has two encoders: u_i = tanh(W_x h_x,i + W_y h_y + b), where h_y are the last states of the
+    auxiliary text, and only the main text gets attention. Special tokens are read but get no attention, unless a text
+    has no other tokens.
 
     Args:
-        vocab_size: rows V of the embedding table; the data tells it.
+        vocab_size: rows V of the embedding table; a configuration leaves it to the data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        paired: whether token_type_ids tell a main text (0) from an auxiliary one (1); False reads both as one text.
+        paired: whether token_type_ids separate a main text (0) from an auxiliary one (1); False reads both as one text.
         embedding_size: D.
         hidden_size: H of each direction, and of the attention's hidden layer.
-        pad_id: row of padding, 0 for good.
+        pad_id: row of padding, which is and stays 0.
         mask_id: row of the mask token.
         mask_row: whether that row starts at "zero" or at "random" like words without a vector.
-        word_vectors: [V, D] pretrained rows, NaN where there is none; such rows are drawn from N(0, 1), as all are
-            without vectors. The data tells them.
+        word_vectors: [V, D] pretrained rows, NaN in rows without one; these are drawn from N(0, 1). None draws all
+            rows. A configuration leaves them to the data.
 
     Raises:
-        ValueError: a size is not positive, an id is no row, vectors have another shape; in `forward`, a pair comes
-            without token_type_ids.
+        ValueError: a size is not positive, an id is outside the vocabulary, or vectors have another shape; in
+            `forward`, a pair comes without token_type_ids.
+
+    Example:
+        >>> network = BiLSTMAttention(vocab_size=9, embedding_size=2, hidden_size=3).eval()
+        >>> output = network(TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]))
+        >>> output.logits.shape, (output.readout > 0).tolist()
+        (torch.Size([1, 2]), [[[False, True, True, False]]])
 
     Reference: Jain and Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, section 3; the formulas are in
     Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly
     Important Tokens and Retraining", arXiv 2110.08412, appendix C.1.
-    Differs: for pairs the paper only says that the context is transformed by a dense layer; logits here are
+    Differs: for pairs the paper only says that a dense layer transforms the context. Here logits are
     O tanh(D_x context + D_y h_y), as in both released codes, which also add biases to W_x and W_y. Madsen et al. start
     words without a vector at 0 in SST.
     """
@@ -160,11 +184,12 @@ class BiLSTMAttention(Classifier):
             self.auxiliary_decoder = nn.Linear(2 * hidden_size, hidden_size)
         self.output = nn.Linear(hidden_size if paired else 2 * hidden_size, num_classes)
         self._start_rows(word_vectors, mask_id if mask_row == "zero" else None)
-        # a checkpoint has the trained table, so it need not hold the vectors too
+        # a checkpoint holds the trained table, so it does not need the vectors
         self.init_args["word_vectors"] = None
 
     @torch.no_grad()
     def _start_rows(self, word_vectors: Tensor | None, zero_row: int | None) -> None:
+        """Copies word vectors into the embedding table, and sets the rows of padding and `zero_row` to 0."""
         table = self.embedding.weight  # drawn from N(0, 1), 0 at padding
         if word_vectors is not None:
             if word_vectors.shape != table.shape:
@@ -179,7 +204,7 @@ class BiLSTMAttention(Classifier):
             table[zero_row] = 0.0
 
     @property
-    def embedding_matrix(self) -> nn.Parameter:
+    def embedding_matrix(self) -> Tensor:
         return self.embedding.weight
 
     def embed(self, inputs: TextInputs) -> Tensor:
@@ -194,9 +219,9 @@ class BiLSTMAttention(Classifier):
         return self._kernel
 
     def set_attention(self, implementation: Kernel) -> None:
-        """Chooses the LSTM's kernels: "sdpa" fused ones, "eager" plain ones for double backward.
+        """Chooses the LSTM's kernels: "sdpa" for fused ones, "eager" for plain ones, which second derivatives need.
 
-        cuDNN has no double backward, and oneDNN's takes 2 to 4 times as long as the plain one.
+        cuDNN has no second derivatives, and those of oneDNN take 2 to 4 times as long as the plain kernels'.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -209,10 +234,10 @@ class BiLSTMAttention(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout [B, 1, T]; padding may lie anywhere.
+        """Returns logits and readout [B, 1, T]; padding may be in any column.
 
-        There are no attentions between tokens, so none are returned, and the one hidden state [B, T, 2H] is what the
-        attention reads, 0 at the auxiliary text.
+        There are no attentions between tokens, so none are returned. The one hidden state [B, T, 2H] is read by the
+        attention; it is 0 at the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
@@ -238,13 +263,13 @@ class BiLSTMAttention(Classifier):
         )
 
     def _parts(self, inputs: TextInputs) -> tuple[Tensor, Tensor | None]:
-        """Returns which tokens [B, T] the main and the auxiliary encoder read."""
+        """Returns masks [B, T] of the tokens that the main encoder and the auxiliary one read."""
         if not self.paired:
             return inputs.attention_mask, None
         if inputs.token_type_ids is None:
             raise ValueError(
-                "a paired network needs token_type_ids to tell the two texts apart: encode with VocabularyEncoder, or "
-                "with a tokenizer that gives them"
+                "a paired network needs token_type_ids to separate the two texts: encode with VocabularyEncoder, or "
+                "with a tokenizer that returns them"
             )
         auxiliary = inputs.token_type_ids > 0
         return inputs.attention_mask & ~auxiliary, inputs.attention_mask & auxiliary

@@ -1,25 +1,33 @@
-"""The contracts on which attributions rest, checked on a network with two short random texts."""
+"""Contracts of a classifier on which attributions rest, checked on two short random texts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lightning_xai.functional.modes import eager_attention, evaluation_mode
+from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-4  # of the largest logit plus the floor below; float32 noise stays two orders under it
+TOLERANCE = 1e-4  # of the largest logit plus _FLOOR; float32 noise is a hundred times smaller
 _FLOOR = 1e-2
+_LENGTHS = (7, 4)  # tokens of the two texts
 
 
-def random_text(model: nn.Module, lengths: list[int]) -> TextInputs:
-    """Returns rows of random ids, none of them the pad id, padded on the right; the global RNG stays untouched.
+def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
+    """Returns texts of random ids, none of them the pad id, padded on the right; the global RNG stays untouched.
 
     Args:
-        model: a classifier; its `embedding_matrix` gives the vocabulary, its `pad_id` the padding.
-        lengths: number of tokens of each row.
+        model: gives the vocabulary and the id of padding.
+        lengths: number of tokens of each text.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> random_inputs(random_bert(), [3, 1]).input_ids.tolist()
+        [[19, 14, 13], [5, 0, 0]]
     """
     device, vocabulary = model.embedding_matrix.device, model.embedding_matrix.shape[0]
     generator = torch.Generator().manual_seed(0)
@@ -27,64 +35,79 @@ def random_text(model: nn.Module, lengths: list[int]) -> TextInputs:
     input_ids = torch.where(input_ids == model.pad_id, (input_ids + 1) % vocabulary, input_ids).to(device)
     mask = torch.arange(max(lengths), device=device) < torch.tensor(lengths, device=device).unsqueeze(1)
     input_ids = input_ids.masked_fill(~mask, model.pad_id)
-    return TextInputs(input_ids, mask, mask, ~mask, input_ids, torch.zeros_like(input_ids))
+    return TextInputs(
+        input_ids=input_ids,
+        attention_mask=mask,
+        token_mask=mask,
+        special_tokens_mask=~mask,
+        baseline_ids=input_ids,
+        token_type_ids=torch.zeros_like(input_ids),
+    )
 
 
-def _roll(inputs: TextInputs, columns: int) -> TextInputs:
-    return inputs.map(lambda tensor: tensor.roll(columns, dims=1))
+def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), segmented: bool = False) -> list[str]:
+    """Returns a sentence with a number for each contract that a classifier breaks, [] if it keeps all of them.
 
-
-def contract_violations(model: nn.Module) -> list[str]:
-    """Returns what `model` breaks of the contracts of a classifier, each with a number; [] if nothing.
-
-    The model's modes, attention kernel and the RNG are as before afterwards.
+    The model's modes, its attention kernel and the RNG are the same afterwards.
 
     Args:
-        model: a classifier with `embed`, `embedding_matrix`, `pad_id`, `special_ids` and `set_attention`.
+        model: classifier with attention between tokens.
+        special_ids: ids of special tokens. In the middle of a text they must be tokens like others.
+        segmented: whether the model cuts texts into segments, so that attentions have fewer columns than the text.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> contract_violations(random_bert(), special_ids=[1, 2])
+        []
     """
-    long, short = 7, 4
-    both = random_text(model, [long, short])
-    alone = both[1:].trim()
-    at_padding = torch.where(both.attention_mask, both.input_ids, both.input_ids[:1])
-    special_ids = torch.tensor([model.pad_id, *model.special_ids], device=both.device)
-    erased = both.input_ids.clone()
-    erased[:, 1 : long - 1] = special_ids.repeat(long)[: long - 2]
-    erased = replace(both, input_ids=erased)
-
-    found = []
+    inputs = random_inputs(model, _LENGTHS)
     with evaluation_mode(model):
-        with torch.no_grad():
-            logits = model(both).logits
-            row = logits[1:]
-            pairs = {
-                "logits from embeddings differ from logits from ids": (model(both, model.embed(both)).logits, logits),
-                "padding on the right changes logits": (model(alone).logits, model(both[1:]).logits),
-                "padding on the left changes logits": (model(_roll(both[1:], long - short)).logits, row),
-                "a neighbor in the batch changes logits": (model(both[1:]).logits, row),
-                "ids at padding change logits": (model(replace(both, input_ids=at_padding)).logits, logits),
-                "pad or special ids inside the text do more than their embeddings": (
-                    model(erased).logits,
-                    model(both, model.embed(erased)).logits,
-                ),
-            }  # fmt: skip
-        scale = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
-        for message, (one, other) in pairs.items():
-            gap = float((one - other).abs().max())
-            if not gap <= scale:
-                found.append(f"{message} by {gap:.2g}")
+        violations = _changed_logits(model, inputs, special_ids)
         with eager_attention(model):
-            found += _unread_states(model, both)
-            found += _unusable_attentions(model, both)
-    return found
+            violations += _unread_states(model, inputs)
+            violations += _unusable_attentions(model, inputs, segmented=segmented)
+    return violations
 
 
-def _unread_states(model: nn.Module, inputs: TextInputs) -> list[str]:
-    """Returns a message if logits depend on other tokens' last states than the readout says."""
-    with torch.enable_grad():
-        output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
-        last = output.hidden_states[-1]
-        weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)
-        gradient: Tensor | None = torch.autograd.grad((output.logits * weights).sum(), last, allow_unused=True)[0]
+@torch.no_grad()
+def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence[int]) -> list[str]:
+    """Returns a message for each change of the inputs that must not change logits, but does."""
+    long, short = _LENGTHS
+    padded, alone = inputs[1:], inputs[1:].trim()
+    padded_left = padded.map(lambda tensor: tensor.roll(long - short, dims=1))
+    other_padding = replace(
+        inputs, input_ids=torch.where(inputs.attention_mask, inputs.input_ids, inputs.input_ids[:1])
+    )
+    ids = inputs.input_ids.clone()
+    ids[:, 1 : long - 1] = torch.tensor([model.pad_id, *special_ids], device=ids.device).repeat(long)[: long - 2]
+    special = replace(inputs, input_ids=ids)
+
+    logits = model(inputs).logits
+    pairs = {
+        "logits from embeddings differ from logits from ids": (model(inputs, model.embed(inputs)).logits, logits),
+        "padding on the right changes logits": (model(alone).logits, model(padded).logits),
+        "padding on the left changes logits": (model(padded_left).logits, logits[1:]),
+        "a neighbor in the batch changes logits": (model(padded).logits, logits[1:]),
+        "ids at padding change logits": (model(other_padding).logits, logits),
+        "pad or special ids inside the text do more than their embeddings": (
+            model(special).logits,
+            model(inputs, model.embed(special)).logits,
+        ),
+    }
+    tolerance = TOLERANCE * (float(logits.abs().max()) + _FLOOR)
+    gaps = {message: float((changed - expected).abs().max()) for message, (changed, expected) in pairs.items()}
+    return [f"{message} by {gap:.2g}" for message, gap in gaps.items() if not gap <= tolerance]  # NaN is a violation
+
+
+@torch.enable_grad()
+def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
+    """Returns a message if logits depend on last hidden states to which the readout gives no weight."""
+    output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
+    assert output.hidden_states is not None
+    class_weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)
+    gradient: Tensor | None = torch.autograd.grad(
+        (output.logits * class_weights).sum(), output.hidden_states[-1], allow_unused=True
+    )[0]
     if gradient is None:
         return ["the last hidden state is not what the head reads"]
     share = gradient.norm(dim=-1)  # [B, T]
@@ -94,14 +117,13 @@ def _unread_states(model: nn.Module, inputs: TextInputs) -> list[str]:
 
 
 @torch.no_grad()
-def _unusable_attentions(model: nn.Module, inputs: TextInputs) -> list[str]:
+def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
     """Returns a message if eager attentions are missing or not [B * N, H, S, S]."""
     attentions = model(inputs, output_attentions=True).attentions
+    assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}
     square = all(len(shape) == 4 and shape[2] == shape[3] >= 1 for shape in shapes)
-    if not square or (
-        getattr(model, "segment_length", None) is None and {s[2] for s in shapes} != {inputs.input_ids.shape[1]}
-    ):
+    if not square or (not segmented and {shape[2] for shape in shapes} != {inputs.input_ids.shape[1]}):
         return [f"attentions have shapes {sorted(shapes)}, not one row and column for each token"]
     gap = max(float((attention.sum(dim=-1) - 1).abs().max()) for attention in attentions)
     return [f"rows of attentions miss 1 by {gap:.2g}"] if gap > 1e-3 else []

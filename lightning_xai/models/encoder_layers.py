@@ -1,8 +1,12 @@
-"""Finds the roles of a Hugging Face network's layers and head, so that decompositions need no modeling fork."""
+"""Finds the roles of a Hugging Face network's layers and head, so that decompositions need no modeling fork.
+
+Modules of transformers are typed Any here, since each architecture names their parts differently.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -13,20 +17,20 @@ from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
 DECOMPOSABLE = "BERT, RoBERTa, ELECTRA, DistilBERT, BigBird (full attention), DeBERTa-v2 and Llama"
 
 
-def _first(module: nn.Module, *names: str) -> nn.Module | None:
-    """Returns the first part of `module` that has one of the dotted names, None if it has none of them."""
+def _part(module: Any, *names: str) -> Any:
+    """Returns the part of a module under the first dotted name that it has, None if it has none of them."""
     for name in names:
-        found = module
-        for step in name.split("."):
-            found = getattr(found, step, None)
-        if found is not None:
-            return found
+        part = module
+        for attribute in name.split("."):
+            part = getattr(part, attribute, None)
+        if part is not None:
+            return part
     return None
 
 
-def _bert_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
-    value = _first(layer, "attention.self.value", "attention.self.value_proj")
-    if value is None or _first(layer, "attention.output.LayerNorm") is None:
+def _bert_layer(layer: Any, num_heads: int) -> EncoderLayer | None:
+    value = _part(layer, "attention.self.value", "attention.self.value_proj")
+    if value is None or _part(layer, "attention.output.LayerNorm") is None:
         return None
     return EncoderLayer(
         module=layer,
@@ -41,8 +45,8 @@ def _bert_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
     )
 
 
-def _distilbert_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
-    if _first(layer, "sa_layer_norm") is None or _first(layer, "attention.v_lin") is None:
+def _distilbert_layer(layer: Any, num_heads: int) -> EncoderLayer | None:
+    if _part(layer, "sa_layer_norm") is None or _part(layer, "attention.v_lin") is None:
         return None
     return EncoderLayer(
         module=layer,
@@ -57,9 +61,9 @@ def _distilbert_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
     )
 
 
-def _llama_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
+def _llama_layer(layer: Any, num_heads: int) -> EncoderLayer | None:
     parts = ("self_attn.v_proj", "mlp.gate_proj", "input_layernorm", "post_attention_layernorm")
-    if any(_first(layer, part) is None for part in parts):
+    if any(_part(layer, part) is None for part in parts):
         return None
     return EncoderLayer(
         module=layer,
@@ -76,50 +80,68 @@ def _llama_layer(layer: nn.Module, num_heads: int) -> EncoderLayer | None:
     )
 
 
+def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
+    return _bert_layer(module, num_heads) or _distilbert_layer(module, num_heads) or _llama_layer(module, num_heads)
+
+
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     """Returns the roles of the layers of `transformer`, first layer first.
 
-    Names are all that is looked at; `functional.encoder_layer.trace_layers` checks them against a forward pass.
+    Roles are told by the names of parts; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
 
     Raises:
         ValueError: the architecture has no layers of a known form.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> (layer,) = encoder_layers(random_bert().transformer)
+        >>> layer.num_heads, layer.value.out_features, layer.norm_first
+        (2, 4, False)
     """
-    base = transformer.base_model
-    stack = _first(base, "encoder.layer", "transformer.layer", "layers")
-    heads = base.config.num_attention_heads
-    found = [_bert_layer(layer, heads) or _distilbert_layer(layer, heads) or _llama_layer(layer, heads)
-             for layer in stack or []]  # fmt: skip
-    if not found or None in found:
+    base: Any = transformer.base_model
+    num_heads = base.config.num_attention_heads
+    modules = _part(base, "encoder.layer", "transformer.layer", "layers") or []
+    layers = [layer for module in modules if (layer := _layer(module, num_heads)) is not None]
+    if not layers or len(layers) < len(modules):
         raise ValueError(
             f"the layers of {base.config.model_type} have no known roles: decompositions are for {DECOMPOSABLE}; "
             "choose a gradient or perturbation method"
         )
-    return found
+    return layers
 
 
 def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]]:
-    """Returns what a sequence classifier of transformers applies, in this order, to the state that it reads.
+    """Returns the layers of a sequence classifier's head, in the order in which they are applied to the state it reads.
 
     Raises:
         ValueError: the architecture has no head of a known form.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> for layer in head_layers(random_bert().transformer):
+        ...     print(layer)
+        Linear(in_features=4, out_features=4, bias=True)
+        Tanh()
+        Linear(in_features=4, out_features=2, bias=True)
     """
-    config, base = transformer.config, transformer.base_model
-    if _first(transformer, "classifier.dense") is not None and _first(transformer, "classifier.out_proj") is not None:
-        head = transformer.classifier
+    network: Any = transformer
+    config, base = network.config, network.base_model
+    if _part(network, "classifier.dense") is not None and _part(network, "classifier.out_proj") is not None:
+        head = network.classifier
         # BigBird applies its encoder's activation by name, ELECTRA keeps a module, RoBERTa writes tanh
         activation = getattr(head, "activation", None)
         if activation is None:
             activation = ACT2FN[config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()
         return [head.dense, activation, head.out_proj]
-    if _first(transformer, "pre_classifier") is not None:
-        return [transformer.pre_classifier, nn.ReLU(), transformer.classifier]
-    if _first(base, "pooler.activation") is not None:
-        return [base.pooler.dense, base.pooler.activation, transformer.classifier]
-    if _first(transformer, "pooler.dense") is not None:
-        return [transformer.pooler.dense, ACT2FN[config.pooler_hidden_act], transformer.classifier]
-    if _first(transformer, "score") is not None and _first(base, "norm") is not None:
-        return [base.norm, transformer.score]
+    if _part(network, "pre_classifier") is not None:
+        return [network.pre_classifier, nn.ReLU(), network.classifier]
+    if _part(base, "pooler.activation") is not None:
+        return [base.pooler.dense, base.pooler.activation, network.classifier]
+    if _part(network, "pooler.dense") is not None:
+        return [network.pooler.dense, ACT2FN[config.pooler_hidden_act], network.classifier]
+    if _part(network, "score") is not None and _part(base, "norm") is not None:
+        return [base.norm, network.score]
     raise ValueError(
-        f"the head of {config.model_type} is of no known form: decompositions are for {DECOMPOSABLE}; "
+        f"the head of {config.model_type} has no known form: decompositions are for {DECOMPOSABLE}; "
         "choose a gradient or perturbation method"
     )

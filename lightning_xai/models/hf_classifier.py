@@ -1,4 +1,4 @@
-"""Any Hugging Face encoder or decoder with its own classification head."""
+"""Hugging Face encoders and decoders with the classification head that transformers gives them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
-from lightning_xai.functional.modes import evaluation_mode, override_output
-from lightning_xai.functional.padding import right_padding_order, take_columns
+from lightning_xai.functional.modes import evaluation_mode
+from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
-from lightning_xai.models.contracts import random_text
+from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.encoder_layers import head_layers
-from lightning_xai.models.huggingface import HuggingFaceClassifier, load_transformer, read_config
-from lightning_xai.types import ClassifierOutput, TextInputs
+from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.transformers_loading import load_transformer, read_config
+from lightning_xai.types import TextInputs
 
 Pooling = Literal["cls", "mean", "last"]
 
 
 def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dtype) -> Tensor:
-    """Returns the weights [B, 1, T] with which a head reads states: the first or last real token, or all of them alike.
+    """Returns the weights [B, 1, T] with which a head reads token states; they sum to 1.
 
     Args:
-        attention_mask: [B, T] bool.
+        attention_mask: [B, T] bool, False at padding.
+        pooling: "cls" reads the first token, "last" the last one, "mean" all of them alike.
+
+    Example:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> pooling_readout(mask, pooling="mean", dtype=torch.float32).tolist()
+        [[[0.5, 0.5, 0.0]]]
+        >>> pooling_readout(mask, pooling="last", dtype=torch.float32).tolist()
+        [[[0.0, 1.0, 0.0]]]
     """
     if pooling == "mean":
         weights = attention_mask.to(dtype) / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
@@ -42,7 +51,8 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dt
 class HFClassifier(HuggingFaceClassifier):
     """A pretrained encoder or decoder with the classification head that transformers has for it.
 
-    Encoders read their first token or the mean of all; decoders (Llama, Qwen2, Mistral, GPT-2) read the last token.
+    The head of an encoder reads the first token, or the mean of all; that of a decoder (Llama, Qwen2, Mistral, GPT-2)
+    reads the last token.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept, otherwise a fresh one is drawn.
@@ -55,7 +65,14 @@ class HFClassifier(HuggingFaceClassifier):
 
     Raises:
         ValueError: there is nothing at `path`, its head has another number of classes, or the architecture breaks a
-            contract on which attributions rest (it is named with the number by which it fails).
+            contract on which attributions rest (the message says which, and by how much).
+
+    Example:
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4} | sizes, num_classes=3)
+        >>> output = network(TextInputs.of_ids([[1, 5, 6, 2]]))
+        >>> output.logits.shape, output.readout.tolist()
+        (torch.Size([1, 3]), [[[1.0, 0.0, 0.0, 0.0]]])
     """
 
     readout_is_attention: ClassVar[bool] = False
@@ -68,8 +85,8 @@ class HFClassifier(HuggingFaceClassifier):
         *,
         pretrained: bool = True,
         dropout: float | None = None,
-        embedding: Literal["word", "module"] = "word",
-        config: dict | None = None,
+        embedding: Embedding = "word",
+        config: dict[str, Any] | None = None,
     ) -> None:
         check_num_classes(num_classes, multilabel=multilabel)
         settings = read_config(path, config, dropout=dropout)
@@ -80,7 +97,7 @@ class HFClassifier(HuggingFaceClassifier):
         super().__init__(load_transformer(AutoModelForSequenceClassification, weights, settings), embedding)
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders have a bare `score` on the last token; check_contracts finds out where that is not so
+        # decoders apply a layer named `score` to the last token; check_contracts refuses those that read another one
         decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -89,67 +106,37 @@ class HFClassifier(HuggingFaceClassifier):
             self.transformer.config.use_cache = False
         self.check_contracts()
 
-    def check_length(self, num_tokens: int, what: str) -> None:
+    def check_length(self, num_tokens: int, subject: str) -> None:
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
-                f"{what} has {num_tokens} tokens, {self.transformer.config.model_type} has {self.max_length} "
+                f"{subject} has {num_tokens} tokens, {self.transformer.config.model_type} has {self.max_length} "
                 f"positions: set the data's max_length to at most {self.max_length}"
             )
 
-    def forward(
-        self,
-        inputs: TextInputs,
-        inputs_embeds: Tensor | None = None,
-        *,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-    ) -> ClassifierOutput:
-        """Returns logits and readout; padding may lie anywhere, attentions need it on the right.
-
-        Raises:
-            ValueError: the sequence is longer than the network's positions, or attentions cannot be had.
-        """
-        self.check_embeds(inputs, inputs_embeds)
-        self.check_length(inputs.input_ids.shape[1], "the batch")
-        readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
-        order = right_padding_order(inputs.attention_mask)
-        if order is not None:
-            if output_attentions:
-                raise ValueError("attentions need padding on the right: move each row's tokens to the front")
-            inputs = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
-            inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
+    def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         # a row without any token reads its first padding, as kernels differ in what they make of an empty row
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         if self.pooling == "last":
-            # transformers reads the last id that is not the pad id, which a text may hold too: real tokens get another
-            # id there, and their embeddings by the hook below
+            # transformers reads the last id that is not the pad id, but a text may hold the pad id too. So real tokens
+            # get another id here, and their embeddings from the hook
             inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
-            other = (self.pad_id + 1) % self.embedding_matrix.shape[0]
-            arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, other)
-        with override_output(self.embedding_module, inputs_embeds, inputs.attention_mask):
-            output = self.transformer(
-                **{k: v for k, v in arguments.items() if v is not None and k in self.accepted},
-                output_attentions=output_attentions,
-                output_hidden_states=output_hidden_states,
-                return_dict=True,
-            )
-        if output_attentions:
-            self.check_attentions(output.attentions)
-        states = output.hidden_states if output_hidden_states else None
-        if states is not None and order is not None:
-            states = tuple(take_columns(state, order.argsort(dim=1)) for state in states)
-        return ClassifierOutput(
-            logits=output.logits,
-            readout=readout,
-            attentions=tuple(output.attentions) if output_attentions else None,
-            hidden_states=None if states is None else tuple(states),
-        )
+            no_pad_id = (self.pad_id + 1) % self.embedding_matrix.shape[0]
+            arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, no_pad_id)
+        return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
+
+    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+        """Returns the logits of the transformer's own head, which reads states by `pooling`."""
+        readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
+        states = output.hidden_states
+        if states is not None:
+            states = tuple(state if columns is None else take_columns(state, columns) for state in states)
+        return Reading(output.logits, readout, states)
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # a pad id that the config did not have would stop the gradient of that token's embedding when built again
+        # with a pad id that the config did not have, the network built again would not train that token's embedding
         arguments["config"]["pad_token_id"] = self._given_pad_id
         return arguments
 
@@ -157,9 +144,9 @@ class HFClassifier(HuggingFaceClassifier):
         return head_layers(self.transformer)
 
     @torch.no_grad()
-    def departures(self) -> list[str]:
-        """Returns a message if logits differ from those of the bare network, as when positions are miscounted."""
-        inputs = random_text(self, [7])
+    def differences_from_transformer(self) -> list[str]:
+        """Returns a message if logits differ from those of the bare transformer, as when positions are miscounted."""
+        inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
             gap = float((self(inputs).logits - bare).abs().max())

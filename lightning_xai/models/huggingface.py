@@ -1,162 +1,171 @@
-"""What classifiers on a Hugging Face network share: loading, embeddings that can be replaced, attention kernels."""
+"""The base of classifiers on a Hugging Face network: embeddings that can be replaced, attention kernels, checks."""
 
 from __future__ import annotations
 
 import inspect
-import json
-from contextlib import contextmanager
-from typing import Any, Literal
+from abc import abstractmethod
+from typing import Any, Literal, NamedTuple
 
-import torch
-import transformers
 from torch import Tensor, nn
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
-from lightning_xai.functional.modes import call_with_known_arguments
-from lightning_xai.functional.padding import position_ids
-from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.modes import call_with_known_arguments, override_output
+from lightning_xai.functional.padding import position_ids, right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import contract_violations
 from lightning_xai.models.encoder_layers import encoder_layers
-from lightning_xai.types import TextInputs
+from lightning_xai.models.transformers_loading import architecture_config
+from lightning_xai.types import ClassifierOutput, TextInputs
 
-# facts about a file or a run, not about the architecture
-_NOT_ARCHITECTURE = {
-    "_name_or_path", "architectures", "dtype", "id2label", "label2id", "num_labels", "output_attentions",
-    "output_hidden_states", "problem_type", "return_dict", "torch_dtype", "transformers_version",
-}  # fmt: skip
+Embedding = Literal["word", "module"]
 
 
-def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
-    """Returns `config` as primitives with "model_type", enough to build the same architecture again."""
-    values = json.loads(config.to_json_string(use_diff=False))
-    return {"model_type": config.model_type} | {k: v for k, v in values.items() if k not in _NOT_ARCHITECTURE}
+class TransformerCall(NamedTuple):
+    """One forward pass of the transformer."""
+
+    arguments: dict[str, Tensor]  # by name; those that the transformer does not accept are left out
+    embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None keeps all of it
+    keep: Tensor  # bool, False at padding
 
 
-def read_config(path: str | None, config: dict | None, *, dropout: float | None) -> PretrainedConfig:
-    """Returns the Hugging Face config in a folder or on the hub, or built from a dictionary with "model_type".
+class Reading(NamedTuple):
+    """Logits of a classifier, and how its head read them from the hidden states."""
 
-    Args:
-        dropout: replaces every dropout probability of the config; None keeps them.
-
-    Raises:
-        ValueError: none or both of `path` and `config` are given, or they name nothing that can be loaded.
-    """
-    if (path is None) == (config is None):
-        raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
-    if dropout is not None and not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}: give a probability from 0 to below 1")
-    if config is not None:
-        config = {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
-        model_type = config.pop("model_type", None)
-        if model_type not in transformers.CONFIG_MAPPING:
-            raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, as 'bert'")
-        found = AutoConfig.for_model(model_type, **config)
-    else:
-        try:
-            found = AutoConfig.from_pretrained(resolve_model_path(path))
-        except OSError as error:
-            raise ValueError(
-                f"{path}: neither a folder with a config.json nor a model that the Hugging Face hub gives; "
-                "package:NAME/FOLDER names a folder of an installed package (transformers says: "
-                f"{str(error).strip().splitlines()[0]})"
-            ) from error
-    if getattr(found, "attention_type", None) == "block_sparse":
-        # block_sparse turns itself into original_full for good at the first short batch, and logits change
-        found.attention_type = "original_full"
-    for name, value in found.to_dict().items():
-        if (
-            dropout is not None
-            and "dropout" in name
-            and isinstance(value, (int, float))
-            and not isinstance(value, bool)
-        ):
-            setattr(found, name, dropout)
-    return found
-
-
-@contextmanager
-def quiet_loading():
-    """Within the context transformers reports errors only: a fresh head is no news."""
-    level, progress = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers.logging.set_verbosity(level)
-        if progress:
-            transformers.logging.enable_progress_bar()
-
-
-def load_transformer(auto_class: type, path: str | None, config: PretrainedConfig, **options) -> PreTrainedModel:
-    """Returns a float32 network: the weights at `path`, or random ones if it is None.
-
-    Raises:
-        ValueError: the weights do not fit `config`, or the encoder's are not among them.
-    """
-    if path is None:
-        return auto_class.from_config(config, dtype=torch.float32, **options)
-    with quiet_loading():
-        network, report = auto_class.from_pretrained(
-            resolve_model_path(path), config=config, dtype=torch.float32, ignore_mismatched_sizes=True,
-            output_loading_info=True, **options,
-        )  # fmt: skip
-    for key, found, wanted in sorted(report["mismatched_keys"]):
-        raise ValueError(
-            f"{path}: {key} has shape {list(found)}, this network needs {list(wanted)}: give the number of classes "
-            "that it was trained on, or a folder with the encoder alone"
-        )
-    prefix = f"{network.base_model_prefix}." if network.base_model is not network else ""
-    encoder_keys = [key for key in report["missing_keys"] if key.startswith(prefix) and "pooler" not in key]
-    if encoder_keys:
-        raise ValueError(f"{path}: no weights for {sorted(encoder_keys)[0]} and {len(encoder_keys) - 1} others")
-    return network
+    logits: Tensor  # [B, C]
+    readout: Tensor  # [B, 1 or C, T]
+    hidden_states: tuple[Tensor, ...] | None  # each [B, T, D]
 
 
 class HuggingFaceClassifier(Classifier):
     """A classifier whose `transformer` is a Hugging Face network.
 
-    Given embeddings never change what else the network sees: it always gets the real input ids, and while
-    `inputs_embeds` are given a forward hook replaces the output of the embedding module.
+    `forward` moves padding to the right, runs the transformer and checks its output. Subclasses say how inputs are
+    laid out for the transformer (`transformer_call`) and how its states become logits (`read`).
+
+    The transformer always gets the real input ids. Where embeddings are given instead, a forward hook puts them in the
+    place of the embedding module's output, so that they never change what else the network sees.
 
     Args:
         transformer: network with or without a classification head.
         embedding: "word" is the word embedding table (the network then adds positions and types and normalizes),
             "module" is the whole embedding module, its LayerNorm and dropout included.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig, BertModel
+        >>> class FirstTokens(HuggingFaceClassifier):
+        ...     readout_is_attention, num_classes, multilabel = False, 4, False
+        ...
+        ...     def transformer_call(self, inputs, inputs_embeds):
+        ...         mask = {"attention_mask": inputs.attention_mask.long()}
+        ...         return TransformerCall(self.network_inputs(inputs) | mask, inputs_embeds, inputs.attention_mask)
+        ...
+        ...     def read(self, output, inputs, columns):
+        ...         readout = torch.eye(inputs.input_ids.shape[1])[:1].expand(len(inputs), 1, -1)
+        ...         return Reading(output.last_hidden_state[:, 0], readout, output.hidden_states)
+        >>> sizes = dict(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+        >>> network, inputs = FirstTokens(BertModel(BertConfig(**sizes)), "word").eval(), TextInputs.of_ids([[5, 6]])
+        >>> torch.equal(network(inputs).logits, network(inputs, network.embed(inputs)).logits)
+        True
     """
 
     segment_length: int | None = None  # positions start again in every segment
 
-    def __init__(self, transformer: PreTrainedModel, embedding: Literal["word", "module"]) -> None:
+    def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
         super().__init__()
         if embedding not in ("word", "module"):
             raise ValueError(f"embedding is {embedding!r}: give 'word' or 'module'")
         self.embedding = embedding
         self.transformer = transformer
         config = transformer.config
-        self._fastest = "eager" if config._attn_implementation == "eager" else "sdpa"
+        self._fastest_attention = "eager" if config._attn_implementation == "eager" else "sdpa"
         self.set_attention("sdpa")
-        embeddings = getattr(transformer.base_model, "embeddings", None)
+        embeddings: Any = getattr(transformer.base_model, "embeddings", None)
         if embedding == "module" and embeddings is None:
             raise ValueError(f"{config.model_type} has no embedding module: give embedding='word'")
         table = getattr(embeddings, "position_embeddings", None)
-        table = table if isinstance(table, nn.Embedding) else None
+        self._set_positions(config, table if isinstance(table, nn.Embedding) else None)
+        self.pad_id: int = config.pad_token_id if config.pad_token_id is not None else 0
+        self.special_ids: list[int] = self._ids_of_special_tokens(config)
+        self.accepted_arguments = frozenset(inspect.signature(transformer.forward).parameters)
+
+    def _set_positions(self, config: PretrainedConfig, table: nn.Embedding | None) -> None:
         padding = table.padding_idx if table is not None else None
         self.position_offset = 0 if padding is None else padding + 1  # RoBERTa counts from padding_idx + 1
         size = getattr(config, "max_position_embeddings", None) if table is None else table.num_embeddings
         self.max_length: int | None = size - self.position_offset if size and size > 0 else None
-        self.pad_id: int = config.pad_token_id if config.pad_token_id is not None else 0
+
+    def _ids_of_special_tokens(self, config: PretrainedConfig) -> list[int]:
         names = [name for name in config.to_dict() if name.endswith("_token_id")]
         ids = {getattr(config, name) for name in names} | {self.pad_id}
         vocabulary = range(self.embedding_matrix.shape[0])
-        self.special_ids: list[int] = sorted(i for i in ids if isinstance(i, int) and i in vocabulary)
-        self.accepted = frozenset(inspect.signature(transformer.forward).parameters)
+        return sorted(i for i in ids if isinstance(i, int) and i in vocabulary)
+
+    @abstractmethod
+    def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
+        """Returns how the transformer is called on inputs whose padding is on the right.
+
+        Args:
+            inputs_embeds: [B, T, D] embeddings that replace `embed(inputs)`, None to keep them.
+        """
+
+    @abstractmethod
+    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+        """Returns logits, readout and hidden states in the caller's columns.
+
+        Args:
+            output: the transformer's output, whose padding is on the right.
+            inputs: as the caller gave them.
+            columns: [B, T] column of the output for each of the caller's columns, None if they are the same.
+        """
+
+    def forward(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> ClassifierOutput:
+        """Returns logits and readout; padding may be in any column, but attentions need it on the right.
+
+        Raises:
+            ValueError: the text is longer than the network's positions; or attentions are asked for with padding that
+                is not on the right, or without eager attention.
+        """
+        self.check_embeds(inputs, inputs_embeds)
+        self.check_length(inputs.input_ids.shape[1], "the batch")
+        order = right_padding_order(inputs.attention_mask)
+        ordered = inputs
+        if order is not None:
+            if output_attentions:
+                raise ValueError("attentions need padding on the right: move each row's tokens to the front")
+            ordered = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
+            inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
+        call = self.transformer_call(ordered, inputs_embeds)
+        with override_output(self.embedding_module, call.embeds, call.keep):
+            output = self.transformer(
+                **{name: value for name, value in call.arguments.items() if name in self.accepted_arguments},
+                output_attentions=output_attentions,
+                output_hidden_states=output_hidden_states,
+                return_dict=True,
+            )
+        if output_attentions and not output.attentions:
+            kernel = self.attention_implementation
+            raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
+        reading = self.read(output, inputs, None if order is None else order.argsort(dim=1))
+        return ClassifierOutput(
+            logits=reading.logits,
+            readout=reading.readout,
+            attentions=tuple(output.attentions) if output_attentions else None,
+            hidden_states=reading.hidden_states if output_hidden_states else None,
+        )
 
     @property
     def embedding_module(self) -> nn.Module:
-        base = self.transformer.base_model
+        """The part of the transformer whose output is embedded, explained and attacked."""
+        base: Any = self.transformer.base_model
         return base.embeddings if self.embedding == "module" else base.get_input_embeddings()
 
     def head_parameters(self) -> list[nn.Parameter]:
@@ -164,8 +173,9 @@ class HuggingFaceClassifier(Classifier):
         return [parameter for parameter in self.parameters() if id(parameter) not in encoder]
 
     @property
-    def embedding_matrix(self) -> nn.Parameter:
-        return self.transformer.get_input_embeddings().weight
+    def embedding_matrix(self) -> Tensor:
+        table: Any = self.transformer.get_input_embeddings()
+        return table.weight
 
     def encoder_layers(self) -> list[EncoderLayer]:
         return encoder_layers(self.transformer)
@@ -178,47 +188,44 @@ class HuggingFaceClassifier(Classifier):
         """Chooses the attention kernel; an architecture without an sdpa kernel keeps its eager one."""
         if implementation not in ("eager", "sdpa"):
             raise ValueError(f"attention implementation is {implementation!r}: give 'eager' or 'sdpa'")
-        wanted = self._fastest if implementation == "sdpa" else "eager"
-        if wanted != self.attention_implementation:
-            self.transformer.set_attn_implementation(wanted)
+        kernel = self._fastest_attention if implementation == "sdpa" else "eager"
+        if kernel != self.attention_implementation:
+            self.transformer.set_attn_implementation(kernel)
 
     def embed(self, inputs: TextInputs) -> Tensor:
         arguments = self.network_inputs(inputs)
-        ids = arguments.pop("input_ids")
         if self.embedding == "word":
-            return self.embedding_module(ids)
-        return call_with_known_arguments(self.embedding_module, input_ids=ids, mask=inputs.attention_mask, **arguments)
+            return self.embedding_module(arguments["input_ids"])
+        return call_with_known_arguments(self.embedding_module, mask=inputs.attention_mask, **arguments)
 
-    def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor | None]:
-        """Returns ids [B, T] with the pad id at padding, types if the network has any, and positions by mask."""
-        types = inputs.token_type_ids if getattr(self.transformer.config, "type_vocab_size", 0) > 1 else None
-        return {
+    def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor]:
+        """Returns the transformer's arguments [B, T]: ids with the pad id at padding, positions, and types if any."""
+        arguments = {
             "input_ids": inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id),
-            "token_type_ids": None if types is None else types.masked_fill(~inputs.attention_mask, 0),
             "position_ids": position_ids(
                 inputs.attention_mask, offset=self.position_offset, segment_length=self.segment_length
             ),
         }
-
-    def check_attentions(self, attentions: tuple[Tensor, ...] | None) -> None:
-        """Raises a ValueError if the attention kernel in use kept no weights."""
-        if not attentions:
-            kernel = self.attention_implementation
-            raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
+        if inputs.token_type_ids is not None and getattr(self.transformer.config, "type_vocab_size", 0) > 1:
+            arguments["token_type_ids"] = inputs.token_type_ids.masked_fill(~inputs.attention_mask, 0)
+        return arguments
 
     def check_contracts(self) -> None:
-        """Raises a ValueError that names the architecture if it breaks a contract of the Classifier interface."""
+        """Raises ValueError, naming the architecture, if it breaks a contract of the Classifier interface."""
         model_type = self.transformer.config.model_type
         try:
-            violations = contract_violations(self) + self.departures()
-        # the probe calls foreign code with unknown demands; whatever it raises means that the network cannot be used
+            violations = contract_violations(
+                self, special_ids=self.special_ids, segmented=self.segment_length is not None
+            )
+            violations += self.differences_from_transformer()
+        # foreign code has unknown demands; whatever it raises here means that the network cannot be explained
         except Exception as error:
             raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
         if violations:
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
-    def departures(self) -> list[str]:
-        """Returns in what this classifier departs from the bare network that it wraps, [] if in nothing."""
+    def differences_from_transformer(self) -> list[str]:
+        """Returns a message if logits differ from those of the bare transformer; [] if not, or if it has no logits."""
         return []
 
     def architecture(self) -> dict[str, Any]:

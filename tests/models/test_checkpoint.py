@@ -1,14 +1,12 @@
 """Networks come back from every kind of file with the same logits, and bad files are refused in one line."""
 
-import json
 import os
 
 import pytest
 import torch
 
 from lightning_xai.models.checkpoint import checkpoint_hash, load_network, load_trained, read_checkpoint
-from lightning_xai.models.loading import build_network
-from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.runs.store import FORMAT
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -27,39 +25,6 @@ def save_checkpoint(model, path, **changes):
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(checkpoint | changes, path)
     return str(path)
-
-
-def save_released(network: PLMCA, root, **changes):
-    """Writes a folder in the layout of the released weights, their leftovers included (papers.md B1)."""
-    folder = root / "models" / "unsupervised" / "abc123"
-    folder.mkdir(parents=True)
-    names = {"transformer": "roberta_encoder", "class_queries": "label_wise_attention.label_representations"}
-    names |= {"key": "label_wise_attention.weights_k", "value": "label_wise_attention.weights_v"}
-    names |= {"norm": "label_wise_attention.layernorm", "output": "label_wise_attention.output_linear"}
-    weights = {}
-    for key, value in network.state_dict().items():
-        part, dot, rest = key.partition(".")
-        weights[f"_orig_mod.{names[part]}{dot}{rest}"] = value
-    size = network.class_queries.shape[1]
-    weights |= {f"_orig_mod.label_wise_attention.layernorm_1.{name}": torch.ones(size) for name in ("weight", "bias")}
-    weights["_orig_mod.roberta_encoder.pooler.dense.weight"] = torch.ones(size, size)
-    weights["_orig_mod.roberta_encoder.embeddings.position_ids"] = torch.arange(160)[None]
-    optimizer = torch.optim.AdamW(network.parameters()).state_dict()
-    saved = {"model": weights, "optimizer": optimizer, "scaler": {"scale": 1.0}, "epoch": 3, "db": torch.tensor(0.4)}
-    torch.save(saved | {"num_classes": network.num_classes} | changes, folder / "best_model.pt")
-    config = "model:\n  configs:\n    model_path: models/encoder\n    chunk_size: 8\ndata:\n  max_length: 6000\n"
-    (folder / "config.yaml").write_text(config)
-    (folder / "target_tokenizer.json").write_text(json.dumps([f"{i}.0" for i in range(network.num_classes)]))
-    encoder = root / "models" / "encoder"
-    encoder.mkdir()
-    (encoder / "config.json").write_text(json.dumps(TINY_CONFIGS["roberta"] | {"pad_token_id": 1}))
-    return str(folder)
-
-
-@pytest.fixture
-def released():
-    config = TINY_CONFIGS["roberta"] | {"pad_token_id": 1}
-    return tiny_classifier("plm_ca", config=config, segment_length=8, mask_mode="legacy")
 
 
 @pytest.mark.parametrize("kind", [*TINY_CONFIGS, "plm_ca"])
@@ -85,7 +50,7 @@ def test_checkpoint_of_a_finetuned_folder_needs_the_folder_no_more(tmp_path):
     path = save_checkpoint(model, tmp_path / "last.ckpt")
     (tmp_path / "folder").rename(tmp_path / "gone")
     loaded = load_network(path)
-    assert loaded.transformer.config.hidden_dropout_prob == 0.3
+    assert isinstance(loaded, HFClassifier) and loaded.transformer.config.hidden_dropout_prob == 0.3
     assert torch.equal(loaded(text_inputs([5])).logits, source(text_inputs([5])).logits)
 
 
@@ -114,40 +79,9 @@ def test_hugging_face_folder_says_whether_it_is_multilabel(tmp_path):
     assert load_network(str(tmp_path)).multilabel
 
 
-def test_released_folder_gives_plm_ca_in_legacy_mode(tmp_path, released):
-    inputs = text_inputs([8, 21])
-    loaded = load_network(save_released(released, tmp_path))
-    assert isinstance(loaded, PLMCA) and loaded.mask_mode == "legacy" and loaded.segment_length == 8
-    assert torch.equal(loaded(inputs).logits, released(inputs).logits)
-
-
-def test_released_folder_has_a_threshold_and_class_names(tmp_path, released):
-    folder = save_released(released, tmp_path)
-    assert load_trained(folder).decision_threshold == pytest.approx(0.4)
-    assert load_trained(folder).class_names == ["0.0", "1.0", "2.0", "3.0", "4.0"]
-
-
-def test_released_folder_without_its_encoders_config_is_refused(tmp_path, released):
-    folder = save_released(released, tmp_path)
-    (tmp_path / "models" / "encoder" / "config.json").unlink()
-    with pytest.raises(ValueError, match="models/encoder/config.json"):
-        load_network(folder)
-
-
-def test_released_folder_with_other_classes_than_names_is_refused(tmp_path, released):
-    folder = save_released(released, tmp_path)
-    (tmp_path / "models/unsupervised/abc123/target_tokenizer.json").write_text('["a"]')
-    with pytest.raises(ValueError, match="names 1 classes, best_model.pt has 5"):
-        load_network(folder)
-
-
-def test_released_weights_without_cross_attention_are_refused(tmp_path, released):
-    folder = save_released(released, tmp_path, model={"label_wise_attention.first_linear.weight": torch.ones(2)})
-    with pytest.raises(ValueError, match="PLM-ICD"):
-        load_network(folder)
-
-
 class Attack:
+    """Makes a folder when it is unpickled."""
+
     def __init__(self, marker):
         self.marker = marker
 
@@ -155,29 +89,12 @@ class Attack:
         return os.mkdir, (self.marker,)
 
 
-@pytest.mark.parametrize("layout", ["checkpoint", "released"])
-def test_pickled_code_is_refused_and_never_runs(tmp_path, released, layout):
+def test_pickled_code_is_refused_and_never_runs(tmp_path):
     marker = tmp_path / "ran"
-    attack = {"epoch": Attack(str(marker))}
-    save = save_released(released, tmp_path, **attack) if layout == "released" else None
-    path = save or save_checkpoint(released, tmp_path / "x.ckpt", **attack)
+    path = save_checkpoint(tiny_classifier("bert"), tmp_path / "x.ckpt", epoch=Attack(str(marker)))
     with pytest.raises(ValueError, match="not a file of tensors and primitives"):
         load_network(path)
     assert not marker.exists()
-
-
-@pytest.mark.parametrize(
-    ("class_path", "message"),
-    [
-        ("os.system", "not a subclass of Classifier"),
-        ("lightning_xai.models.base.Nothing", "not a subclass of Classifier"),
-        ("no_such_package.Model", "no package of that name"),
-        ("Model", "no package of that name"),
-    ],
-)
-def test_class_path_must_name_a_classifier(class_path, message):
-    with pytest.raises(ValueError, match=message):
-        build_network({"class_path": class_path, "init_args": {}})
 
 
 def test_weights_of_another_shape_are_named_with_both_shapes(tmp_path):

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -13,8 +14,10 @@ from lightning_xai.models.loading import build_network
 FILES = sorted((Path(__file__).parents[2] / "configs" / "network").glob("*.yaml"))
 
 
-def read(path: Path) -> dict:
-    return OmegaConf.to_container(OmegaConf.load(path))
+def read(path: Path) -> dict[str, Any]:
+    spec = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(spec, dict)
+    return {str(key): value for key, value in spec.items()}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

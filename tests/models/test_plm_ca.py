@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lightning_xai.models.contracts import contract_violations
-from lightning_xai.models.plm_ca import PLMCA, own_padding
+from lightning_xai.models.plm_ca import PLMCA, last_segment_padding
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 ROBERTA = TINY_CONFIGS["roberta"] | {"pad_token_id": 1}
@@ -22,8 +22,8 @@ def by_hand(model: PLMCA, input_ids: torch.Tensor, padding: int = 0) -> torch.Te
         mask = mask if mask.any() else ~mask
         output = model.transformer(segment[None], attention_mask=mask[None].long(), position_ids=positions[None])
         states.append(output.last_hidden_state[0])
-    states = torch.cat(states)
-    keys, values = states @ model.key.weight.T, states @ model.value.weight.T + model.value.bias
+    joined = torch.cat(states)
+    keys, values = joined @ model.key.weight.T, joined @ model.value.weight.T + model.value.bias
     logits = []
     for query in model.class_queries:
         read = (keys @ query).softmax(dim=0) @ values
@@ -52,7 +52,7 @@ def test_legacy_mode_does_not_depend_on_neighbors_or_padding():
     inputs = text_inputs([30, 8, 5])
     alone = torch.cat([model(inputs[i : i + 1].trim()).logits for i in range(3)])
     torch.testing.assert_close(model(inputs).logits, alone, rtol=0, atol=1e-10)
-    assert contract_violations(model) == []
+    assert contract_violations(model, special_ids=model.special_ids, segmented=True) == []
 
 
 def test_legacy_readout_leaves_out_what_padding_gets():
@@ -62,8 +62,8 @@ def test_legacy_readout_leaves_out_what_padding_gets():
     assert (readout[1, :, 5:] == 0).all()
 
 
-def test_own_padding_of_a_full_last_segment_is_one_whole_segment():
-    columns, keep = own_padding(torch.tensor([3, 4]), segment_length=4)
+def test_padding_of_a_full_last_segment_is_one_whole_segment():
+    columns, keep = last_segment_padding(torch.tensor([3, 4]), segment_length=4)
     assert columns[0, keep[0]].tolist() == [3]
     assert columns[1, keep[1]].tolist() == [4, 5, 6, 7]
 
@@ -164,7 +164,7 @@ def test_base_encoder_without_pooler_is_loaded(tmp_path):
 @pytest.mark.parametrize("model_type", ["roberta", "distilbert", "electra", "big_bird", "deberta-v2", "modernbert"])
 def test_other_encoders_keep_the_contracts(model_type):
     model = tiny_classifier("plm_ca", config=TINY_CONFIGS[model_type], segment_length=3)
-    assert contract_violations(model) == []
+    assert contract_violations(model, special_ids=model.special_ids, segmented=True) == []
 
 
 @pytest.mark.parametrize(
