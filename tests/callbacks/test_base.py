@@ -72,7 +72,7 @@ def test_settings_of_a_method_include_those_of_the_method_inside():
 
 def test_private_attributes_are_no_settings():
     method = Random()
-    method._cache = 1  # type: ignore[attr-defined]
+    vars(method)["_cache"] = 1
     assert "_cache" not in method_settings(method)
 
 
@@ -80,12 +80,16 @@ def test_test_loaders_without_a_data_module_are_numbered(tmp_path):
     assert [split_of_loader(trainer(tmp_path), position) for position in (0, 1)] == ["test", "test1"]
 
 
-def test_first_examples_are_the_first_that_a_subsampled_split_loads(tmp_path):
-    data = planted_data(max_examples={"test": 4})
-    run = trainer(tmp_path)
-    run.datamodule = data
-    loaded = data.split("test").index
-    batch = Batch(TextInputs.of_ids([[5]] * 7), torch.zeros(7).long())
-    kept = first_examples(run, batch, "test", 2)
-    assert kept[torch.from_numpy(loaded)].tolist() == [True, True, False, False]
-    assert first_examples(run, batch, "test", None).all()
+def test_first_examples_are_the_first_that_a_subsampled_split_loads(objective, tmp_path):
+    recorder, data = Recorder(), planted_data(max_examples={"test": 4})
+    run = trainer(tmp_path, compute(Random(), targets="gold", max_examples=2), recorder)
+    run.test(objective, datamodule=data, verbose=False)
+    loaded = data.split("test").index.tolist()
+    assert loaded != [0, 1, 2, 3]
+    assert sorted(index for split, _, index, _ in recorder.scores if split == "test") == loaded[:2]
+
+
+def test_first_examples_without_a_data_module_are_those_of_the_lowest_indices(tmp_path):
+    batch = explained_batch().batch
+    assert first_examples(trainer(tmp_path), batch, "test", 2).tolist() == [True, True, False]
+    assert first_examples(trainer(tmp_path), batch, "test", None).all()
