@@ -1,4 +1,4 @@
-"""The LightningModule around every classifier: optimizer, schedule, evaluation steps and their metrics."""
+"""Base of the training objectives: a LightningModule with the optimizer, its schedule, and the evaluation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from lightning import LightningModule, Trainer
+from lightning import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch._dynamo import OptimizedModule
 
@@ -23,18 +24,42 @@ from lightning_xai.types import Batch
 
 
 class Objective(LightningModule, ABC):
-    """Trains `network` on what `losses` returns, and evaluates it in the same way whatever the loss was.
+    """Trains a network to minimize the loss of `losses`, and evaluates it in the same way for every loss.
+
+    A subclass defines `losses`; one that differentiates a gradient sets `needs_double_backward`, so that attention runs
+    eagerly from the first step on.
 
     Args:
-        network: the classifier; its class and arguments go into every checkpoint, so that a checkpoint is enough to
-            rebuild it.
+        network: the classifier. Its class and arguments go into every checkpoint, so a checkpoint alone can rebuild it.
         optimizer: called with the parameters that require a gradient.
         warmup_fraction: fraction of all steps in which the learning rate rises linearly from 0.
-        decay: what the learning rate does after warm-up.
-        head_lr_factor: how many times the optimizer's learning rate the head has, which starts at random.
+        decay: course of the learning rate after the warm-up.
+        head_lr_factor: the head's learning rate as a multiple of the optimizer's; heads start at random.
+
+    Attributes:
+        decision_threshold: [] probability above which a class is predicted if multi-label, tuned on the validation
+            split; 0.5 before that and for single-label networks.
+        val_metrics: classification metrics of the validation split, empty between two epochs.
+        test_metrics: classification metrics of each test split by its name, in the order of the test loaders.
+        test_results: by test split, the values of its metrics by their names and its number of examples.
+
+    Raises:
+        ValueError: a number is out of range, or the network was compiled although it has to be differentiated twice.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> class SquaredError(Objective):
+        ...     def losses(self, batch):
+        ...         probs = self.network.probabilities(self.network(batch.inputs).logits)
+        ...         return {"loss": (1 - probs.gather(1, batch.labels.unsqueeze(1))).square().mean()}
+        >>> batch = Batch(TextInputs.of_ids([[1, 5, 2], [1, 6, 2]]), torch.tensor([0, 1]))
+        >>> 0 < SquaredError(random_bert()).losses(batch)["loss"].item() < 1
+        True
     """
 
-    needs_double_backward: ClassVar[bool] = False  # then attention runs eagerly, chosen before the first step
+    needs_double_backward: ClassVar[bool] = False
+    decision_threshold: Tensor
 
     def __init__(
         self,
@@ -53,13 +78,13 @@ class Objective(LightningModule, ABC):
         self.network = network
         self.optimizer = optimizer
         self.warmup_fraction = warmup_fraction
-        self.decay = decay
+        self.decay: Decay = decay
         self.head_lr_factor = head_lr_factor
         self.register_buffer("decision_threshold", torch.tensor(0.5))
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
-        self.test_metrics: dict[str, ClassificationMetrics] = {}  # by split
-        self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}  # by split: values, number of examples
-        self._run_seed: int | None = None
+        self.test_metrics: dict[str, ClassificationMetrics] = {}
+        self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}
+        self._run_seed: int | None = None  # read at its first use, since seed_everything may come after construction
         if self.needs_double_backward:
             if isinstance(network, OptimizedModule):
                 raise ValueError(
@@ -70,7 +95,7 @@ class Objective(LightningModule, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns scalars in nats; "loss" is minimized, all of them are logged."""
+        """Returns scalars by name: "loss" is minimized, and all of them are logged as train/<name>."""
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         losses = self.losses(batch)
@@ -87,39 +112,50 @@ class Objective(LightningModule, ABC):
 
     @property
     def run_seed(self) -> int:
-        """The seed given to `seed_everything`, or else torch's when training began."""
+        """The seed given to `seed_everything`, or else torch's seed when training began."""
         if self._run_seed is None:
             self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
         return self._run_seed
 
     @property
     def step_seed(self) -> int:
-        """A seed of this training step; after `seed_everything` the same on every process and after a resume."""
+        """A seed for the current training step: the same on every process, and again the same after a resume."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
+    @property
+    def data_module(self) -> Any:
+        """The trainer's data module; None without a trainer, or if the trainer was given loaders."""
+        return getattr(self._trainer, "datamodule", None)
+
     def setup(self, stage: str) -> None:
+        """Checks the trainer and the data before training or evaluation.
+
+        Raises:
+            ValueError: the trainer casts the weights, a text is too long for the network, or the network has a setting
+                with which second derivatives are wrong.
+        """
         if self._trainer is not None:
-            self._check_trainer(self._trainer)
+            self._check_precision(str(self._trainer.precision))
+        self._check_lengths()
         if stage != "fit":
             return
-        self.network.train()  # pretrained networks come in eval mode, which Lightning keeps: there would be no dropout
+        self.network.train()  # Lightning keeps the eval mode of pretrained networks, which would switch off dropout
         if self.needs_double_backward:
-            self.check_double_backward()
+            self._check_double_backward()
 
-    def _check_trainer(self, trainer: Trainer) -> None:
-        """Raises ValueError if the weights are not to be float32, or a text is too long for the network."""
-        precision = str(trainer.precision)
+    def _check_precision(self, precision: str) -> None:
         if precision.endswith("-true") and precision != "32-true":
             raise ValueError(
                 f"trainer.precision is {precision}: scores and losses need weights in float32, so set it to 32-true, "
                 "or to bf16-mixed for speed"
             )
-        for name, split in getattr(getattr(trainer, "datamodule", None), "splits", {}).items():
+
+    def _check_lengths(self) -> None:
+        for name, split in getattr(self.data_module, "splits", {}).items():
             self.network.check_length(int(split.lengths.max()), f"an example of split {name}")
 
-    def check_double_backward(self) -> None:
-        """Raises a ValueError where second derivatives would be wrong or fail."""
+    def _check_double_backward(self) -> None:
         if getattr(self, "_compiler_ctx", None) is not None:
             raise ValueError(f"{type(self).__name__} differentiates twice: train it without torch.compile")
         for name, module in self.network.named_modules():
@@ -131,14 +167,14 @@ class Objective(LightningModule, ABC):
                 )
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        # dropout then depends on the step alone, so a resumed run repeats the numbers of an uninterrupted one
+        # dropout depends on the step alone, so a resumed run has the same numbers as an uninterrupted one
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns logits and probabilities [B, C]; callbacks add to this dictionary.
+        """Returns "logits" and "probs", both [B, C].
 
         Raises:
-            ValueError: logits are not finite (the examples are named).
+            ValueError: a logit is not finite; the error names the examples.
         """
         logits = self.network(batch.inputs).logits
         finite = logits.isfinite().all(dim=-1)
@@ -160,7 +196,7 @@ class Objective(LightningModule, ABC):
         self.val_metrics.reset()
 
     def on_test_epoch_start(self) -> None:
-        splits = self.trainer.datamodule.test_splits if self.trainer.datamodule else ["test"]
+        splits = self.data_module.test_splits if self.data_module is not None else ["test"]
         num_classes, multilabel = self.network.num_classes, self.network.multilabel
         self.test_metrics = {s: ClassificationMetrics(num_classes, multilabel).to(self.device) for s in splits}
 
@@ -182,7 +218,7 @@ class Objective(LightningModule, ABC):
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         return self.evaluate(batch)
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         head = {id(parameter) for parameter in self.network.head_parameters()}
         trained = [p for p in self.network.parameters() if p.requires_grad]
         groups = [[p for p in trained if id(p) not in head], [p for p in trained if id(p) in head]]
@@ -192,10 +228,7 @@ class Objective(LightningModule, ABC):
         if num_steps == float("inf"):
             raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
         scheduler = warmup_decay(
-            optimizer,
-            num_steps=int(num_steps),
-            warmup_fraction=self.warmup_fraction,
-            decay=self.decay,
+            optimizer, num_steps=int(num_steps), warmup_fraction=self.warmup_fraction, decay=self.decay
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -206,9 +239,8 @@ class Objective(LightningModule, ABC):
             "class_path": f"{network.__module__}.{network.__qualname__}",
             "init_args": self.network.architecture(),
         }
-        datamodule = getattr(self._trainer, "datamodule", None)
-        if datamodule is not None:
-            checkpoint["class_names"] = list(datamodule.class_names)
+        if self.data_module is not None:
+            checkpoint["class_names"] = list(self.data_module.class_names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_format(checkpoint)

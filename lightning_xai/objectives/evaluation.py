@@ -1,4 +1,4 @@
-"""A trained network of any origin, to be evaluated and explained, not trained."""
+"""A trained network that is evaluated and explained, and not trained further."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from lightning_xai.types import Batch
 
 
 class Evaluation(Objective):
-    """Holds the network at `path` for `validate`, `test` and `predict`, with the decision threshold stored with it.
+    """Holds the trained network at `path`, with its decision threshold, for `validate`, `test` and `predict`.
 
     Args:
         path: a .ckpt of any objective, a run folder, a Hugging Face folder, hub id or "package:NAME/FOLDER" with a
             classification head, or a folder of released PLM-CA weights.
 
     Raises:
-        ValueError: no such network; or the data has other classes than it, or the same in another order, before
-            anything is computed.
+        ValueError: there is no such network. `setup` raises it if the data's classes, or their order, are not the
+            network's.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     random_bert(num_classes=3).transformer.save_pretrained(folder)
+        ...     Evaluation(folder).network.num_classes
+        3
     """
 
     def __init__(self, path: str) -> None:
@@ -32,16 +40,17 @@ class Evaluation(Objective):
         if stage == "fit":
             raise ValueError(f"Evaluation does not train {self.path}: use run.py test, or another objective")
         super().setup(stage)
-        data, network = self.trainer.datamodule, self.network
-        if data is not None and (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
+        data, network = self.data_module, self.network
+        if data is None:
+            return
+        if (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
             raise ValueError(
                 f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
-        if data is not None:
-            check_class_order(self._class_names, data.class_names, self.path)
-            if self._data_state:  # ids are those of the network's vocabulary, whatever this data's texts are
-                data.load_state_dict(self._data_state)
+        check_class_order(self._class_names, data.class_names, self.path)
+        if self._data_state:  # token ids must be those of the network's own vocabulary
+            data.load_state_dict(self._data_state)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")

@@ -165,9 +165,8 @@ class TokenMasking(Objective):
             if not is_finished(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: run.py fit trains it first")
         trained = load_trained(path)
-        data = getattr(self._trainer, "datamodule", None)
-        if data is not None:
-            check_class_order(trained.class_names, data.class_names, path)
+        if self.data_module is not None:
+            check_class_order(trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
