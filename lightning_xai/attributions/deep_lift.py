@@ -12,26 +12,23 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
+from lightning_xai.functional.gradients import Baseline, PathEnds, path_ends, target_gradients
 from lightning_xai.functional.propagation.rescale import Rescale
 from lightning_xai.functional.propagation.tracked import Tracked, track
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 
-def multipliers(
-    model: Classifier, inputs: TextInputs, targets: Tensor, start: Tensor, end: Tensor
-) -> tuple[list[Tensor], Tensor]:
+def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> tuple[list[Tensor], Tensor]:
     """Returns DeepLift's multipliers of the embeddings, K tensors [B, T, D], and the differences of logits [B, K].
 
-    For each class, the products of multiplier and (end - start) sum to the difference between the logits.
+    For each class, the products of multiplier and (input - baseline) sum to the difference between the logits.
 
     Args:
         model: a network whose parameters take no gradient, in eval mode.
         inputs: B texts, whose masks, positions and token types hold at both ends.
         targets: [B, K] long, the classes.
-        start: [B, T, D] embeddings of the baseline.
-        end: [B, T, D] embeddings of the input.
+        ends: embeddings of the baseline and of the input.
 
     Raises:
         ValueError: the network calls a function without a rule, which is named.
@@ -39,13 +36,13 @@ def multipliers(
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0]])
-        >>> start, end = path_ends(random_bert(), inputs, "fill")
-        >>> (multiplier,), difference = multipliers(random_bert(), inputs, targets, start, end)
-        >>> torch.allclose((multiplier * (end - start)).sum(), difference, atol=1e-4)
+        >>> ends = path_ends(random_bert(), inputs, "fill")
+        >>> (multiplier,), difference = multipliers(random_bert(), inputs, targets, ends)
+        >>> torch.allclose((multiplier * (ends.end - ends.start)).sum(), difference, atol=1e-4)
         True
     """
-    leaf = end.detach().requires_grad_()
-    logits = model(inputs, track(leaf, Rescale(), start.detach())).logits
+    leaf = ends.end.detach().requires_grad_()
+    logits = model(inputs, track(leaf, Rescale(), ends.start.detach())).logits
     if not isinstance(logits, Tracked):
         raise ValueError(f"the logits of {type(model).__name__} do not depend on its embeddings")
     assert logits.other is not None  # the logits of the baseline
@@ -128,9 +125,9 @@ class DeepLift(AttributionMethod):
         scores, deltas = [], []
         for rows in even_slices(len(inputs), max(max_rows // 2, 1)):
             group, classes = inputs[rows].trim(), targets[rows]
-            start, end = path_ends(model, group, self.baseline)
-            gradients, differences = multipliers(model, group, classes, start, end)
-            products = [(end - start).detach() * gradient for gradient in gradients]
+            ends = path_ends(model, group, self.baseline)
+            gradients, differences = multipliers(model, group, classes, ends)
+            products = [(ends.end - ends.start).detach() * gradient for gradient in gradients]
             pooled = torch.stack([pool(product, self.pooling) for product in products], dim=1)
             scores.append(F.pad(pooled, (0, num_tokens - pooled.shape[-1])))
             deltas.append(torch.stack([product.sum(dim=(1, 2)) for product in products], dim=1) - differences)

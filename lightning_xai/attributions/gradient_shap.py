@@ -15,48 +15,64 @@ from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.gradients import Baseline, path_ends, target_gradients
-from lightning_xai.functional.seeds import example_generator, example_indices
+from lightning_xai.functional.gradients import Baseline, PathEnds, path_ends, target_gradients
+from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # keeps its draws apart from those of other methods with the same seed
 
+# from numbers of samples to their points [B, n, 1, 1] and noise [B, n, T, D] or [B, 1, 1, 1]
+Draw = Callable[[range], tuple[Tensor, Tensor]]
+
 
 def random_points(
     inputs: TextInputs, samples: range, *, num_values: int, noise_std: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns places [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, noise_std ** 2), 0 at padding.
+    """Returns points [B, n, 1, 1] drawn from U(0, 1) and noise [B, n, T, D] from N(0, noise_std ** 2), 0 at padding.
 
-    Without noise it is one 0, of shape [B, 1, 1, 1].
+    A draw depends only on the seed, the number of the sample, and the index and length of the example.
 
-    A draw depends on the seed, the example's index, its number of tokens and the sample's number only.
+    Args:
+        inputs: B texts.
+        samples: the numbers of the n samples.
+        num_values: D, the values of an embedding.
+        noise_std: standard deviation of the noise; at 0 the noise is a single 0, [B, 1, 1, 1].
+        seed: non-negative.
 
     Raises:
         ValueError: `inputs.index` is None.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]])
+        >>> points, noise = random_points(inputs, range(2), num_values=4, noise_std=0.1, seed=0)
+        >>> points.shape, noise.shape
+        (torch.Size([1, 2, 1, 1]), torch.Size([1, 2, 3, 4]))
+        >>> second, _ = random_points(inputs, range(1, 2), num_values=4, noise_std=0.1, seed=0)
+        >>> torch.equal(second, points[:, 1:])
+        True
     """
     mask = inputs.attention_mask.cpu()
-    places = torch.zeros(len(inputs), len(samples), 1, 1)
+    points = torch.zeros(len(inputs), len(samples), 1, 1)
     noise = torch.zeros(len(inputs), *((len(samples), mask.shape[1], num_values) if noise_std else (1, 1, 1)))
     for row, index in enumerate(example_indices(inputs)):
         for column, sample in enumerate(samples):
             generator = example_generator(seed, index, "GradientSHAP", [sample, _METHOD])
-            places[row, column] = generator.random()
+            points[row, column] = generator.random()
             if noise_std:
                 shape = (int(mask[row].sum()), num_values)
-                drawn = generator.standard_normal(shape, dtype=np.float32)
-                noise[row, column, mask[row]] = noise_std * torch.from_numpy(drawn)
-    return places.to(inputs.device), noise.to(inputs.device)
+                normal = generator.standard_normal(shape, dtype=np.float32)
+                noise[row, column, mask[row]] = noise_std * torch.from_numpy(normal)
+    return points.to(inputs.device), noise.to(inputs.device)
 
 
 def expected_gradients(
     model: Classifier,
     inputs: TextInputs,
     targets: Tensor,
-    start: Tensor,
-    end: Tensor,
+    ends: PathEnds,
+    draw: Draw,
     *,
-    draw: Callable[[range], tuple[Tensor, Tensor]],
     num_samples: int,
     chunk_size: int | None,
     create_graph: bool = False,
@@ -64,19 +80,34 @@ def expected_gradients(
     """Returns K averages [B, T, D] of (noisy input - baseline) times the gradient at a random point between the two.
 
     Args:
-        start: [B, T, D] embeddings of the baseline; `end` has those of the input.
-        draw: gives the places and the noise of n of the samples, as `random_points` does.
+        model: the network.
+        inputs: B texts.
+        targets: [B, K] long, the classes.
+        ends: embeddings of the baselines and of the inputs.
+        draw: gives points and noise of the samples with the given numbers, as `random_points` does.
+        num_samples: number of samples in the average.
         chunk_size: most rows (examples times samples) in one forward pass, see `rows_per_forward`.
+        create_graph: whether the averages can be differentiated.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0]])
+        >>> end = model.embed(inputs).detach()
+        >>> draw = lambda samples: (torch.rand(1, len(samples), 1, 1), torch.zeros(1, 1, 1, 1))
+        >>> same = PathEnds(end, end)  # a line of length 0
+        >>> expected_gradients(model, inputs, targets, same, draw, num_samples=2, chunk_size=None)[0].any().item()
+        False
     """
-    rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
+    start, end = ends
+    max_rows = rows_per_forward(chunk_size, end.shape[1], end.device, differentiated=True)
     totals: list[Tensor] = []
-    for some in even_slices(num_samples, max(rows // len(inputs), 1)):
-        samples = range(num_samples)[some]
-        places, noise = draw(samples)
+    for chunk in even_slices(num_samples, max(max_rows // len(inputs), 1)):
+        samples = range(num_samples)[chunk]
+        points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # a stretch of all lines by the same amounts: its gradient is the sum over samples of line times gradient
+        # one stretch is added to the points of all samples: the gradient by it is the sum of line times gradient
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
-        embeds = start.unsqueeze(1) + (places.to(end) + stretch) * line
+        embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         logits = model(inputs.repeat_interleave(len(samples)), embeds.flatten(0, 1)).logits
         repeated = targets.repeat_interleave(len(samples), dim=0)
         gradients = target_gradients(logits, repeated, stretch, create_graph=create_graph)
@@ -92,22 +123,35 @@ def expected_gradients(
 class GradientSHAP(DifferentiableAttribution):
     """Scores tokens by (input - baseline) times the class's gradient, averaged over random points between the two.
 
-    An estimate of integrated gradients, complete on average only; noise on the input smooths it.
+    It estimates integrated gradients at random instead of fixed points, so scores are complete on average only. Noise
+    on the input smooths the gradients.
+
+    Passes: num_samples forward passes, and as many backward passes for each class.
 
     Args:
-        num_samples: points for each example.
+        num_samples: random points for each example.
         noise_std: standard deviation of the normal noise on every value of the input's embeddings, in their units.
-        pooling: what a token makes of its D values; completeness on average holds for "sum".
-        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
-            vectors everywhere.
-        seed: non-negative; another seed is another draw.
-        chunk_size: most rows (examples times samples) in one forward pass; None takes as many as suit the device.
-            Results do not depend on it.
+        pooling: how the D values of a token become one score; scores are complete on average with "sum".
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
+            embeddings to 0.
+        seed: non-negative; another seed draws other points.
+        chunk_size: most rows (examples times samples) in one forward pass; None chooses a number for the device. It
+            changes no score.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
         et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
         gradients", arXiv 1906.10670.
-    Differs: captum draws from the global random state; here draws belong to (seed, example), all classes share them.
+    Differs: captum draws from the global random state; here the seed and the example fix the draws, which all classes
+        share.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> baseline = TextInputs.of_ids([[1, 0, 0, 2]])  # 0 is the fill token
+        >>> difference = model(inputs).logits - model(baseline).logits
+        >>> scores = GradientSHAP(num_samples=500).attribute(model, inputs, torch.tensor([[0, 1]])).scores
+        >>> torch.allclose(scores.sum(dim=2), difference, atol=0.02)  # a random estimate
+        True
     """
 
     def __init__(
@@ -123,36 +167,29 @@ class GradientSHAP(DifferentiableAttribution):
             raise ValueError(f"num_samples is {num_samples}: give a number of points from 1")
         if noise_std < 0:
             raise ValueError(f"noise_std is {noise_std}: give a standard deviation from 0")
-        if seed < 0:
-            raise ValueError(f"seed is {seed}: give an integer from 0")
+        check_seed(seed)
         check_chunk_size(chunk_size)
         require_choices({"pooling": Pooling, "baseline": Baseline}, {"pooling": pooling, "baseline": baseline})
         self.num_samples = num_samples
         self.noise_std = noise_std
-        self.pooling = pooling
-        self.baseline = baseline
+        self.pooling: Pooling = pooling
+        self.baseline: Baseline = baseline
         self.seed = seed
         self.chunk_size = chunk_size
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
+        max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
         parts = []
-        for some in even_slices(
-            len(inputs),
-            max(rows // self.num_samples, 1),
-            # only these D values are held at a time
-        ):
-            group = inputs[some].trim()
+        # groups of examples, so that few embeddings are held at a time
+        for rows in even_slices(len(inputs), max(max_rows // self.num_samples, 1)):
+            group = inputs[rows].trim()
             start, end = path_ends(model, group, self.baseline)
-            if not create_graph:
-                start, end = start.detach(), end.detach()
             products = expected_gradients(
                 model,
                 group,
-                targets[some],
-                start,
-                end,
-                draw=partial(random_points, group, num_values=end.shape[-1], noise_std=self.noise_std, seed=self.seed),
+                targets[rows],
+                PathEnds(start, end) if create_graph else PathEnds(start.detach(), end.detach()),
+                partial(random_points, group, num_values=end.shape[-1], noise_std=self.noise_std, seed=self.seed),
                 num_samples=self.num_samples,
                 chunk_size=self.chunk_size,
                 create_graph=create_graph,

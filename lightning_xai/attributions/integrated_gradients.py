@@ -24,31 +24,51 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 
-def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """Returns logit at `end` minus logit at `start` [B, K] for `targets` [B, K]."""
-    return (model(inputs, end).logits - model(inputs, start).logits).gather(1, targets)
+def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> Tensor:
+    """Returns the differences of logits [B, K] between input and baseline for `targets` [B, K].
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0, 1]])
+        >>> end = model.embed(inputs)
+        >>> target_differences(model, inputs, targets, PathEnds(end, end)).tolist()
+        [[0.0, 0.0]]
+    """
+    return (model(inputs, ends.end).logits - model(inputs, ends.start).logits).gather(1, targets)
 
 
 class IntegratedGradients(DifferentiableAttribution):
-    """Scores tokens by the gradient of the class's logit averaged on the line from a baseline, times its length.
+    """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged on the line between both.
 
-    Only embeddings move along the line; masks, positions and token types stay.
+    Only the embeddings move along the line; masks, positions and token types are those of the input.
+
+    Passes: num_steps forward passes, and as many backward passes for each class; two more forward passes with
+    `delta_tolerance`.
 
     Args:
         num_steps: points on the line.
-        quadrature: rule that places and weighs them.
-        pooling: what a token makes of its D values; completeness holds for "sum".
+        quadrature: rule that places and weighs the points.
+        pooling: how the D values of a token become one score; scores are complete with "sum".
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
-        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
-            vectors everywhere.
-        chunk_size: most rows (examples times points) in one forward pass (captum's internal_batch_size); None takes as
-            many as suit the device. Results do not depend on it.
-        delta_tolerance: largest completeness error, in logits, that passes without a warning (given once). Checking
-            costs two more forward passes an example; None leaves it out.
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
+            embeddings to 0.
+        chunk_size: most rows (examples times points) in one forward pass, captum's internal_batch_size; None chooses a
+            number for the device. It changes no score.
+        delta_tolerance: largest completeness error, in logits, that does not cause a warning. A method warns once; None
+            switches the check off.
 
-    Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, section 3.
-    Differs: Edin et al. (2024) release multiply_by_inputs=False with "l2"; Madsen et al. (2022) release gradients that
-        carry the point as a further factor; captum's trapezoid weights sum to 1 - 1 / num_steps, here they sum to 1.
+    Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
+    Differs: Edin et al. (2024) release multiply_by_inputs=False with "l2". Madsen et al. (2022) release gradients that
+        contain the point as a further factor. captum's trapezoid weights sum to 1 - 1 / num_steps, here they sum to 1.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> baseline = TextInputs.of_ids([[1, 0, 0, 2]])  # 0 is the fill token
+        >>> difference = model(inputs).logits - model(baseline).logits
+        >>> scores = IntegratedGradients(pooling="sum").attribute(model, inputs, torch.tensor([[0, 1]])).scores
+        >>> torch.allclose(scores.sum(dim=2), difference, atol=1e-4)
+        True
     """
 
     def __init__(
@@ -67,9 +87,9 @@ class IntegratedGradients(DifferentiableAttribution):
         self._points = quadrature_points(num_steps, quadrature)
         self.num_steps = num_steps
         self.quadrature = quadrature
-        self.pooling = pooling
+        self.pooling: Pooling = pooling
         self.multiply_by_inputs = multiply_by_inputs
-        self.baseline = baseline
+        self.baseline: Baseline = baseline
         self.chunk_size = chunk_size
         self.delta_tolerance = delta_tolerance
         self._warned = False
@@ -77,77 +97,68 @@ class IntegratedGradients(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         parts, deltas = [], []
         for rows in self._groups(inputs):
-            group = inputs[rows].trim()
-            gradients, start, end = self._path_gradients(model, group, targets[rows], create_graph)
-            line = end - start
+            group, classes = inputs[rows].trim(), targets[rows]
+            ends = self._ends(model, group, create_graph)
+            gradients = self._path_gradients(model, group, classes, ends, create_graph)
+            line = ends.end - ends.start
             factor = line if self.multiply_by_inputs else torch.ones_like(line)
             pooled = torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
             parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
             if self.delta_tolerance is not None:
-                deltas.append(self._deltas(model, group, targets[rows], gradients, start, end))
-        if deltas:
-            self._warn(torch.cat(deltas))
+                deltas.append(self._deltas(model, group, classes, ends, gradients))
+        if self.delta_tolerance is not None and deltas:
+            self._warn_above(self.delta_tolerance, torch.cat(deltas))
         return torch.cat(parts)
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the completeness error [B, K], in logits: the sum of signed scores minus (logit - baseline's logit).
+        """Returns the completeness error [B, K], in logits: sum of signed scores minus the difference between logits.
 
-        It is that of the unpooled product with (input - baseline), whatever `pooling` and `multiply_by_inputs` are.
+        Signed scores are those of pooling "sum" with the factor (input - baseline), whatever the method's arguments.
         """
         with explaining(model, inputs.device.type):
             inputs, targets = inputs.map(torch.clone), targets.clone()
             deltas = []
             for rows in self._groups(inputs):
-                group = inputs[rows].trim()
-                path = self._path_gradients(model, group, targets[rows], create_graph=False)
-                deltas.append(self._deltas(model, group, targets[rows], *path))
+                group, classes = inputs[rows].trim(), targets[rows]
+                ends = self._ends(model, group, create_graph=False)
+                gradients = self._path_gradients(model, group, classes, ends, create_graph=False)
+                deltas.append(self._deltas(model, group, classes, ends, gradients))
         return torch.cat(deltas)
 
     def _groups(self, inputs: TextInputs) -> list[slice]:
-        """Returns slices of examples whose points fit one forward pass: only their D values are held at a time."""
-        rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
-        return list(even_slices(len(inputs), max(rows // self.num_steps, 1)))
+        """Returns slices of examples whose points fit one forward pass, so that few embeddings are held at a time."""
+        max_rows = rows_per_forward(self.chunk_size, inputs.input_ids.shape[1], inputs.device, differentiated=True)
+        return list(even_slices(len(inputs), max(max_rows // self.num_steps, 1)))
+
+    def _ends(self, model: Classifier, inputs: TextInputs, create_graph: bool) -> PathEnds:
+        start, end = path_ends(model, inputs, self.baseline)
+        return PathEnds(start, end) if create_graph else PathEnds(start.detach(), end.detach())
 
     def _path_gradients(
-        self, model: Classifier, inputs: TextInputs, targets: Tensor, create_graph: bool
-    ) -> tuple[list[Tensor], Tensor, Tensor]:
-        ends = path_ends(model, inputs, self.baseline)
-        if not create_graph:
-            ends = PathEnds(ends.start.detach(), ends.end.detach())
-        gradients = path_gradients(
-            model,
-            inputs,
-            targets,
-            ends,
-            self._points,
-            chunk_size=self.chunk_size,
-            create_graph=create_graph,
+        self, model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds, create_graph: bool
+    ) -> list[Tensor]:
+        return path_gradients(
+            model, inputs, targets, ends, self._points, chunk_size=self.chunk_size, create_graph=create_graph
         )
-        return gradients, *ends
 
     @torch.no_grad()
     def _deltas(
-        self,
-        model: Classifier,
-        inputs: TextInputs,
-        targets: Tensor,
-        gradients: list[Tensor],
-        start: Tensor,
-        end: Tensor,
+        self, model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds, gradients: list[Tensor]
     ) -> Tensor:
-        sums = torch.stack([((end - start) * gradient).sum(dim=(1, 2)) for gradient in gradients], dim=1)
-        return sums - target_differences(model, inputs, targets, start, end)
+        """Returns the completeness errors [B, K] of K path gradients [B, T, D]."""
+        sums = torch.stack([((ends.end - ends.start) * gradient).sum(dim=(1, 2)) for gradient in gradients], dim=1)
+        return sums - target_differences(model, inputs, targets, ends)
 
-    def _warn(self, deltas: Tensor) -> None:
+    def _warn_above(self, tolerance: float, deltas: Tensor) -> None:
         worst = float(deltas.abs().max())
-        if worst > self.delta_tolerance and not self._warned:
+        if worst > tolerance and not self._warned:
             self._warned = True
             warnings.warn(
                 f"integrated gradients miss completeness by up to {worst:.3g} logits, more than "
-                f"{self.delta_tolerance}: raise num_steps above {self.num_steps}",
+                f"{tolerance}: raise num_steps above {self.num_steps}",
                 stacklevel=2,
             )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        checks = 0 if self.delta_tolerance is None else 2
-        return Passes(forward=self.num_steps + checks, backward=self.num_steps * num_targets)
+        num_checks = 0 if self.delta_tolerance is None else 2
+        return Passes(forward=self.num_steps + num_checks, backward=self.num_steps * num_targets)

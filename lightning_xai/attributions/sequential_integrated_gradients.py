@@ -93,12 +93,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         """Returns scores [B, K, T] from the gradients on the lines, whatever the pooling is."""
         start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
         gradients = single_token_path_gradients(
-            model,
-            inputs,
-            targets,
-            PathEnds(start, end),
-            self._points,
-            chunk_size=self.chunk_size,
+            model, inputs, targets, PathEnds(start, end), self._points, chunk_size=self.chunk_size
         )
         factor = end - start if self.multiply_by_inputs else torch.ones_like(end)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from lightning_xai.attributions.deep_lift import DeepLift, multipliers
-from lightning_xai.functional.gradients import path_ends
+from lightning_xai.functional.gradients import PathEnds, path_ends
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -48,7 +48,7 @@ class Read(nn.Module):
 def test_scores_are_captums_where_captum_has_rules(activation, inputs):
     model = Perceptron(activation).double()
     start, end = torch.randn(2, 3, 13, 4, dtype=torch.float64)
-    found, _ = multipliers(model, inputs, TARGETS, start, end)
+    found, _ = multipliers(model, inputs, TARGETS, PathEnds(start, end))
     for column in range(2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of hooks that captum sets

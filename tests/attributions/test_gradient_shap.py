@@ -6,7 +6,7 @@ import torch
 
 from lightning_xai.attributions.gradient_shap import GradientSHAP, expected_gradients, random_points
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.functional.gradients import path_ends
+from lightning_xai.functional.gradients import PathEnds, path_ends
 from tests.conftest import text_inputs, tiny_classifier
 
 TARGETS = torch.tensor([[0, 2], [1, 1]])
@@ -37,15 +37,14 @@ def test_products_are_captums_at_its_own_draws(kind, noise_std, inputs):
     torch.manual_seed(0)
     noise = torch.normal(0.0, torch.full((4, *end.shape[1:]), noise_std)).double() if noise_std else 0 * end
     line = end + noise - start
-    places = ((seen[0] - start) * line).sum(dim=(1, 2)) / line.square().sum(dim=(1, 2))
-    places, noise = places.view(1, 4, 1, 1), noise.expand(4, *end.shape[1:]).unsqueeze(0)
+    points = ((seen[0] - start) * line).sum(dim=(1, 2)) / line.square().sum(dim=(1, 2))
+    points, noise = points.view(1, 4, 1, 1), noise.expand(4, *end.shape[1:]).unsqueeze(0)
     (found,) = expected_gradients(
         model,
         inputs,
         torch.tensor([[1]]),
-        start,
-        end,
-        draw=lambda samples: (places[:, samples], noise[:, samples]),
+        PathEnds(start, end),
+        lambda samples: (points[:, samples], noise[:, samples]),
         num_samples=4,
         chunk_size=3,
     )
@@ -90,15 +89,15 @@ def test_chunk_size_changes_no_score_with_noise(tiny_hf, inputs):
 
 def test_noise_has_the_deviation_asked_for_and_none_at_padding():
     inputs = text_inputs([6, 40])
-    places, noise = random_points(inputs, range(200), num_values=16, noise_std=0.5, seed=0)
+    points, noise = random_points(inputs, range(200), num_values=16, noise_std=0.5, seed=0)
     assert noise[1].std().item() == pytest.approx(0.5, rel=0.01) and noise.mean().abs() < 0.01
     assert not noise[0, :, 6:].any()
-    assert places.min() >= 0 and places.max() <= 1 and places.std().item() == pytest.approx(12**-0.5, rel=0.1)
+    assert points.min() >= 0 and points.max() <= 1 and points.std().item() == pytest.approx(12**-0.5, rel=0.1)
 
 
 def test_without_noise_no_copies_of_the_line_are_held(inputs):
-    places, noise = random_points(inputs, range(3), num_values=16, noise_std=0.0, seed=0)
-    assert places.shape == (2, 3, 1, 1) and noise.shape == (2, 1, 1, 1) and not noise.any()
+    points, noise = random_points(inputs, range(3), num_values=16, noise_std=0.0, seed=0)
+    assert points.shape == (2, 3, 1, 1) and noise.shape == (2, 1, 1, 1) and not noise.any()
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"index": 5}])
