@@ -31,7 +31,7 @@ ALLOWED = {
 SIBLINGS = {
     "models": {"contracts", "huggingface", "encoder_layers", "loading", "transformers_loading"},
     "attributions": {"coalitions", "surrogates"},
-    "metrics": set(),
+    "metrics": {"top_units", "erasure", "evidence"},
     "objectives": {"losses", "inner_search", "schedules"},
     "callbacks": {"cost"},
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import percent_of
 from lightning_xai.functional.rationales import align_rationale
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.top_units import Counts, Percentages
 from lightning_xai.types import Attribution, Batch
 
 _EPSILON = 1e-11  # keeps the logarithm of 0 finite
@@ -124,36 +124,22 @@ class TopShare(AttributionMetric):
     """Share of |scores| that the k largest tokens hold, for several k: the points of a sparsity curve.
 
     Args:
-        percentages: percent of a text's tokens, each giving one k, rounded down; or
-        counts: the numbers k themselves; more than a text has are all of it.
+        sizes: the numbers k.
         **kwargs: see AttributionMetric.
-
-    Raises:
-        ValueError: none or both of the two, or a number below 0.
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
         Allegedly Important Tokens and Retraining", arXiv 2110.08412, Appendix E.
     """
 
-    def __init__(self, *, percentages: list[float] | None = None, counts: list[int] | None = None, **kwargs) -> None:
+    def __init__(self, sizes: Percentages | Counts, **kwargs) -> None:
         super().__init__(**kwargs)
-        points = percentages or counts
-        if bool(percentages) == bool(counts) or min(points) < 0:
-            raise ValueError(
-                f"percentages are {percentages} and counts are {counts}: list numbers from 0 in one of them"
-            )
-        for percentage in percentages or []:
-            percent_of(torch.tensor([1]), percentage)  # refuses what is no percentage
-        self.percentages, self.counts = percentages, counts
-        self.columns = tuple(f"{point:g}" for point in points)
+        self.sizes = sizes
+        self.columns = sizes.names
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         mask = attribution.token_mask
-        if self.counts:
-            counts = torch.tensor(self.counts, device=mask.device).expand(len(mask), -1)
-        else:
-            counts = torch.stack([percent_of(mask.sum(dim=1), p) for p in self.percentages], dim=1)
-        return top_shares(attribution.scores, mask.unsqueeze(1), counts.unsqueeze(1))  # [B, K, P]
+        counts = self.sizes.of(mask.sum(dim=1))
+        return top_shares(attribution.scores, mask.unsqueeze(1), counts.unsqueeze(1))  # [B, K, J]
 
 
 class SpecialTokenShare(AttributionMetric):

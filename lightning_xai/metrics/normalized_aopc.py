@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -12,15 +12,14 @@ from lightning_xai.functional.beam_search import best_orders, require_search
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Versions, predict_erased, target_outputs
-from lightning_xai.functional.ranking import token_ranks
-from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.functional.units import Unit, count_units, kept_tokens, unit_ids
+from lightning_xai.functional.units import count_units, kept_tokens, unit_ids
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.metrics.top_units import Ranking
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-_LEAST_ROOM = 1e-6  # probability: in float32 that of one text differs between batches by a tenth of it
+_LEAST_ROOM = 1e-6  # probability; ten times the float32 noise between batch sizes
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -30,6 +29,35 @@ def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """
     room = upper - lower
     return (aopc - lower) / room.masked_fill(room < _LEAST_ROOM, torch.nan)
+
+
+@dataclass(frozen=True)
+class OrderSearch:
+    """How the best and the worst order of erasure are searched.
+
+    Args:
+        beam_size: orders kept at each k, for each of the two.
+        exact_up_to: texts of at most so many units are searched exactly, with 2^N predictions for N units.
+        max_units: longer texts are not searched; their rows count as skipped.
+
+    Example:
+        >>> OrderSearch(max_units=0)
+        Traceback (most recent call last):
+        ValueError: max_units is 0: give the largest number of units to search, from 1
+    """
+
+    beam_size: int = 5
+    exact_up_to: int = 8
+    max_units: int = 64
+
+    def __post_init__(self) -> None:
+        require_search(self.beam_size, self.exact_up_to)
+        if self.max_units < 1:
+            raise ValueError(f"max_units is {self.max_units}: give the largest number of units to search, from 1")
+
+
+_BY_SCORE = Ranking()
+_BEAM = OrderSearch()
 
 
 class NormalizedAOPC(AttributionMetric):
@@ -49,12 +77,9 @@ class NormalizedAOPC(AttributionMetric):
     Args:
         order: "comprehensiveness" erases the most important units first; higher is better. "sufficiency" erases the
             least important first; lower is better.
+        ranking: the attribution's order of the units.
         erasure: how a unit is taken away, see `erase`.
-        unit: tokens, or words with the sum of their tokens' scores.
-        sign: what becomes of the scores before they are summed and ranked.
-        beam_size: orders kept at each k, for each of the two bounds.
-        exact_up_to: texts of at most so many units have exact bounds, with 2^N predictions.
-        max_units: rows of longer texts are not measured, and counted as skipped.
+        search: how the bounds are searched.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
@@ -70,25 +95,15 @@ class NormalizedAOPC(AttributionMetric):
         self,
         *,
         order: Order = "comprehensiveness",
+        ranking: Ranking = _BY_SCORE,
         erasure: Erasure = "mask",
-        unit: Unit = "token",
-        sign: Sign = "signed",
-        beam_size: int = 5,
-        exact_up_to: int = 8,
-        max_units: int = 64,
+        search: OrderSearch = _BEAM,
         explained: Explained = "predicted",
         name: str | None = None,
     ) -> None:
         super().__init__(explained=explained, name=name)
-        require_choices(
-            {"order": Order, "erasure": Erasure, "unit": Unit, "sign": Sign},
-            {"order": order, "erasure": erasure, "unit": unit, "sign": sign},
-        )
-        require_search(beam_size, exact_up_to)
-        if max_units < 1:
-            raise ValueError(f"max_units is {max_units}: give the largest number of units to search, from 1")
-        self.order, self.erasure, self.unit, self.sign = order, erasure, unit, sign
-        self.beam_size, self.exact_up_to, self.max_units = beam_size, exact_up_to, max_units
+        require_choices({"order": Order, "erasure": Erasure}, {"order": order, "erasure": erasure})
+        self.order, self.ranking, self.erasure, self.search = order, ranking, erasure, search
 
     @property
     def higher_is_better(self) -> bool:
@@ -98,21 +113,14 @@ class NormalizedAOPC(AttributionMetric):
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         records = torch.full((*attribution.targets.shape, 4), torch.nan, dtype=torch.float64)
         inputs = replace(batch.inputs, token_mask=attribution.token_mask)
-        if self.unit == "word" and inputs.word_ids is None:
-            raise ValueError(f"{self.name} erases words, but the inputs have no word_ids: encode them, or erase tokens")
-        word_ids = inputs.word_ids.cpu() if self.unit == "word" else None
-        mask = inputs.token_mask.cpu()
-        scores = with_sign(
-            attribution.scores.double(),
-            self.sign,
-            # ranked on the CPU, so that no device decides ties
-        ).cpu()
-        ranks, num_units = token_ranks(scores, mask, word_ids)
-        measured = ((num_units > 0) & (num_units <= self.max_units)).unsqueeze(1) & attribution.target_mask.cpu()
+        ranks, num_units = self.ranking.ranks(attribution.scores, inputs)
+        units = unit_ids(inputs.token_mask.cpu(), self.ranking.word_ids(inputs))
+        short = (num_units > 0) & (num_units <= self.search.max_units)
+        measured = short.unsqueeze(1) & attribution.target_mask.cpu()
         example, row = measured.nonzero(as_tuple=True)  # [R] each
         if len(example):
             whole = predict(batch.inputs).cpu()
-            lower, upper = self._bounds(predict, inputs, attribution.targets, unit_ids(mask, word_ids), example, row)
+            lower, upper = self._bounds(predict, inputs, attribution.targets, units, example, row)
             targets = attribution.targets.cpu()[example, row]
             keep = self._kept(ranks[example, row], num_units[example])
             options = {"how": self.erasure, "pad_id": predict.pad_id}
@@ -139,7 +147,8 @@ class NormalizedAOPC(AttributionMetric):
         self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Returns the least and the largest AOPC [R] in float64 of rows (example, row), from the memo where it can."""
-        definition = ("aopc bounds", self.erasure, predict.pad_id, self.beam_size, self.exact_up_to)
+        limits = (self.search.beam_size, self.search.exact_up_to)
+        definition = ("aopc bounds", self.erasure, predict.pad_id, *limits)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         classes = targets.cpu()[example, row].tolist()
         keys = [(b, c, units[b].numpy().tobytes()) for b, c in zip(example.tolist(), classes, strict=True)]
@@ -165,6 +174,6 @@ class NormalizedAOPC(AttributionMetric):
             return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
 
         num_units = count_units(units)[example]
-        search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to}
-        totals = best_orders(drops, num_units, **search).totals
+        bounds = {"beam_size": self.search.beam_size, "exact_up_to": self.search.exact_up_to}
+        totals = best_orders(drops, num_units, **bounds).totals
         return (direction * totals / num_units).view(-1, 2)

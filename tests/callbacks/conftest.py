@@ -17,6 +17,7 @@ from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
+from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.types import Passes
 from tests.conftest import tiny_classifier
@@ -63,8 +64,8 @@ def trainer(folder, *callbacks, **arguments) -> Trainer:
 
 
 def evaluation(preset: str = "preset", **arguments) -> AttributionEvaluation:
-    percentages = [10.0, 50.0]
-    erasing = [Comprehensiveness(percentages=percentages), Sufficiency(percentages=percentages)]
+    sizes = Percentages([10, 50])
+    erasing = [Comprehensiveness(sizes), Sufficiency(sizes)]
     return AttributionEvaluation(preset, [*erasing, Entropy(), DiscreteRationale(name="rationale")], **arguments)
 
 

@@ -7,6 +7,7 @@ from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.faithfulness import Comprehensiveness
+from lightning_xai.metrics.top_units import Percentages
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
 
 
@@ -62,7 +63,7 @@ def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective
 
     network.predict = counting
     metrics: list[AttributionMetric] = [
-        Comprehensiveness(name=f"at_{k}", erasure="mask", percentages=[k]) for k in (20, 50)
+        Comprehensiveness(Percentages([k]), name=f"at_{k}", erasure="mask") for k in (20, 50)
     ]
     evaluations = [AttributionEvaluation(preset, metrics) for preset in ("first", "second")]
     rows(tmp_path, objective, *evaluations, data=planted_data(tune_on_validation=False))

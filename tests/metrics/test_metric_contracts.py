@@ -5,6 +5,7 @@ import inspect
 import json
 import pkgutil
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 import yaml
+from jsonargparse import ArgumentParser
 
 import lightning_xai.metrics
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
+from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.types import Attribution
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
@@ -35,21 +38,24 @@ def concrete_metrics():
     return sorted(set(found), key=lambda kind: kind.__name__)
 
 
+def configured(entry):
+    """Returns the metric of a YAML entry, made as the command line makes it."""
+    parser = ArgumentParser()
+    parser.add_subclass_arguments(AttributionMetric, "metric")
+    return parser.instantiate(parser.parse_object({"metric": entry})).metric
+
+
 def definitions():
     """Returns makers of metrics by name."""
     makers = {}
     for kind in concrete_metrics():
         parameters = {name for parent in kind.__mro__ for name in inspect.signature(parent.__init__).parameters}
-        arguments = {"percentages": [20, 50]} if "percentages" in parameters else {}
-        makers[kind.__name__] = lambda kind=kind, arguments=arguments: kind(**arguments)
+        arguments = {"sizes": Percentages([20, 50])} if "sizes" in parameters else {}
+        makers[kind.__name__] = partial(kind, **arguments)
     for preset in PRESETS:
         for entry in yaml.safe_load(preset.read_text())["init_args"]["metrics"]:
-            module, name = entry["class_path"].rsplit(".", 1)
-            arguments = entry.get("init_args", {})
-            kind = getattr(importlib.import_module(module), name)
-            makers[f"{preset.stem}-{arguments.get('name', name)}"] = lambda kind=kind, arguments=arguments: kind(
-                **arguments
-            )
+            name = entry["init_args"].get("name", entry["class_path"].rsplit(".", 1)[1])
+            makers[f"{preset.stem}-{name}"] = partial(configured, entry)
     return makers
 
 

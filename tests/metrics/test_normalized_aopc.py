@@ -6,7 +6,8 @@ import torch
 
 from lightning_xai.functional.erasure import erase
 from lightning_xai.metrics.base import PredictOnce
-from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, normalized_aopc
+from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch, normalized_aopc
+from lightning_xai.metrics.top_units import Ranking
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs
 from tests.metrics.conftest import bag_of_words, explained_batch
@@ -56,7 +57,8 @@ def ranking(inputs, target, order):
 
 
 def values_of(attribution, batch, predict=bag_of_words, **arguments):
-    metric = NormalizedAOPC(name="n", **({"explained": "all"} | arguments))
+    search = {key: arguments.pop(key) for key in ("beam_size", "exact_up_to", "max_units") if key in arguments}
+    metric = NormalizedAOPC(name="n", search=OrderSearch(**search), **({"explained": "all"} | arguments))
     metric.update(attribution, batch, predict)
     return {name.removeprefix("n/"): float(value) for name, value in metric.compute().items()}
 
@@ -102,7 +104,7 @@ def test_words_are_erased_together():
     words = inputs.word_ids[0]
     units = [tuple((words == word).nonzero().flatten().tolist()) for word in range(int(words.max()) + 1)]
     worth = worth_of_all_orders(inputs, 1, units)
-    found = values_of(*ranking(inputs, 1, range(1, 8)), unit="word")
+    found = values_of(*ranking(inputs, 1, range(1, 8)), ranking=Ranking("word"))
     assert len(units) < 7
     assert (found["lower"], found["upper"]) == pytest.approx((min(worth.values()), max(worth.values())))
 
@@ -145,7 +147,7 @@ def test_bounds_are_searched_once_for_all_attributions_and_both_orders():
     assert second == pytest.approx(values_of(other, batch))
 
 
-@pytest.mark.parametrize("change", [{"erasure": "delete"}, {"unit": "word"}, {"beam_size": 1}])
+@pytest.mark.parametrize("change", [{"erasure": "delete"}, {"ranking": Ranking("word")}, {"beam_size": 1}])
 def test_definitions_do_not_share_bounds_that_differ(change):
     attribution, batch = explained_batch([9, 12])
     shared = PredictOnce(bag_of_words, batch.inputs)
@@ -159,7 +161,7 @@ def test_words_that_are_not_known_are_refused():
     attribution, batch = explained_batch([6])
     batch = replace(batch, inputs=replace(batch.inputs, word_ids=None))
     with pytest.raises(ValueError, match="have no word_ids"):
-        values_of(attribution, batch, unit="word")
+        values_of(attribution, batch, ranking=Ranking("word"))
 
 
 @pytest.mark.parametrize(
@@ -168,12 +170,16 @@ def test_words_that_are_not_known_are_refused():
         ({"beam_size": 0}, "beam_size is 0"),
         ({"exact_up_to": 30}, "exact_up_to is 30"),
         ({"max_units": 0}, "max_units is 0"),
-        ({"order": "reverse"}, "order is 'reverse'"),
     ],
 )
-def test_arguments_out_of_range_are_refused(arguments, message):
+def test_searches_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        NormalizedAOPC(**arguments)
+        OrderSearch(**arguments)
+
+
+def test_unknown_orders_are_refused():
+    with pytest.raises(ValueError, match="order is 'reverse'"):
+        NormalizedAOPC(order="reverse")
 
 
 def test_only_sufficiency_is_better_when_lower():

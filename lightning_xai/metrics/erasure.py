@@ -1,0 +1,122 @@
+"""The base of metrics that erase the top units of an attribution and predict again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.perturbation import Versions, predict_erased
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
+from lightning_xai.metrics.top_units import Ranking, Sizes
+from lightning_xai.types import Attribution, Batch, TextInputs
+
+Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
+
+_BY_SCORE = Ranking()
+_MASK_ELEMENTS = 2**25  # erasure masks held at once, in tokens
+
+
+@dataclass(frozen=True)
+class Rows:
+    """R rows (example, class) of a batch, with the top units of each row at J sizes k; all but `inputs` on the CPU."""
+
+    inputs: TextInputs  # the B texts of the batch; their token_mask bounds what is erased
+    example: Tensor  # [R] long, the text of each row
+    target: Tensor  # [R] long, the class of each row
+    top: Tensor  # [R, J, T] bool, the tokens of the k top units
+    probs: Tensor  # [B, C] probabilities of the whole texts
+
+    @property
+    def prob(self) -> Tensor:
+        """[R, 1] float64: the probability of each row's class for the whole text."""
+        return self.probs[self.example, self.target].double().unsqueeze(1)
+
+
+class ErasureMetric(AttributionMetric):
+    """Erases units in the order of an attribution and records one value for each number k of units.
+
+    Erased inputs that are equal (all units gone, classes that share a ranking) are predicted once.
+
+    Args:
+        sizes: the numbers k: percentages of a text's units, counts, or a window that closes.
+        ranking: the order of the units.
+        rank_special: special tokens are ranked and can use up k, yet are never erased.
+        erasure: how a token is taken away, see `erase`.
+        aggregate: over the numbers k: their mean, their sum / (n + 1), or one value for each k.
+        explained: see AttributionMetric.
+        name: see AttributionMetric.
+
+    Example:
+        A subclass says which units go and what becomes of the probabilities.
+
+        >>> class ProbabilityOfTheRest(ErasureMetric):
+        ...     erases_top = True
+        ...
+        ...     def row_records(self, rows, predict):
+        ...         return self.changed(rows, predict)
+        >>> from lightning_xai.metrics.top_units import Counts
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
+        >>> def share_of_four(inputs, embed_mask=None):  # the class is as probable as tokens are left, of four
+        ...     return inputs.attention_mask.sum(dim=1, keepdim=True) / 4
+        >>> metric = ProbabilityOfTheRest(Counts([1, 3]), aggregate="per_k", name="rest")
+        >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), share_of_four)
+        >>> {name: float(value) for name, value in metric.compute().items()}
+        {'rest/1': 0.75, 'rest/3': 0.25, 'num_examples': 1.0, 'num_skipped': 0.0}
+    """
+
+    erases_top: ClassVar[bool]  # True erases the top units, False all others
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        ranking: Ranking = _BY_SCORE,
+        rank_special: bool = False,
+        erasure: Erasure = "delete",
+        aggregate: Aggregate = "mean",
+        explained: Explained = "predicted",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(explained=explained, name=name)
+        self.sizes, self.ranking, self.rank_special = sizes, ranking, rank_special
+        self.erasure, self.over_sizes = erasure, aggregate
+        self.columns = sizes.names
+
+    @abstractmethod
+    def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
+        """Returns the records [R, J] in float64, on the CPU."""
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
+        shape = (*attribution.targets.shape, len(self.columns))
+        records = torch.full(shape, torch.nan, dtype=torch.float64)
+        example, place = attribution.target_mask.cpu().nonzero(as_tuple=True)  # [R] each
+        if len(example):
+            inputs = replace(batch.inputs, token_mask=attribution.token_mask)
+            ranked = with_special_tokens(inputs) if self.rank_special else inputs.token_mask
+            ranks, totals = self.ranking.ranks(attribution.scores, inputs, ranked)
+            sizes = self.sizes.of(totals)
+            probs, targets = predict(batch.inputs).cpu(), attribution.targets.cpu()
+            rows_at_once = max(1, _MASK_ELEMENTS // (len(self.columns) * ranks.shape[2]))
+            for part in torch.arange(len(example)).split(rows_at_once):
+                b, k = example[part], place[part]
+                top = ranks[b, k].unsqueeze(1) < sizes[b].unsqueeze(2)  # [R, J, T]
+                records[b, k] = self.row_records(Rows(inputs, b, targets[b, k], top, probs), predict)
+        return records.to(attribution.scores.device)
+
+    def changed(self, rows: Rows, predict: PredictOnce) -> Tensor:
+        """Returns the probabilities [R, J] in float64 after the erasures."""
+        versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
+        options = {"how": self.erasure, "pad_id": predict.pad_id}
+        return predict_erased(predict, rows.inputs, versions, rows.target, rows.probs, **options)
+
+    def aggregate(self, records: Tensor) -> dict[str, Tensor]:
+        if self.over_sizes == "per_k":
+            return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
+        divisor = len(self.columns) + (self.over_sizes == "sum_over_n_plus_1")
+        return {"": (records.sum(dim=1) / divisor).nanmean()}

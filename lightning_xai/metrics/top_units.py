@@ -1,0 +1,206 @@
+"""The order in which a text's units are taken, and how many of them: arguments that several metrics share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.ranking import Rounding, percent_of, token_ranks
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.units import Unit
+from lightning_xai.types import TextInputs
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Orders a text's units by their scores; of two equal scores the first in the text comes first.
+
+    Args:
+        unit: tokens, or words with the sum of their tokens' scores.
+        sign: how scores are changed before they are summed and ranked, see `with_sign`.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 7]], special_ids=[1])
+        >>> ranks, num_units = Ranking(sign="absolute").ranks(torch.tensor([[[9.0, 1.0, -3.0, 2.0]]]), inputs)
+        >>> ranks.tolist(), num_units.tolist()  # the special token gets no rank, but the number of tokens
+        ([[[4, 2, 0, 1]]], [3])
+    """
+
+    unit: Unit = "token"
+    sign: Sign = "signed"
+
+    def __post_init__(self) -> None:
+        require_choices({"unit": Unit, "sign": Sign}, {"unit": self.unit, "sign": self.sign})
+
+    def ranks(self, scores: Tensor, inputs: TextInputs, ranked: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns the rank [B, K, T] of each token's unit, T for tokens without one, and the number of units [B].
+
+        Both are on the CPU, so that no device decides between equal scores.
+
+        Args:
+            scores: [B, K, T].
+            inputs: the B scored texts.
+            ranked: [B, T] bool, the tokens that are ranked; None ranks those of `inputs.token_mask`.
+
+        Raises:
+            ValueError: words are ranked, but the inputs have no word ids.
+        """
+        return token_ranks(
+            with_sign(scores.double(), self.sign).cpu(),
+            (inputs.token_mask if ranked is None else ranked).cpu(),
+            self.word_ids(inputs),
+        )
+
+    def word_ids(self, inputs: TextInputs) -> Tensor | None:
+        """Returns the word [B, T] of each token, on the CPU, or None if the units are tokens.
+
+        Raises:
+            ValueError: the units are words, but the inputs have no word ids.
+        """
+        if self.unit == "token":
+            return None
+        if inputs.word_ids is None:
+            raise ValueError("the inputs have no word_ids, so words cannot be erased: encode them, or erase tokens")
+        return inputs.word_ids.cpu()
+
+
+@dataclass(frozen=True)
+class Range:
+    """The whole numbers from `first` to `last`, both included.
+
+    Example:
+        >>> Range(first=0, last=6, step=2).numbers()
+        [0, 2, 4, 6]
+    """
+
+    first: int
+    last: int
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        if self.step < 1 or self.last < self.first:
+            raise ValueError(f"{self} holds no number: give a last number from {self.first} and a step from 1")
+
+    def numbers(self) -> list[int]:
+        """Returns the numbers in ascending order."""
+        return list(range(self.first, self.last + 1, self.step))
+
+
+@dataclass(frozen=True)
+class Percentages:
+    """Sizes k that are percentages of a text's units.
+
+    Args:
+        percentages: percent in [0, 100]; each gives one k.
+        rounding: to whole units, in integer arithmetic.
+        minimum: the smallest k, in texts that have as many units.
+
+    Example:
+        >>> sizes = Percentages([10, 50], rounding="ceil")
+        >>> sizes.names, sizes.of(torch.tensor([5, 20])).tolist()  # two texts, of 5 and of 20 units
+        (('10', '50'), [[1, 3], [2, 10]])
+    """
+
+    percentages: list[float]
+    rounding: Rounding = "ceil"
+    minimum: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.percentages:
+            raise ValueError("percentages is empty: list at least one percentage of a text's units")
+        self.of(torch.ones(1, dtype=torch.long))  # refuses numbers that are no percentages
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name for each k."""
+        return tuple(f"{percentage:g}" for percentage in self.percentages)
+
+    def of(self, totals: Tensor) -> Tensor:
+        """Returns [B, J] long: each k for texts of `totals` [B] units."""
+        options = {"rounding": self.rounding, "minimum": self.minimum}
+        return torch.stack([percent_of(totals, percentage, **options) for percentage in self.percentages], dim=1)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sizes k that are numbers of units; a text with fewer units gives all it has.
+
+    Args:
+        counts: the numbers, from 0.
+
+    Example:
+        >>> Counts(Range(first=1, last=3)).of(torch.tensor([2, 20])).tolist()
+        [[1, 2, 2], [1, 2, 3]]
+    """
+
+    counts: list[int] | Range
+
+    def __post_init__(self) -> None:
+        _require_counts(self.numbers)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers k."""
+        return _numbers(self.counts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name for each k."""
+        return tuple(f"{count:g}" for count in self.numbers)
+
+    def of(self, totals: Tensor) -> Tensor:
+        """Returns [B, J] long: each k for texts of `totals` [B] units."""
+        counts = torch.tensor(self.numbers, device=totals.device).expand(len(totals), -1)
+        return torch.minimum(counts, totals.unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Sizes that shrink: the most important units up to `window`, without the last k of them.
+
+    Args:
+        window: number of the most important units to start from; a text with fewer starts from all it has.
+        counts: the numbers k, from 0.
+
+    Example:
+        >>> Window(window=3, counts=[0, 1, 2]).of(torch.tensor([2, 20])).tolist()
+        [[2, 1, 0], [3, 2, 1]]
+    """
+
+    window: int
+    counts: list[int] | Range
+
+    def __post_init__(self) -> None:
+        _require_counts(self.numbers)
+        if self.window < 1:
+            raise ValueError(f"window is {self.window}: give a number of units from 1")
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers k."""
+        return _numbers(self.counts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name for each k."""
+        return tuple(f"{count:g}" for count in self.numbers)
+
+    def of(self, totals: Tensor) -> Tensor:
+        """Returns [B, J] long: the sizes for texts of `totals` [B] units."""
+        counts = torch.tensor(self.numbers, device=totals.device)
+        return (totals.clamp(max=self.window).unsqueeze(1) - counts).clamp(min=0)
+
+
+Sizes = Percentages | Counts | Window
+
+
+def _numbers(counts: list[int] | Range) -> list[int]:
+    return counts.numbers() if isinstance(counts, Range) else counts
+
+
+def _require_counts(counts: list[int]) -> None:
+    if not counts or min(counts) < 0:
+        raise ValueError(f"counts are {counts}: give at least one number of units, from 0")
