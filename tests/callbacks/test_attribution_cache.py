@@ -42,15 +42,15 @@ def test_mask_of_the_tokens_to_explain_is_stored_beside_the_scores(write, tmp_pa
 
 def test_cached_scores_and_metrics_are_those_computed(write, tmp_path, objective):
     write()
-    found = {}
+    results = {}
     for name, method in [
         ("computed", AttInGrad()), ("cached", Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))),
     ]:  # fmt: skip
         recorder, measured = Recorder(), evaluation()
         run = trainer(tmp_path, ComputeAttributions({"method": method}), recorder, measured)
         run.test(objective, datamodule=planted_data(eval_batch_size=3), verbose=False)
-        found[name] = recorder.scores, measured.result_rows()
-    computed, cached = found["computed"], found["cached"]
+        results[name] = recorder.scores, measured.result_rows()
+    computed, cached = results["computed"], results["cached"]
     assert computed[0].keys() == cached[0].keys()
     assert all(torch.equal(scores, cached[0][key]) for key, scores in computed[0].items())
     # predictions differ in the last digits, as attention runs eagerly only where a method needs it

@@ -39,10 +39,10 @@ def recorded(folder, objective, stage="test", *, methods=None, data=None, **argu
     ("validate", {"validation"}), ("test", {"validation", "test"}), ("predict", {"test"}),
 ])  # fmt: skip
 def test_every_example_is_explained_under_the_trainers_defaults(objective, tmp_path, stage, splits):
-    found = recorded(tmp_path, objective, stage)
-    assert {key[0] for key in found} == splits
+    scores = recorded(tmp_path, objective, stage)
+    assert {key[0] for key in scores} == splits
     sizes = {"validation": 6, "test": 7}
-    assert len(found) == 4 * sum(sizes[split] for split in splits)
+    assert len(scores) == 4 * sum(sizes[split] for split in splits)
 
 
 def test_scores_are_the_same_for_batches_of_one_and_of_all(objective, tmp_path):
@@ -191,8 +191,8 @@ def test_every_method_has_a_measured_cost(memory_is_measured, objective, tmp_pat
     callback = compute(Random(), IntegratedGradients(num_steps=3), targets="gold")
     trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
     for cost in callback.costs.values():
-        found = cost.per_example()
-        assert found["seconds"] > 0 and found["peak_memory_mb"] >= 0
+        per_example = cost.per_example()
+        assert per_example["seconds"] > 0 and per_example["peak_memory_mb"] >= 0
 
 
 def test_the_bundle_of_all_methods_leaves_out_those_only_that_need_an_argument():

@@ -14,16 +14,16 @@ from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
 def rows(folder, objective, *evaluations, data=None, **arguments) -> dict[tuple, dict]:
     run = trainer(folder, compute(Random(), InputXGradient()), *evaluations, **arguments)
     run.test(objective, datamodule=data or planted_data(), verbose=False)
-    found = [row for callback in evaluations for row in callback.result_rows()]
-    return {(row["split"], row["preset"], row["method"], row["metric"]): row for row in found}
+    reported = [row for callback in evaluations for row in callback.result_rows()]
+    return {(row["split"], row["preset"], row["method"], row["metric"]): row for row in reported}
 
 
 def test_two_presets_measure_the_same_attributions(objective, tmp_path):
-    found = rows(tmp_path, objective, evaluation("first"), evaluation("second"))
-    for split, preset, method, metric in found:
-        assert found[split, "first", method, metric]["value"] == found[split, "second", method, metric]["value"]
+    results = rows(tmp_path, objective, evaluation("first"), evaluation("second"))
+    for split, preset, method, metric in results:
+        assert results[split, "first", method, metric]["value"] == results[split, "second", method, metric]["value"]
         assert preset in ("first", "second")
-    assert len(found) % 2 == 0 and found
+    assert len(results) % 2 == 0 and results
 
 
 def test_numbers_are_the_same_for_batches_of_one_and_of_all(objective, tmp_path):
@@ -42,9 +42,9 @@ def test_numbers_are_logged_under_split_preset_method_and_metric(objective, tmp_
 
 
 def test_thresholds_are_tuned_on_validation_which_reports_nothing_in_a_test(objective, tmp_path):
-    found = rows(tmp_path, objective, evaluation())
-    assert {key[0] for key in found} == {"test"}
-    assert any(key[3].startswith("rationale/") for key in found)
+    results = rows(tmp_path, objective, evaluation())
+    assert {key[0] for key in results} == {"test"}
+    assert any(key[3].startswith("rationale/") for key in results)
 
 
 def test_tuning_without_the_validation_split_is_refused(objective, tmp_path):
@@ -71,15 +71,15 @@ def test_unerased_inputs_pass_once_for_all_methods_metrics_and_presets(objective
 
 
 def test_fewer_examples_can_be_measured_than_explained(objective, tmp_path):
-    found = rows(tmp_path, objective, AttributionEvaluation("few", [Entropy()], max_examples=2))
-    assert {row["num_examples"] + row["num_skipped"] for row in found.values()} <= {2, 3, 4}
+    results = rows(tmp_path, objective, AttributionEvaluation("few", [Entropy()], max_examples=2))
+    assert {row["num_examples"] + row["num_skipped"] for row in results.values()} <= {2, 3, 4}
     everything = rows(tmp_path, objective, AttributionEvaluation("all", [Entropy()]))
     assert {row["num_examples"] + row["num_skipped"] for row in everything.values()}.isdisjoint({2, 3, 4})
 
 
 def test_numbers_under_mixed_precision_are_finite(objective, tmp_path):
-    found = rows(tmp_path, objective, evaluation(), precision="bf16-mixed")
-    assert all(torch.isfinite(torch.tensor(row["value"])) for row in found.values())
+    results = rows(tmp_path, objective, evaluation(), precision="bf16-mixed")
+    assert all(torch.isfinite(torch.tensor(row["value"])) for row in results.values())
 
 
 def test_monitored_number_is_there_during_a_fit(objective, tmp_path):
@@ -127,8 +127,8 @@ def test_an_evaluation_measures_the_attributions_computed_last_before_it(objecti
     evaluations = [AttributionEvaluation(preset, [Entropy()]) for preset in ("first", "second")]
     run = trainer(tmp_path, compute(Random()), evaluations[0], compute(InputXGradient()), evaluations[1])
     run.test(objective, datamodule=planted_data(), verbose=False)
-    found = [{row["method"] for row in evaluation.result_rows()} for evaluation in evaluations]
-    assert found == [{"Random"}, {"InputXGradient"}]
+    results = [{row["method"] for row in evaluation.result_rows()} for evaluation in evaluations]
+    assert results == [{"Random"}, {"InputXGradient"}]
 
 
 def test_two_evaluations_of_the_same_numbers_are_refused_before_they_are_computed(objective, tmp_path):

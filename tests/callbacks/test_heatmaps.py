@@ -3,6 +3,7 @@ import re
 from itertools import accumulate
 
 import pytest
+import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -81,6 +82,23 @@ def test_images_are_in_the_events(objective, tmp_path):
     assert events.Tags()["images"] == ["heatmaps/test/0", "heatmaps/test/1"]
     picture = events.Images("heatmaps/test/0")[0]
     assert picture.encoded_image_string.startswith(b"\x89PNG") and picture.width == 1000
+
+
+def test_images_of_the_validation_split_are_tagged_val(objective, tmp_path):
+    logger = TensorBoardLogger(tmp_path, name="", version="")
+    run = trainer(tmp_path, compute(Random()), Heatmaps(num_documents=1), logger=logger)
+    run.validate(objective, datamodule=planted_data(), verbose=False)
+    logger.finalize("success")
+    assert EventAccumulator(str(tmp_path)).Reload().Tags()["images"] == ["heatmaps/val/0"]
+
+
+def test_probabilities_shown_are_those_of_the_network(objective, tmp_path):
+    data = planted_data()
+    documents = drawn(tmp_path, objective, data=data)["documents"]
+    batch = data.collate(data.split("test")[[0, 1, 2, 3]])
+    probs = objective.network.predict(batch.inputs)
+    shown = torch.tensor([[chosen["probability"] for chosen in document["classes"]] for document in documents])
+    assert torch.allclose(shown, probs, atol=1e-4)
 
 
 def test_long_documents_are_on_the_page_but_no_image(objective, tmp_path):

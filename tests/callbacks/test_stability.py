@@ -53,23 +53,24 @@ def runs(stored, tmp_path) -> Path:
 def compared(stored) -> tuple[Stability, Path]:
     """The callback after a third run was compared with the two, and that run's folder."""
     callback = Stability([str(stored / "seed*")])
-    own = stored.parent / "own" / "seed7"
-    run_test(own, 7, AttributionCacheWriter(), callback)
-    return callback, own
+    this_run = stored.parent / "own" / "seed7"
+    run_test(this_run, 7, AttributionCacheWriter(), callback)
+    return callback, this_run
 
 
 def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
-    _, own = compared
-    stores = [RaggedStore(run / "attributions" / "test" / "ixg") for run in (own, stored / "seed0", stored / "seed1")]
+    _, this_run = compared
+    runs = (this_run, stored / "seed0", stored / "seed1")
+    stores = [RaggedStore(run / "attributions" / "test" / "ixg") for run in runs]
     data = planted_data()
-    found = []
+    per_explanation = []
     for index, target in stores[0].keys():
         mask = data.encoded("test", index).token_mask
         scores = torch.stack([torch.tensor(store.get(index, target))[mask] for store in stores])
-        found.append(torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
-    wanted = torch.stack(found).mean(dim=0)
+        per_explanation.append(torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
+    wanted = torch.stack(per_explanation).mean(dim=0)
     assert wanted[0, 0, 1] < 0.9  # else all would be one network
-    table = pd.read_csv(own / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
     names = ["own.seed7", "tm.seed0", "tm.seed1"]
     for measure, matrix in zip(("jaccard", "spearman", "kendall"), wanted, strict=True):
         for a, b in ((0, 1), (0, 2), (1, 2)):
@@ -77,9 +78,9 @@ def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
 
 
 def test_results_have_this_run_beside_every_other(compared):
-    callback, own = compared
+    callback, this_run = compared
     rows = {row["metric"]: row["value"] for row in callback.result_rows()}
-    table = pd.read_csv(own / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
     assert len(rows) == 6
     assert rows["jaccard/tm.seed1"] == pytest.approx(table["jaccard", "own.seed7", "tm.seed1"], abs=1e-12)
 
@@ -92,7 +93,7 @@ def test_picture_of_the_matrices_is_written(compared):
 def test_numbers_do_not_depend_on_the_batches(compared, stored, tmp_path):
     callback = Stability([str(stored / "seed*")])
     run_test(tmp_path / "own" / "seed7", 7, callback, data=planted_data(eval_batch_size=1))
-    values = [[row["value"] for row in found.result_rows()] for found in (callback, compared[0])]
+    values = [[row["value"] for row in each.result_rows()] for each in (callback, compared[0])]
     assert values[0] == pytest.approx(values[1], abs=1e-12)
 
 
