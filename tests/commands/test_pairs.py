@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.commands.explain import encoder_of
+from lightning_xai.commands.explainer import encoder_of
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.files import Files

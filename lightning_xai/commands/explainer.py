@@ -1,0 +1,140 @@
+"""Explains texts in batches with a trained network and the encoder of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jsonargparse import ArgumentParser
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.encoding import Encoded, Encoder
+from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.models.checkpoint import TrainedNetwork
+from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
+from lightning_xai.runs.moved import current_spec
+from lightning_xai.types import TextInputs
+
+BATCH_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """Predicts and explains texts in batches.
+
+    Args:
+        trained: the network, whose classes are known.
+        encoder: of the texts on which the network was trained.
+        method: scores the tokens.
+        num_classes: number of most probable classes that are explained at least, if an example can have several.
+        text_pair: second text of every example, None if the network reads one text.
+
+    Example:
+        >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> trained = TrainedNetwork(random_bert(), ["bad", "good"])
+        >>> explainer = Explainer(trained, VocabularyEncoder(words=15), InputXGradient())
+        >>> (document,) = explainer.documents(["w1 w2"])
+        >>> document.offsets.tolist(), [explained.name for explained in document.classes]
+        ([[0, 0], [0, 2], [3, 5], [0, 0]], ['bad'])
+    """
+
+    trained: TrainedNetwork
+    encoder: Encoder
+    method: AttributionMethod
+    num_classes: int = 3
+    text_pair: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.trained.class_names is None:
+            raise ValueError("the checkpoint names no classes: it was trained without a data module")
+        if self.method.needs_attentions:
+            self.trained.network.set_attention("eager")
+
+    @property
+    def method_name(self) -> str:
+        return type(self.method).__name__
+
+    def documents(self, texts: list[str]) -> Iterator[ExplainedDocument]:
+        """Yields the explained documents in the order of `texts`."""
+        for start in range(0, len(texts), BATCH_SIZE):
+            yield from self._batch(texts[start : start + BATCH_SIZE], start)
+
+    def _batch(self, texts: list[str], start: int) -> Iterator[ExplainedDocument]:
+        network, class_names = self.trained.network, self.trained.class_names
+        assert class_names is not None
+        encoded = self.encoder.encode_batch([{"text": text, "text_pair": self.text_pair} for text in texts])
+        inputs = self._inputs(encoded, start)
+        probs = network.predict(inputs)
+        predicted = predicted_classes(
+            probs, multilabel=network.multilabel, decision_threshold=self.trained.decision_threshold
+        )
+        attribution = self.method.attribute(network, inputs, *self._targets(probs, predicted))
+        for row, text in enumerate(texts):
+            offsets = encoded[row].text_offsets
+            classes = [
+                ExplainedClass(
+                    name=class_names[target],
+                    probability=float(probs[row, target]),
+                    gold=None,
+                    predicted=bool(predicted[row, target]),
+                    scores={self.method_name: attribution.scores[row, k, : len(offsets)].cpu().numpy()},
+                )
+                for k, target in enumerate(attribution.targets[row].tolist())
+                if attribution.target_mask[row, k]
+            ]
+            yield ExplainedDocument(name=f"text {start + row}", text=text, offsets=offsets, classes=classes)
+
+    def _inputs(self, encoded: list[Encoded], start: int) -> TextInputs:
+        items = [Item(start + row, tokens, 0) for row, tokens in enumerate(encoded)]
+        batch = collate(
+            items, pad_token_id=self.encoder.pad_token_id, num_classes=1, multilabel=False, has_rationales=False
+        )
+        return batch.inputs.to(self.trained.network.embedding_matrix.device)
+
+    def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns all predicted classes, and at least the `num_classes` most probable ones if multi-label.
+
+        Args:
+            probs: [B, C].
+            predicted: [B, C] bool.
+
+        Returns:
+            Classes [B, K], most probable first, and a mask [B, K] of those that are explained.
+        """
+        at_least = min(self.num_classes, probs.shape[1]) if self.trained.network.multilabel else 1
+        num_targets = predicted.sum(dim=1, keepdim=True).clamp(min=at_least)
+        targets = probs.argsort(dim=1, descending=True)[:, : int(num_targets.max())]
+        return targets, torch.arange(targets.shape[1], device=probs.device) < num_targets
+
+
+def encoder_of(config_file: Path) -> Encoder:
+    """Returns the encoder that a run's configuration names, before it learned anything from training texts.
+
+    Example:
+        >>> import tempfile
+        >>> encoder = "{class_path: lightning_xai.data.vocabulary.VocabularyEncoder, init_args: {words: 15}}"
+        >>> with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+        ...     _ = Path(file.name).write_text("data: {init_args: {encoder: %s}}" % encoder)
+        ...     encoder_of(Path(file.name)).vocab_size
+        20
+    """
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(Encoder, "encoder")
+    spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
+    return parser.instantiate_classes(parser.parse_object({"encoder": current_spec(spec)})).encoder
+
+
+def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
+    """Returns the encoder that a run's configuration names, with the vocabulary that its network was trained on."""
+    encoder = encoder_of(config_file)
+    if trained.data_state:
+        encoder.load_state_dict(trained.data_state["encoder"])
+    return encoder

@@ -1,0 +1,64 @@
+"""Texts are explained for the classes that a network predicts, whatever the batch."""
+
+import pytest
+import torch
+
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.commands.explainer import BATCH_SIZE, Explainer
+from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.models.bilstm import BiLSTMAttention
+from lightning_xai.models.checkpoint import TrainedNetwork
+from lightning_xai.models.hf_classifier import random_bert
+
+WORDS = VocabularyEncoder(words=15)
+
+
+class ByFirstWord(BiLSTMAttention):
+    """Predicts the logits that PROBABILITIES give for the first word's number."""
+
+    PROBABILITIES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.6, 0.2, 0.3]])
+
+    def probabilities(self, logits):
+        return self.PROBABILITIES[: len(logits)]
+
+
+def explainer(*, multilabel: bool, num_classes: int = 3) -> Explainer:
+    network = ByFirstWord(20, 4, multilabel, embedding_size=3, hidden_size=3).eval()
+    trained = TrainedNetwork(network, ["a", "b", "c", "d"], decision_threshold=0.5)
+    return Explainer(trained, WORDS, InputXGradient(), num_classes=num_classes)
+
+
+def classes(documents) -> list[list[tuple[str, bool]]]:
+    return [[(explained.name, explained.predicted) for explained in document.classes] for document in documents]
+
+
+def test_all_predicted_classes_are_explained_and_at_least_as_many_as_asked_for():
+    documents = explainer(multilabel=True, num_classes=2).documents(["w0", "w1"])
+    first, second = classes(documents)
+    assert first == [("a", True), ("b", True), ("c", True)]
+    assert second == [("b", True), ("d", False)]
+
+
+def test_one_class_is_explained_where_an_example_has_one():
+    assert classes(explainer(multilabel=False).documents(["w0", "w1"])) == [[("a", True)], [("b", True)]]
+
+
+def test_documents_come_in_the_order_of_texts_over_several_batches():
+    texts = [f"w{number % 15}" for number in range(2 * BATCH_SIZE + 3)]
+    trained = TrainedNetwork(random_bert(), ["bad", "good"])
+    documents = list(Explainer(trained, WORDS, InputXGradient()).documents(texts))
+    assert [document.text for document in documents] == texts
+    assert [document.name for document in documents] == [f"text {number}" for number in range(len(texts))]
+
+
+def test_a_method_that_needs_attentions_gets_the_eager_kernel():
+    network = random_bert()
+    network.set_attention("sdpa")
+    (document,) = Explainer(TrainedNetwork(network, ["bad", "good"]), WORDS, Attention()).documents(["w1 w2"])
+    assert network.attention_implementation == "eager" and list(document.classes[0].scores) == ["Attention"]
+
+
+def test_a_network_whose_classes_have_no_names_is_refused():
+    with pytest.raises(ValueError, match="names no classes"):
+        Explainer(TrainedNetwork(random_bert(), None), WORDS, InputXGradient())
