@@ -1,9 +1,10 @@
-"""The interface of methods that evaluate a text with some of its units left, and explain what that changes."""
+"""The interface of methods that evaluate a text with some of its units erased, and explain how the output changes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,22 +21,48 @@ from lightning_xai.functional.units import Unit, count_units, kept_tokens, sprea
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_MASK_ELEMENTS = 2**23  # coalitions held at once, in tokens; a long text may have more on its own
+_MASK_ELEMENTS = 2**23  # most coalitions times tokens held at once; a single long text may exceed it
+
+
+class Coalitions(NamedTuple):
+    """N coalitions of the M units of one example, on the CPU."""
+
+    keep: Tensor  # [N, M] bool, True where a unit is left in the text
+    weights: Tensor  # [N]
 
 
 class CoalitionAttribution(AttributionMethod):
-    """Scores units by the outputs of the model for coalitions of them: versions of the text in which they are left.
+    """Scores units by the outputs of the model for coalitions: versions of the text that keep some of its units.
 
-    A unit is an explainable token or a word. A word's score is divided equally among its tokens, so their sum is the
-    word's score. One set of versions serves all classes. Coalitions of all examples share forward passes, equal ones
-    are evaluated once, and random ones depend on the seed, the example's index and its number of units only.
+    A unit is an explainable token or a word. The score of a word is divided equally among its tokens, so it is their
+    sum. One set of versions serves all classes. Versions of all examples share forward passes, and equal versions are
+    evaluated once. Random coalitions depend only on the seed, the example's index and its number of units.
+
+    A subclass defines `num_coalitions`, `coalitions` and `unit_scores`.
 
     Args:
-        unit: what a unit is, "token" or "word".
-        erasure: how a unit outside the coalition is taken away, see `erase`.
-        output: what is explained, the class's "logit" or its "probability".
-        chunk_size: most versions in one forward pass (captum's perturbations_per_eval); None takes as many as suit the
-            device. Results do not depend on it.
+        unit: "token" or "word".
+        erasure: how a unit outside the coalition is erased, see `erase`.
+        output: the output that is explained, the class's "logit" or its "probability".
+        chunk_size: most versions in one forward pass, captum's perturbations_per_eval; None chooses a number for the
+            device. It changes no score.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> class WithoutOne(CoalitionAttribution):
+        ...     def num_coalitions(self, num_units):
+        ...         return 1 + num_units
+        ...     def coalitions(self, num_units, index):
+        ...         keep = torch.cat([torch.ones(1, num_units), 1 - torch.eye(num_units)]).bool()
+        ...         return Coalitions(keep, torch.ones(1 + num_units))
+        ...     def unit_scores(self, keep, weights, values, num_units):
+        ...         return values[:, :1] - values[:, 1:]
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> method = WithoutOne("token", erasure="mask", output="logit", chunk_size=None)
+        >>> scores = method.attribute(random_bert(), inputs, torch.tensor([[1]])).scores
+        >>> logits = random_bert()(TextInputs.of_ids([[1, 5, 6, 2], [1, 0, 6, 2]])).logits[:, 1]
+        >>> torch.allclose(scores[0, 0, 1], logits[0] - logits[1])  # 0 is the fill token
+        True
     """
 
     passes_at_most = True
@@ -45,30 +72,32 @@ class CoalitionAttribution(AttributionMethod):
             {"unit": Unit, "erasure": Erasure, "output": Output}, {"unit": unit, "erasure": erasure, "output": output}
         )
         check_chunk_size(chunk_size)
-        self.unit = unit
-        self.erasure = erasure
-        self.output = output
+        self.unit: Unit = unit
+        self.erasure: Erasure = erasure
+        self.output: Output = output
         self.chunk_size = chunk_size
 
     @abstractmethod
     def num_coalitions(self, num_units: int) -> int:
-        """Returns how many different coalitions of M units, 1 at least, are evaluated at most."""
+        """Returns an upper bound on the different coalitions of M = `num_units` units (at least 1) of one example."""
 
     @abstractmethod
-    def coalitions(self, num_units: int, index: int | None) -> tuple[Tensor, Tensor]:
-        """Returns coalitions [N, M] bool of one example with M units, 1 at least, and their weights [N].
+    def coalitions(self, num_units: int, index: int | None) -> Coalitions:
+        """Returns at least one coalition of one example with M = `num_units` units (at least 1).
 
-        Both are on the CPU; N is 1 at least.
+        Args:
+            num_units: number of units of the example.
+            index: the example's row in its split, which seeds random coalitions.
         """
 
     @abstractmethod
-    def unit_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
-        """Returns scores [B, M, K], all tensors being on the CPU.
+    def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
+        """Returns the scores [B, M, K] of units; all tensors are on the CPU and padded to the same N and M.
 
         Args:
-            kept: [B, N, M] bool, the coalitions; rows and units that an example does not have are False.
-            weights: [B, N], 0 for such rows.
-            values: [B, N, K] float64, outputs for the explained classes, 0 for such rows.
+            keep: [B, N, M] bool, the coalitions; False in padding.
+            weights: [B, N], 0 in padding.
+            values: [B, N, K] float64, the outputs for the explained classes; 0 in padding.
             num_units: [B] long.
         """
 
@@ -76,46 +105,53 @@ class CoalitionAttribution(AttributionMethod):
         units = token_units(inputs, self.unit).cpu()
         scores = torch.zeros(*targets.shape, units.shape[1], dtype=torch.float64)
         for rows, coalitions in self._groups(units, inputs):
-            kept, weights = (list(parts) for parts in zip(*coalitions, strict=True))
-            values = self._values(model, inputs[rows], targets[rows], units[rows], kept)
-            counts = torch.tensor([some.shape[1] for some in kept])
-            kept = [F.pad(some, (0, int(counts.max()) - some.shape[1])) for some in kept]
-            kept, weights, values = (pad_sequence(parts, batch_first=True) for parts in (kept, weights, values))
-            found = self.unit_scores(kept, weights, values, counts)  # [B, M, K]
-            scores[rows] = spread_over_tokens(found.transpose(1, 2), units[rows])
-        # float64 only where the model has it, as not every device does
+            values = self._values(model, inputs[rows], targets[rows], units[rows], [keep for keep, _ in coalitions])
+            num_units = torch.tensor([keep.shape[1] for keep, _ in coalitions])
+            padded_keep = [F.pad(keep, (0, int(num_units.max()) - keep.shape[1])) for keep, _ in coalitions]
+            unit_scores = self.unit_scores(
+                pad_sequence(
+                    [F.pad(keep, (0, most_units - keep.shape[1])) for keep, _ in coalitions], batch_first=True
+                ),
+                pad_sequence([weights for _, weights in coalitions], batch_first=True),
+                pad_sequence(values, batch_first=True),
+                num_units,
+            )  # [B, M, K]
+            scores[rows] = spread_over_tokens(unit_scores.transpose(1, 2), units[rows])
+        # float64 only where the model has it, because not every device does
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns the passes if every token is a unit and random coalitions differ; otherwise fewer are made."""
+        """Returns an upper bound: units may be fewer than tokens, and random coalitions may be equal."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
-    def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[tuple[Tensor, Tensor]]]]:
-        """Yields rows that have units, with their coalitions, as many at a time as memory should hold."""
-        indices = example_indices(inputs)
-        counts = count_units(units).tolist()
-        rows, coalitions, elements = [], [], 0
-        for row, (count, index) in enumerate(zip(counts, indices, strict=True)):
-            if not count:
+    def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
+        """Yields the rows that have units and their coalitions, in groups that fit the memory."""
+        rows: list[int] = []
+        coalitions: list[Coalitions] = []
+        num_elements = 0
+        for row, (num_units, index) in enumerate(
+            zip(count_units(units).tolist(), example_indices(inputs), strict=True)
+        ):
+            if not num_units:
                 continue  # nothing to explain: scores stay 0
-            kept, weights = self.coalitions(count, index)
-            if rows and elements + len(kept) * units.shape[1] > _MASK_ELEMENTS:
+            drawn = Coalitions(*self.coalitions(num_units, indices[row]))
+            if rows and num_elements + len(drawn.keep) * units.shape[1] > _MASK_ELEMENTS:
                 yield rows, coalitions
-                rows, coalitions, elements = [], [], 0
+                rows, coalitions, num_elements = [], [], 0
             rows.append(row)
-            coalitions.append((kept, weights))
-            elements += len(kept) * units.shape[1]
+            coalitions.append(drawn)
+            num_elements += len(drawn.keep) * units.shape[1]
         if rows:
             yield rows, coalitions
 
     def _values(
-        self, model: Classifier, inputs: TextInputs, targets: Tensor, units: Tensor, kept: list[Tensor]
+        self, model: Classifier, inputs: TextInputs, targets: Tensor, units: Tensor, keep: list[Tensor]
     ) -> list[Tensor]:
-        """Returns the outputs [N, K] in float64 of each example's coalitions [N, M], for its own classes only."""
-        sizes = [len(coalitions) for coalitions in kept]
+        """Returns the outputs [N, K] of each example's coalitions [N, M] for its own classes, in float64."""
+        sizes = [len(coalitions) for coalitions in keep]
         versions = Versions(
             torch.arange(len(inputs)).repeat_interleave(torch.tensor(sizes)),
-            torch.cat([kept_tokens(*pair) for pair in zip(units, kept, strict=True)]),
+            torch.cat([kept_tokens(*pair) for pair in zip(units, keep, strict=True)]),
         )
         outputs = target_outputs(
             outputs_of(model, self.output),

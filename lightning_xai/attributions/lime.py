@@ -1,4 +1,4 @@
-"""Coefficients of a linear surrogate, fitted to versions of the text with random units left."""
+"""Coefficients of a linear surrogate, fitted to versions of the text that keep random units."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution
+from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Output
-from lightning_xai.functional.seeds import example_generator
+from lightning_xai.functional.seeds import check_seed, example_generator
 from lightning_xai.functional.units import Unit
 
 Similarity = Literal["cosine", "euclidean"]
@@ -21,14 +21,21 @@ Regressor = Literal["ridge", "lasso"]
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 32
 
 
-def similarities(kept: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
-    """Returns weights [N] in float64 of coalitions [N, M]: exp(-d^2 / (2 kernel_width^2)), 1 for the whole text.
+def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
+    """Returns the weights [N] of coalitions, exp(-d^2 / (2 kernel_width^2)) in float64: 1 for the unerased text.
 
     Args:
-        similarity: d is one less the cosine between a coalition and the whole, sqrt(fraction kept), or the Euclidean
-            distance between the two, sqrt(number taken away).
+        keep: [N, M] bool, the units that are left.
+        similarity: the distance d between a coalition and the text, as binary vectors: "cosine" is 1 minus their
+            cosine, which is sqrt(fraction kept); "euclidean" is sqrt(number of erased units).
+        kernel_width: positive; smaller widths give far coalitions less weight.
+
+    Example:
+        >>> keep = torch.tensor([[True, True, True], [True, False, False]])
+        >>> similarities(keep, "euclidean", kernel_width=1.0)  # 1 and exp(-1)
+        tensor([1.0000, 0.3679], dtype=torch.float64)
     """
-    num_kept, num_units = kept.sum(dim=1).double(), kept.shape[1]
+    num_kept, num_units = keep.sum(dim=1).double(), keep.shape[1]
     if similarity == "cosine":
         distance = 1 - (num_kept / num_units).sqrt()
     else:
@@ -37,24 +44,35 @@ def similarities(kept: Tensor, similarity: Similarity, kernel_width: float) -> T
 
 
 class LIME(CoalitionAttribution):
-    """Scores units by the coefficients of a regression of the output on which units are left.
+    """Scores units by the coefficients of a linear regression from the kept units to the output.
 
-    Each sample keeps every unit with probability 1/2 and counts by its similarity to the whole text.
+    Each sample keeps every unit with probability 1/2 and is weighted by its similarity to the unerased text.
+
+    Passes: at most one forward pass for each sample.
 
     Args:
-        num_samples: samples an example; None takes 3 for each unit, 32 at least.
+        num_samples: samples for each example; None takes 3 for each unit, and at least 32.
         similarity: see `similarities`.
         kernel_width: see `similarities`.
-        regressor: "ridge" or "lasso", with a free intercept; see functional.surrogates.
-        alpha: positive strength of the penalty, as scikit-learn's regression of the same name has it.
+        regressor: "ridge" or "lasso", with a free intercept, see `surrogates`.
+        alpha: positive strength of the penalty, defined as in scikit-learn's regression of the same name.
         unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
-        seed: non-negative; another seed is another draw.
+        seed: non-negative; another seed draws other samples.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
-        1602.04938, section 3.
+        1602.04938, Section 3.
     Differs: captum, with which Edin et al. (2024) take 3 samples a token and absolute values, measures the cosine
-        between token ids, not between binary vectors, and fits a lasso; marcotcr/lime draws how many units go, has
-        the whole text among its samples, a kernel width of 0.25 and a ridge with alpha 1.
+        between token ids instead of binary vectors, and fits a lasso. marcotcr/lime draws the number of erased units,
+        has the unerased text among its samples, and takes a kernel width of 0.25 and a ridge with alpha 1.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])  # one unit: kept, or erased to the fill token 0
+        >>> scores = LIME(alpha=1e-6).attribute(random_bert(), inputs, torch.tensor([[1]])).scores
+        >>> logits = random_bert()(TextInputs.of_ids([[1, 5, 2], [1, 0, 2]])).logits[:, 1]
+        >>> torch.allclose(scores[0, 0, 1], logits[0] - logits[1], atol=1e-4)
+        True
     """
 
     def __init__(
@@ -78,27 +96,26 @@ class LIME(CoalitionAttribution):
             raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 a unit")
         if kernel_width <= 0 or alpha <= 0:
             raise ValueError(f"kernel_width is {kernel_width} and alpha {alpha}: give numbers above 0")
-        if seed < 0:
-            raise ValueError(f"seed is {seed}: give an integer from 0")
+        check_seed(seed)
         self.num_samples = num_samples
-        self.similarity = similarity
+        self.similarity: Similarity = similarity
         self.kernel_width = kernel_width
         self.regressor = regressor
         self.alpha = alpha
         self.seed = seed
 
     def samples_for(self, num_units: int) -> int:
-        """Returns the samples that an example with so many units gets."""
+        """Returns the number of samples for an example with `num_units` units."""
         return self.num_samples or max(SAMPLES_PER_UNIT * num_units, FEWEST_SAMPLES)
 
     def num_coalitions(self, num_units: int) -> int:
         return min(self.samples_for(num_units), 2**num_units)
 
-    def coalitions(self, num_units: int, index: int | None) -> tuple[Tensor, Tensor]:
+    def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         generator = example_generator(self.seed, index, "LIME")
         shape = (self.samples_for(num_units), num_units)
-        kept = torch.from_numpy(generator.integers(2, size=shape, dtype=bool))
-        return kept, similarities(kept, self.similarity, self.kernel_width)
+        keep = torch.from_numpy(generator.integers(2, size=shape, dtype=bool))
+        return Coalitions(keep, similarities(keep, self.similarity, self.kernel_width))
 
-    def unit_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
-        return {"ridge": ridge, "lasso": lasso}[self.regressor](kept, values, weights, alpha=self.alpha)
+    def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
+        return {"ridge": ridge, "lasso": lasso}[self.regressor](keep, values, weights, alpha=self.alpha)

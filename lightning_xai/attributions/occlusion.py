@@ -1,4 +1,4 @@
-"""Output lost when a token, a word or a window of them is taken away."""
+"""Output lost when a token, a word or a window of them is erased."""
 
 from __future__ import annotations
 
@@ -6,46 +6,76 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution
+from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.perturbation import Output
 from lightning_xai.functional.units import Unit
 
 
 def windows(num_units: int, window: int) -> Tensor:
-    """Returns [W, M] bool: `window` neighboring units, moved on by one at a time; all, if there are fewer."""
+    """Returns the windows [W, M] bool of `window` neighboring units, each one unit further; one for few units.
+
+    Example:
+        >>> windows(4, window=2).int()
+        tensor([[1, 1, 0, 0],
+                [0, 1, 1, 0],
+                [0, 0, 1, 1]], dtype=torch.int32)
+    """
     width = min(window, num_units)
-    places = torch.arange(num_units)
-    offsets = places - torch.arange(num_units - width + 1).unsqueeze(1)
+    units = torch.arange(num_units)
+    offsets = units - torch.arange(num_units - width + 1).unsqueeze(1)
     return (offsets >= 0) & (offsets < width)
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:
-    """Returns [B, M, K]: the mean of the drops [B, W, K] of the windows that cover each of M = `width` units."""
+    """Returns the mean drop [B, M, K] over the windows that cover a unit, for each of M = `width` units.
+
+    Args:
+        drops: [B, W, K], the drop of the output for each window; 0 beyond an example's last window.
+        num_units: [B] long, units of each example.
+        window: number of units in a window.
+        width: M, the largest number of units.
+
+    Example:
+        >>> drops = torch.tensor([[[1.0], [3.0]]])  # without units 0 and 1, and without units 1 and 2
+        >>> mean_over_windows(drops, torch.tensor([3]), window=2, width=3).flatten()
+        tensor([1., 2., 3.])
+    """
     num_windows = (num_units - window + 1).clamp(min=1).unsqueeze(1)  # [B, 1]
-    places = torch.arange(width).expand(len(drops), -1)
-    first = (places - window + 1).clamp(min=0)
+    units = torch.arange(width).expand(len(drops), -1)
+    first = (units - window + 1).clamp(min=0)
     first = torch.minimum(first, num_windows - 1)
-    stop = torch.minimum(places + 1, num_windows)
+    stop = torch.minimum(units + 1, num_windows)
     totals = F.pad(drops.cumsum(dim=1), (0, 0, 1, 0))  # [B, W + 1, K]
     first, stop = (ends.unsqueeze(-1).expand(-1, -1, drops.shape[2]) for ends in (first, stop))
     return (totals.gather(1, stop) - totals.gather(1, first)) / (stop - first)
 
 
 class Occlusion(CoalitionAttribution):
-    """Scores a unit by the output of the whole text less the output without the unit.
+    """Scores a unit by the output for the text minus the output for the text without the unit.
 
-    With a window, the drop is that of `window` neighboring units, and a unit's score is the mean over the windows
+    With a window, the units of a window are erased together, and the score of a unit is the mean drop over all windows
     that cover it.
+
+    Passes: one forward pass for the text, and at most one for each unit.
 
     Args:
         unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
-        window: number of units taken away together.
+        window: number of neighboring units that are erased together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,
-        section 4.2; one token at a time: Li et al. (2016), "Understanding Neural Networks through Representation
+        Section 4.2; one token at a time: Li et al. (2016), "Understanding Neural Networks through Representation
         Erasure", arXiv 1612.08220.
-    Differs: Edin et al. (2024) take absolute values, for which there is Transformed.
+    Differs: Edin et al. (2024) take absolute values, which `Transformed` does with "absolute".
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> scores = Occlusion().attribute(random_bert(), inputs, torch.tensor([[1]])).scores
+        >>> logits = random_bert()(TextInputs.of_ids([[1, 5, 6, 2], [1, 0, 6, 2]])).logits[:, 1]
+        >>> torch.allclose(scores[0, 0, 1], logits[0] - logits[1])  # 0 is the fill token
+        True
     """
 
     def __init__(
@@ -64,10 +94,10 @@ class Occlusion(CoalitionAttribution):
     def num_coalitions(self, num_units: int) -> int:
         return 1 + max(num_units - self.window + 1, 1)
 
-    def coalitions(self, num_units: int, index: int | None) -> tuple[Tensor, Tensor]:
-        kept = torch.cat([torch.ones(1, num_units, dtype=torch.bool), ~windows(num_units, self.window)])
-        return kept, torch.ones(len(kept))
+    def coalitions(self, num_units: int, index: int | None) -> Coalitions:
+        keep = torch.cat([torch.ones(1, num_units, dtype=torch.bool), ~windows(num_units, self.window)])
+        return Coalitions(keep, torch.ones(len(keep)))
 
-    def unit_scores(self, kept: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
+    def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
         drops = (values[:, :1] - values[:, 1:]).masked_fill(weights[:, 1:, None] == 0, 0.0)
-        return mean_over_windows(drops, num_units, self.window, kept.shape[2])
+        return mean_over_windows(drops, num_units, self.window, keep.shape[2])
