@@ -10,7 +10,8 @@ from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, method_settings, network_of
 from lightning_xai.runs.fingerprint import weights_hash
-from lightning_xai.runs.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.store import RaggedStore, RaggedWriter, is_store
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
 
 
@@ -63,7 +64,8 @@ class AttributionCacheWriter(ExplainedCallback):
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
-            folder = Path(self.cache_dir or Path(trainer.default_root_dir) / "attributions") / split / method
+            run = RunFolder(Path(trainer.default_root_dir))
+            folder = Path(self.cache_dir or run.attributions_dir) / split / method
             metadata = {
                 "split": split,
                 "weights": weights_hash(network_of(self.module)),
@@ -81,7 +83,7 @@ class _MissingRows:
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)
-        has_metadata = (folder / "store.json").exists()  # else process 0 is about to write it
+        has_metadata = is_store(folder)  # else process 0 is about to write it
         self._stored = set(RaggedStore(folder).keys()) if has_metadata else set()
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:

@@ -17,28 +17,6 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 
 
-@runtime_checkable
-class FollowUp(Protocol):
-    """An objective or a callback that may need another fit: a missing teacher before, a re-masked data set after."""
-
-    def follow_up(self, trainer: Trainer) -> list[str]:
-        """Returns command-line overrides for that fit, or [] when nothing is asked for.
-
-        Asked twice: before `trainer.fit` (trainer.state.fn is then None, trainer.datamodule there) and after the
-        test that ends it.
-        """
-        ...
-
-
-@runtime_checkable
-class NamesExperiment(Protocol):
-    """The callback that knows what the command calls the run."""
-
-    experiment: str
-    seed: int
-    tests_after_fit: bool
-
-
 class ResultRow(CostPerExample):
     """One number of the results table, without the columns that are the same for the whole run."""
 

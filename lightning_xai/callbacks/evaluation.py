@@ -9,7 +9,6 @@ from lightning import LightningModule, Trainer
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
-    NamesExperiment,
     ResultRow,
     callbacks_of,
     first_examples,
@@ -82,15 +81,17 @@ class AttributionEvaluation(ExplainedCallback):
                     f"two evaluations measure {metric} of {method} as preset {preset!r}: give one another `preset`"
                 )
         self._copies = {}
-        tuned = [metric.name for metric in self.metrics if metric.needs_tuning]
-        tests = stage == "test" or stage == "fit" and any(
-            callback.tests_after_fit for callback in callbacks if isinstance(callback, NamesExperiment)
-        )  # fmt: skip
-        if tuned and tests and VALIDATION not in test_splits(trainer):
-            raise ValueError(
-                f"{self.preset}/{tuned[0]} tunes its threshold on the validation split, which this run does not "
-                "evaluate: set data.init_args.tune_on_validation to true"
-            )
+        if stage == "test" and VALIDATION not in test_splits(trainer):
+            self.refuse_tuned_metrics()
+
+    def refuse_tuned_metrics(self) -> None:
+        """Raises ValueError if a metric tunes a threshold, for which a test has to evaluate the validation split."""
+        for metric in self.metrics:
+            if metric.needs_tuning:
+                raise ValueError(
+                    f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this run does not "
+                    "evaluate: set data.init_args.tune_on_validation to true"
+                )
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active or self.trainer.predicting:

@@ -20,6 +20,7 @@ from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
 from lightning_xai.report.heatmap_page import html_page
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -125,7 +126,7 @@ class Heatmaps(ExplainedCallback):
             return
         weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
         note = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators." if weak else ""
-        folder = Path(trainer.default_root_dir) / "heatmaps"
+        folder = RunFolder(Path(trainer.default_root_dir)).heatmaps_dir
         for split in dict.fromkeys(split for part in gathered for split in part):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]

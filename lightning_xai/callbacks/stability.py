@@ -12,15 +12,14 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedCallback,
-    NamesExperiment,
     ResultRow,
-    callbacks_of,
     data_of,
     method_settings,
     test_splits,
 )
 from lightning_xai.metrics.similarity import MEASURES, check_percentage, similarities
 from lightning_xai.report.stability import Comparison, compare, matching_runs, run_names, write_report
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.stored_scores import StoredScores, open_scores
@@ -73,7 +72,7 @@ class Stability(ExplainedCallback):
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
         # every process takes the runs that process 0 has found, since a run may end while they look
-        self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, _runs_dir(trainer)))
+        self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
         self._scores = {
@@ -144,7 +143,7 @@ class Stability(ExplainedCallback):
         ]  # fmt: skip
 
     def _write(self, comparisons: list[Comparison], split: str) -> None:
-        folder = Path(self.trainer.default_root_dir) / PRESET
+        folder = RunFolder(Path(self.trainer.default_root_dir)).stability_dir
         table, picture = write_report(comparisons, self._names, folder, split=split, percentage=self.percentage)
         self._tables.append(table)
         for logger in self.trainer.loggers:
@@ -157,11 +156,3 @@ class Stability(ExplainedCallback):
         examples = data_of(self.trainer).split(split).hash()
         scores.require_method(method_settings(self.source.methods[method]), examples)
         return scores
-
-
-def _runs_dir(trainer: Trainer) -> Path:
-    """Returns the folder of all runs; the working directory outside of a command."""
-    experiments = [callback.experiment for callback in callbacks_of(trainer) if isinstance(callback, NamesExperiment)]
-    depth = len(Path(experiments[0]).parts) if experiments else 0
-    parents = Path(trainer.default_root_dir).absolute().parents
-    return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run can lie less deep

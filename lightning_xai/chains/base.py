@@ -1,4 +1,4 @@
-"""What ROAR and FRESH share: a run writes what later runs train on, starts them, and gathers their scores."""
+"""The base of ROAR and FRESH: a run writes erasures, starts the runs that train on them, and gathers their scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pandas as pd
 from lightning import Callback, LightningModule, Trainer
@@ -15,21 +15,64 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.chains.erasure_pass import write_erasures
 from lightning_xai.chains.stages import Chain, Stage
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
 from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import write_whole
 from lightning_xai.types import Batch
 
 
+@runtime_checkable
+class AsksForRuns(Protocol):
+    """An objective or a callback that needs other runs: a teacher before its own, or runs on erased data after it.
+
+    Both methods return command-line overrides for one run, or [] if none is needed. They are called again after that
+    run, until they return []. Under several processes all of them are asked, and must answer alike.
+
+    Example:
+        >>> class NeedsTeacher:
+        ...     def runs_before(self, trainer, data):
+        ...         return ["--config", "teacher.yaml", "--experiment", "teacher"]
+        ...     def runs_after(self, trainer, data):
+        ...         return []
+        >>> isinstance(NeedsTeacher(), AsksForRuns)
+        True
+    """
+
+    def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
+        """Returns overrides for a run that has to be finished before this fit, asked before it starts or resumes."""
+        ...
+
+    def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
+        """Returns overrides for a run that follows this fit, asked after its test."""
+        ...
+
+
 class ChainCallback(Callback, ABC):
-    """Runs a chain of stages, of which the run that it is added to is the first; a finished stage is never repeated.
+    """Runs a chain of stages. The run that it is added to is the first; a finished stage is never repeated.
 
     Args:
         methods: attribution methods by the name that folders and tables show.
         stages: of the chain, in their order.
+
+    Example:
+        >>> class Halves(ChainCallback):  # trains again on erased halves
+        ...     explained = "gold"
+        ...     def erasures_by(self, stage):
+        ...         return {} if stage.name else {"half": {"method": "first half"}}
+        ...     def erase(self, module, batch, split, already, facts):
+        ...         tokens = batch.inputs.token_mask
+        ...         return {"half": tokens & (tokens.cumsum(dim=1) <= tokens.sum(dim=1, keepdim=True) // 2)}
+        ...     def report(self, chain):
+        ...         print(scores_of(chain, chain.stages[1]))
+        >>> stages = [Stage("", "full text", "root"), Stage("half", "second halves", "half", erasures="half")]
+        >>> list(Halves({}, stages).erasures_by(stages[0]))
+        ['half']
     """
 
-    explained: ClassVar[str]  # the one class of an example whose explanation is erased, for errors
+    explained: ClassVar[str]  # the class of an example whose explanation decides what is erased, for errors
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
         self.methods = dict(methods)
@@ -37,18 +80,23 @@ class ChainCallback(Callback, ABC):
         self._fitted = False
 
     @abstractmethod
-    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns the erasures that a stage's best checkpoint yields: their names, and "method" among their facts."""
+    def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
+        """Returns the erasures that a stage's best checkpoint decides: facts by name, among them "method"."""
 
     @abstractmethod
     def erase(
-        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns the erased tokens [B, T] bool by name, where those of `before` [B, T] are erased already."""
+        """Returns the erased tokens [B, T] bool by the name of the erasures.
+
+        Args:
+            already: [B, T] bool, True at tokens that are erased in the data of this run.
+            facts: see `erasures_by`.
+        """
 
     @abstractmethod
     def report(self, chain: Chain) -> None:
-        """Writes and prints what all stages of a finished chain have scored; called in one process."""
+        """Writes and prints the scores of all stages of a finished chain; called in one process."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if pl_module.network.multilabel:
@@ -59,53 +107,94 @@ class ChainCallback(Callback, ABC):
         self._fitted = True
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the erasures that other runs train on, if the test is the one that ends a fit."""
-        chain, stage = self.chain(trainer)
-        written = self.written_by(stage)
-        if not written or not self._fitted or trainer.fast_dev_run:
+        """Writes the erasures that other runs train on, if this is the test at the end of a fit."""
+        chain, stage = self.chain_of(trainer)
+        facts = self.erasures_by(stage)
+        if not facts or not self._fitted or trainer.fast_dev_run:
             return
         began, weights = time.monotonic(), weights_hash(pl_module.network)
-        used = [self.methods[facts["method"]] for facts in written.values() if facts["method"] in self.methods]
+        used = [self.methods[fact["method"]] for fact in facts.values() if fact["method"] in self.methods]
         with eager_attention(pl_module.network, wanted=any(method.needs_attentions for method in used)):
             write_erasures(
                 trainer,
-                {name: chain.erasures(name) for name in written},
-                lambda batch, split, before: self.erase(pl_module, batch, split, before, written),
-                {name: {**facts, "weights": weights} for name, facts in written.items()},
+                {name: chain.erasures(name) for name in facts},
+                lambda batch, split, already: self.erase(pl_module, batch, split, already, facts),
+                {name: {**fact, "weights": weights} for name, fact in facts.items()},
             )
         if trainer.is_global_zero:
-            print(f"{type(self).__name__}: {len(written)} erasures written, {time.monotonic() - began:.1f} s")
+            print(f"{type(self).__name__}: {len(facts)} erasures written, {time.monotonic() - began:.1f} s")
 
-    def follow_up(self, trainer: Trainer) -> list[str]:
-        """Returns overrides for the first run that is not finished; before a fit it says which one this is."""
-        if trainer.fast_dev_run:
-            return []
-        chain, stage = self.chain(trainer)
-        if trainer.state.fn is None:
-            chain.begin(stage, trainer)
+    def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
+        """Returns []: the stages before this one are finished, or the chain refuses to begin it.
+
+        Raises:
+            ValueError: see `Chain.begin`.
+        """
+        if not trainer.fast_dev_run:
+            chain, stage = self.chain_of(trainer)
+            chain.begin(stage, data, writes=trainer.is_global_zero)
             if trainer.is_global_zero:
                 print(chain.progress(stage, type(self).__name__))
+        return []
+
+    def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
+        """Returns overrides for the first stage that is not finished; after the last stage, reports instead.
+
+        Raises:
+            ValueError: see `Chain.check_finished`.
+        """
+        if trainer.fast_dev_run:
             return []
+        chain, _ = self.chain_of(trainer)
         chain.check_finished()
         unfinished = chain.unfinished()
         if unfinished:
-            return chain.overrides(unfinished[0], trainer)
+            return chain.overrides(unfinished[0])
         if trainer.is_global_zero:
             self.report(chain)
         return []
 
-    def chain(self, trainer: Trainer) -> tuple[Chain, Stage]:
-        """Returns the chain to which the trainer's run belongs, and the stage that it is."""
+    def overrides(self, name: str, run: RunFolder) -> list[str]:
+        """Returns the command-line arguments that turn the command of `run` into that of one stage alone.
+
+        Args:
+            name: of the stage, "root" for the first one.
+            run: the chain's first run.
+
+        Raises:
+            ValueError: there is no such stage (all are listed), or its erasures are missing.
+        """
+        chain, _ = Chain.of_run(run.path, self.stages)
+        stage = chain.stage(name)
+        return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
+
+    def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
+        """Returns the chain that the trainer's run belongs to, and the run's stage."""
         return Chain.of_run(Path(trainer.default_root_dir), self.stages)
 
 
 def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
-    """Returns how a finished stage classifies its test splits, and in "run" which one it is."""
-    table = pd.read_parquet(chain.run(stage) / "results.parquet")
-    rows = table[(table["preset"] == "") & (table["split"] != "validation")]
-    return rows.assign(run=chain.run(stage).relative_to(chain.root.parents[1]).as_posix())
+    """Returns how a finished stage classifies its test splits; the column "run" names its folder.
+
+    Raises:
+        ValueError: the stage is not tested yet.
+    """
+    run = chain.run(stage)
+    table = run.results
+    if table is None:
+        raise ValueError(f"{run.path} has no results: test it first")
+    rows = table[(table["preset"] == "") & (table["split"] != VALIDATION)]
+    return rows.assign(run=run.path.relative_to(chain.root.path.parents[1]).as_posix())
 
 
 def write_csv(table: pd.DataFrame, file: Path) -> None:
-    """Writes a table in one step."""
+    """Writes a table in one step.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "roar.csv")
+        >>> write_csv(pd.DataFrame({"method": ["random"], "value": [0.5]}), file)
+        >>> file.read_text().splitlines()
+        ['method,value', 'random,0.5']
+    """
     write_whole(file, lambda partial: table.to_csv(partial, index=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ from lightning import LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.runs.store import RaggedStore, RaggedWriter, write_json
+from lightning_xai.data.erasures import KEY
+from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store, read_json, write_json
 from lightning_xai.types import Batch
 
-KEY = 0  # as data.erasures reads them
+COMPLETE = "complete.json"  # facts about erasures, written when all of them are there
 # (batch, split, tokens that are erased already [B, T] bool) -> erased tokens [B, T] bool by the name of their folder
 Rule = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
@@ -28,7 +29,7 @@ def splits_of(trainer: Trainer) -> list[str]:
 def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]) -> None:
     """Stores what `rule` erases of every example of every split, each process its share of the batches.
 
-    A pass that was killed goes on where it stopped. `complete.json` in a folder tells that all of it is there.
+    A pass that was killed goes on where it stopped. Its last step writes `complete.json` into each folder.
 
     Args:
         folders: where the erasures of each name go; a store for each split.
@@ -40,7 +41,7 @@ def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts
     """
     for name, folder in folders.items():
         check_complete(folder, facts[name])
-    names = [name for name, folder in folders.items() if not (folder / "complete.json").exists()]
+    names = [name for name, folder in folders.items() if read_complete(folder) is None]
     trainer.strategy.barrier()  # none may write before all have seen what is there
     if not names:
         return
@@ -49,15 +50,28 @@ def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts
     trainer.strategy.barrier()
     if trainer.is_global_zero:
         for name in names:
-            write_json(folders[name] / "complete.json", facts[name])
+            write_json(folders[name] / COMPLETE, with_format(facts[name]))
     trainer.strategy.barrier()
 
 
 def check_complete(folder: Path, facts: dict[str, Any]) -> None:
     """Raises ValueError if a folder holds the whole erasures of other facts."""
-    file = folder / "complete.json"
-    if file.exists() and (found := json.loads(file.read_text())) != facts:
-        raise ValueError(f"{folder} was written by another run ({found}, now {facts}): remove it and run this again")
+    written = read_complete(folder)
+    if written is not None and written != facts:
+        raise ValueError(f"{folder} was written by another run ({written}, now {facts}): remove it and run this again")
+
+
+def read_complete(folder: Path) -> dict[str, Any] | None:
+    """Returns the facts about the erasures in a folder, or None unless all of them are there.
+
+    Raises:
+        ValueError: they are of another format.
+
+    Example:
+        >>> read_complete(Path("no/such/folder"))
+    """
+    file = folder / COMPLETE
+    return without_format(read_json(file), folder, OLD_STORE) if file.exists() else None
 
 
 def _write_split(
@@ -93,7 +107,7 @@ def _write_split(
 
 
 def _stored(store: Path) -> set[int]:
-    return {index for index, _ in RaggedStore(store).keys()} if (store / "store.json").exists() else set()
+    return {index for index, _ in RaggedStore(store).keys()} if is_store(store) else set()
 
 
 def _open(trainer: Trainer, stores: dict[str, Path], facts: dict[str, dict[str, Any]]) -> dict[str, RaggedWriter]:

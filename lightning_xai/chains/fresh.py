@@ -17,6 +17,7 @@ from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.report.fresh import fresh_table
+from lightning_xai.runs.folder import runs_of
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -123,12 +124,12 @@ class FRESH(ChainCallback):
             known = ", ".join(trainer.datamodule.rows)
             raise ValueError(f"split_ratios names split {unknown!r}: choose from {known}")
 
-    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
+    def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}
         return {} if stage.name else {name: {"method": name, **settings} for name in self.methods}
 
     def erase(
-        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         network, inputs = module.network, batch.inputs
         with explaining(network, inputs.device.type):
@@ -144,10 +145,11 @@ class FRESH(ChainCallback):
         return erased
 
     def report(self, chain: Chain) -> None:
-        write_csv(self.results(chain), chain.root / "fresh.csv")
-        seeds = [pd.read_csv(file) for file in sorted(chain.root.parent.glob("seed*/fresh.csv"))]
+        write_csv(self.results(chain), chain.root.fresh_file)
+        files = [run.fresh_file for run in runs_of(chain.root.path.parent)]
+        seeds = [pd.read_csv(file) for file in files if file.exists()]
         print(fresh_table(pd.concat(seeds, ignore_index=True), self.metric))
-        print(f"written: {chain.root / 'fresh.csv'}")
+        print(f"written: {chain.root.fresh_file}")
 
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `fresh.csv` from the finished runs."""

@@ -20,6 +20,7 @@ from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.report.racu import write_report
 from lightning_xai.report.roar import roar_table
+from lightning_xai.runs.folder import report_dir
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -182,7 +183,7 @@ class ROAR(ChainCallback):
         if self.control:
             trainer.datamodule.check_removal("positions")
 
-    def written_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
+    def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         if not stage.name:
             written = [("all", 100)] if self.step == "percentage" else []
             for measure in [*self.fixed, *self.methods]:
@@ -194,24 +195,24 @@ class ROAR(ChainCallback):
         return {stage_name(m, k): {"method": m, self.step: k, "run": stage.name} for m, k in written}
 
     def erase(
-        self, module: LightningModule, batch: Batch, split: str, before: Tensor, written: dict[str, dict[str, Any]]
+        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
         mask, erased = batch.inputs.token_mask, {}
-        measures = {facts["method"].removesuffix(ONCE) for facts in written.values()}
+        measures = {fact["method"].removesuffix(ONCE) for fact in facts.values()}
         scores = {measure: self._scores(module, measure, batch, split) for measure in measures}
-        for name, facts in written.items():
-            step: Any = "percentage" if facts["method"] == "all" else self.step
-            counts = erased_counts(mask.sum(dim=1), facts[self.step], step=step)
-            erased[name] = next_erasure(scores[facts["method"].removesuffix(ONCE)], mask, before, counts)
+        for name, fact in facts.items():
+            step: Any = "percentage" if fact["method"] == "all" else self.step
+            counts = erased_counts(mask.sum(dim=1), fact[self.step], step=step)
+            erased[name] = next_erasure(scores[fact["method"].removesuffix(ONCE)], mask, already, counts)
         return erased
 
     def report(self, chain: Chain) -> None:
         results = self.results(chain)
-        write_csv(results, chain.root / "roar.csv")
+        write_csv(results, chain.root.roar_file)
         print(roar_table(results, self.metric))
-        print(f"written: {chain.root / 'roar.csv'}\n")
-        experiment = chain.root.parent
-        print(write_report([experiment], experiment / "report", metrics=[self.metric], events=chain.root))
+        print(f"written: {chain.root.roar_file}\n")
+        experiment = chain.root.path.parent
+        print(write_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
 
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `roar.csv` from the finished runs."""

@@ -1,8 +1,7 @@
-"""Chains of runs: which stage comes next, what it rests on, and how long the rest takes."""
+"""Chains of runs: the order of their stages, the data of each stage, and the time that the rest takes."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lightning import Trainer
+from lightning_xai.chains.erasure_pass import read_complete
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.runs.folder import OLD_RUN, RunFolder
+from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
+from lightning_xai.runs.store import read_json, write_json
 
-from lightning_xai.callbacks.base import FollowUp, NamesExperiment
-from lightning_xai.runs.store import write_json
-
-ERASED = ("experiment", "data.init_args.erasures", "data.init_args.erasure")  # settings in which stages differ
+ROOT = "root"  # what --stage calls the first run
+BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings in which stages differ
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,16 @@ class Stage:
 
     Attributes:
         name: its folder under the chain's, "gradient/030"; "" for the root, the first run.
-        title: what a person reads.
+        title: its name for a person.
         group: stages that take about as long as one another.
         erasures: name of the erasures that it trains on; "" for none.
-        erasure: what is done with them, see the data module.
-        writer: name of the stage that writes them, "" for the root.
+        erasure: what the data module does to erased tokens.
+        writer: name of the stage that writes these erasures, "" for the root.
         config: configuration that is read over the command's own; None for none.
+
+    Example:
+        >>> Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030").erasure
+        'mask'
     """
 
     name: str
@@ -45,143 +51,159 @@ class Stage:
 class Chain:
     """Stages in their order and the folder of the first one's run.
 
-    The run of stage "gradient/030" of the root runs/roar/seed0 is runs/roar/gradient/030/seed0. Erasures lie in the
-    root's folder, so that a stage finds them without knowing which one wrote them.
+    The run of stage "gradient/030" of the root runs/roar/seed0 is runs/roar/gradient/030/seed0. All erasures lie in the
+    root's folder, whichever stage wrote them.
+
+    Example:
+        >>> stages = [Stage("", "full text", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
+        >>> chain = Chain(RunFolder(Path("runs/roar/seed0")), stages)
+        >>> chain.run(stages[1]).path.as_posix(), chain.erasures("gradient/030").as_posix()
+        ('runs/roar/gradient/030/seed0', 'runs/roar/seed0/erasures/gradient/030')
     """
 
-    root: Path
+    root: RunFolder
     stages: Sequence[Stage]
 
     @classmethod
     def of_run(cls, run: Path, stages: Sequence[Stage]) -> tuple[Chain, Stage]:
-        """Returns the chain to which a run's folder belongs, and the stage that it is."""
+        """Returns the chain that a run's folder belongs to, and the run's stage."""
         for stage in stages[1:]:
             parts = Path(stage.name).parts
             if run.parts[-len(parts) - 1 : -1] == parts:
-                root = run.parents[len(parts)] / run.name
-                if manifest(root):  # else the root's own experiment has the name of a stage
+                root = RunFolder(run.parents[len(parts)] / run.name)
+                if root.has_begun:  # else the root's own experiment has the name of a stage
                     return cls(root, stages), stage
-        return cls(run, stages), stages[0]
+        return cls(RunFolder(run), stages), stages[0]
 
-    def run(self, stage: Stage) -> Path:
-        return self.root.parent / stage.name / self.root.name
+    def run(self, stage: Stage) -> RunFolder:
+        return RunFolder(self.root.path.parent / stage.name / self.root.path.name)
 
     def erasures(self, name: str) -> Path:
-        return self.root / "erasures" / name
+        return self.root.erasures_dir / name
 
-    def unfinished(self) -> list[Stage]:
-        return [stage for stage in self.stages if manifest(self.run(stage)).get("status") != "finished"]
-
-    def begin(self, stage: Stage, trainer: Trainer) -> None:
-        """Writes down which erasures the run of a stage trains on, before it does.
+    def stage(self, name: str) -> Stage:
+        """Returns the stage of that name, "root" for the first one.
 
         Raises:
-            ValueError: the run is not as the chain needs it; says how it can be.
+            ValueError: there is none; the names of all stages are listed.
         """
-        chains = [type(callback).__name__ for callback in trainer.callbacks if isinstance(callback, FollowUp)]
-        if len(chains) > 1:
-            raise ValueError(f"{' and '.join(chains)} are chains of runs: give each a command of its own")
-        if not all(c.tests_after_fit for c in trainer.callbacks if isinstance(c, NamesExperiment)):
-            raise ValueError("test_after_fit is false, but a chain rests on its tests: set it to true")
-        data, run = trainer.datamodule, self.run(stage)
+        by_name = {stage.name or ROOT: stage for stage in self.stages}
+        if name not in by_name:
+            raise ValueError(f"the chain has no stage {name!r}: choose one of {', '.join(by_name)}")
+        return by_name[name]
+
+    def unfinished(self) -> list[Stage]:
+        return [stage for stage in self.stages if not self.run(stage).is_finished]
+
+    def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
+        """Writes down which erasures the run of a stage trains on, before it does.
+
+        Args:
+            data: the run's data.
+            writes: whether this process is the one that writes files.
+
+        Raises:
+            ValueError: the run's data are not the stage's (the remedy is named), its erasures are missing, or they
+                have changed since a run that is to be resumed began.
+        """
+        run = self.run(stage)
         if not stage.erasures:
             if data.erasures is not None:
                 raise ValueError(
-                    f"{run} begins a chain, in which nothing is erased, but erasures is {data.erasures}: run the first "
-                    "stage of that chain first, or set erasures to null"
+                    f"{run.path} begins a chain, in which nothing is erased, but erasures is {data.erasures}: run the "
+                    "first stage of that chain first, or set erasures to null"
                 )
             return
-        folder, facts = self.erasures(stage.erasures), self._facts(stage)
+        folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
         if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.erasure:
             raise ValueError(
-                f"{run} trains on {folder} by {stage.erasure}, but erasures is {data.erasures} by {data.erasure}: add "
-                f"{' '.join(self._data(stage))}"
+                f"{run.path} trains on {folder} by {stage.erasure}, but erasures is {data.erasures} by {data.erasure}: "
+                f"add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
-        begun = (run / "checkpoints" / "last.ckpt").exists()
-        if begun or manifest(run).get("status") == "finished":
-            self._check_erasures(stage)
-        elif trainer.is_global_zero:
-            write_json(run / "erasures.json", facts)
+        if run.holds_work:
+            self._check_trained_on(stage)
+        elif writes:
+            write_json(run.trained_on_file, with_format(facts))
 
     def check_finished(self) -> None:
-        """Raises ValueError if a finished run has other settings than the root, or trained on erasures not there now.
+        """Raises ValueError if a finished run has other settings than the root, or trained on other erasures.
 
         Such a run is of another root, one that was removed or that another command has trained.
         """
         for stage in self.stages[1:]:
-            if manifest(self.run(stage)).get("status") == "finished":
+            if self.run(stage).is_finished:
                 self._check_settings(stage)
-                if (self.erasures(stage.erasures) / "complete.json").exists():  # else removed, as they take room
-                    self._check_erasures(stage)
+                if read_complete(self.erasures(stage.erasures)) is not None:  # else removed, as they take room
+                    self._check_trained_on(stage)
 
-    def _facts(self, stage: Stage) -> dict[str, Any]:
-        file = self.erasures(stage.erasures) / "complete.json"
-        if not file.exists():
-            writer = next(other for other in self.stages if other.name == stage.writer)
+    def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
+        """Returns facts about the erasures of a stage, all of which are there."""
+        folder = self.erasures(stage.erasures)
+        facts = read_complete(folder)
+        if facts is None:
+            writer = self.run(self.stage(stage.writer or ROOT)).path
             raise ValueError(
-                f"{file.parent} is missing or unfinished: run {self.run(writer)} first, and if it is finished already, "
-                "remove it and run it again"
+                f"{folder} is missing or unfinished: run {writer} first, and if it is finished already, remove it and "
+                "run it again"
             )
-        return json.loads(file.read_text())
+        return facts
 
-    def _check_erasures(self, stage: Stage) -> None:
-        run, facts = self.run(stage), self._facts(stage)
-        file = run / "erasures.json"
-        found = json.loads(file.read_text()) if file.exists() else None
-        if found != facts:
+    def _check_trained_on(self, stage: Stage) -> None:
+        run, facts = self.run(stage), self._erasure_facts(stage)
+        file = run.trained_on_file
+        trained_on = without_format(read_json(file), run.path, OLD_RUN) if file.exists() else None
+        if trained_on != facts:
             raise ValueError(
-                f"{run} trained on other erasures ({found}) than those that {self.erasures(stage.erasures)} has now "
-                f"({facts}): remove that run, and all others of an earlier {self.root}, or name another --experiment"
-            )
-
-    def _check_settings(self, stage: Stage) -> None:
-        # a configuration of its own may change everything that the root has, so its runs are compared with one another
-        like = (self.run(other) for other in self.stages if other.config == stage.config)
-        first = next(filter(manifest, like), self.root)
-        other, own = (manifest(run).get("settings", {}) for run in (first, self.run(stage)))
-        if not other or not own:
-            return
-        changed = [key for key in sorted({*other, *own}) if key not in ERASED and other.get(key) != own.get(key)]
-        if changed:
-            shown = "; ".join(f"{key} is {other.get(key)!r} and {own.get(key)!r}" for key in changed[:3])
-            raise ValueError(
-                f"{first} and {self.run(stage)} have other settings ({shown}): remove the wrong run, or name another "
+                f"{run.path} trained on other erasures ({trained_on}) than those that {self.erasures(stage.erasures)} "
+                f"has now ({facts}): remove that run, and all others of an earlier {self.root.path}, or name another "
                 "--experiment"
             )
 
-    def _data(self, stage: Stage) -> list[str]:
-        folder = self.erasures(stage.erasures)
-        return [f"--data.init_args.erasures={folder}", f"--data.init_args.erasure={stage.erasure}"]
+    def _check_settings(self, stage: Stage) -> None:
+        # a stage with a configuration may change all settings of the root, so it is compared with others that have it
+        alike = (self.run(other) for other in self.stages if other.config == stage.config)
+        first, run = next((run for run in alike if run.has_begun), self.root), self.run(stage)
+        before, now = first.settings, run.settings
+        if not before or not now:
+            return
+        changed = [name for name in changed_settings(before, now) if name not in BY_STAGE]
+        if changed:
+            shown = "; ".join(f"{name} is {before.get(name)!r} and {now.get(name)!r}" for name in changed[:3])
+            raise ValueError(
+                f"{first.path} and {run.path} have other settings ({shown}): remove the wrong run, or name another "
+                "--experiment"
+            )
 
-    def overrides(self, stage: Stage, trainer: Trainer) -> list[str]:
-        """Returns the command-line arguments that make the command of any other stage that of this one.
+    def _data_overrides(self, stage: Stage) -> list[str]:
+        return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.erasure}"]
+
+    def overrides(self, stage: Stage) -> list[str]:
+        """Returns the command-line arguments that turn the command of any stage after the root into that of this one.
 
         Raises:
-            ValueError: the stage's erasures are missing, though all stages before it are finished.
+            ValueError: the stage's erasures are missing.
         """
-        experiment = self._experiment(trainer)
-        runs_dir = self.root.parents[len(Path(experiment).parts)]
-        # a checkpoint from which the root was to start is none for the others
-        found = ["--config", stage.config] if stage.config is not None else []  # first, for what it sets is replaced
-        found += [f"--experiment={experiment}/{stage.name}", f"--runs_dir={runs_dir}", "--ckpt_path=null"]
+        data = []
         if stage.erasures:
-            self._facts(stage)
-            found += self._data(stage)
-        return found
-
-    def _experiment(self, trainer: Trainer) -> str:
-        """Returns the root's experiment."""
-        named = next(callback.experiment for callback in trainer.callbacks if isinstance(callback, NamesExperiment))
-        _, current = self.of_run(Path(trainer.default_root_dir), self.stages)
-        return named.removesuffix(f"/{current.name}") if current.name else named
+            self._erasure_facts(stage)
+            data = self._data_overrides(stage)
+        experiment = (self.root.settings or {})["experiment"]
+        # first, since the arguments after it replace what it sets
+        config = ["--config", stage.config] if stage.config is not None else []
+        # a checkpoint that the root was to start from is none for the others
+        named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
+        return [*config, *named, *data]
 
     def minutes_left(self) -> float | None:
-        """Returns an estimate from the finished stages, those of a group for their like; None before the first."""
+        """Returns an estimate of the minutes that unfinished stages take, or None before any stage is finished.
+
+        A stage is expected to take the median of the finished stages of its group, or else of all finished stages.
+        """
         seconds: dict[str, list[float]] = {}
         for stage in self.stages:
-            facts = manifest(self.run(stage))
-            if facts.get("status") == "finished" and "seconds" in facts:
+            facts = self.run(stage).manifest
+            if facts["status"] == "finished" and "seconds" in facts:
                 seconds.setdefault(stage.group, []).append(facts["seconds"])
         known = [value for values in seconds.values() for value in values]
         if not known:
@@ -189,20 +211,18 @@ class Chain:
         return sum(median(seconds.get(stage.group, known)) for stage in self.unfinished()) / 60
 
     def progress(self, stage: Stage, name: str) -> str:
-        """Returns "ROAR stage 7 of 38: gradient, 30 %, about 12 min left"."""
+        """Returns a line such as "ROAR stage 7 of 38: gradient, 30 %, about 12 min left"."""
         left = self.minutes_left()
         known = "" if left is None else f", about {left:.0f} min left" if left >= 1 else ", under 1 min left"
         return f"{name} stage {self.stages.index(stage) + 1} of {len(self.stages)}: {stage.title}{known}"
 
 
-def manifest(run: Path) -> dict[str, Any]:
-    """Returns what a run's folder says of it, {} before it began."""
-    file = run / "manifest.json"
-    return json.loads(file.read_text()) if file.exists() else {}
-
-
 def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
-    """Raises ValueError unless there are names, each of which can be that of a folder beside the root's runs."""
+    """Raises ValueError unless there are names, each of which can be a folder beside the root's runs.
+
+    Example:
+        >>> check_names("methods", ["gradient"], taken=["random"])
+    """
     wrong = [n for n in names if n in taken or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
     if wrong or not names:
         raise ValueError(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.folder import OLD_RUN, RunFolder
+from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
@@ -55,14 +56,30 @@ def experiment_name(config_files: list[str]) -> str:
     return Path(config_files[0]).stem if config_files else "default"
 
 
-def folder_of_config(config_files: list[str], run: RunFolder) -> RunFolder:
-    """Returns the folder from which a run's own configuration was read, or else `run`.
+def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
+    """Returns the folder that a run's saved configuration was read from, or else `run`.
 
-    It is the same run where experiment and seed agree: it was moved, or the command started in another directory.
+    Both are the same run if experiment and seed agree: it was moved, or the command started in another directory.
     """
     for file in config_files:
-        found = RunFolder(Path(file).parent)
-        parts = Path(file).resolve().parent.parts[-2:]
-        if Path(file).name == "config.yaml" and parts == run.path.parts[-2:] and "settings" in found.manifest:
-            return run if found.path.resolve() == run.path.resolve() else RunFolder(found.path.resolve())
+        saver = _saver(file)
+        if saver is None or saver.settings is None:
+            continue
+        place = saver.path.resolve()
+        if place.parts[-2:] == run.path.parts[-2:]:
+            return run if place == run.path.resolve() else RunFolder(place)
     return run
+
+
+def check_formats(config_files: Sequence[str]) -> None:
+    """Raises ValueError if a configuration was saved by a run of another format, whose settings had other names."""
+    for file in config_files:
+        saver = _saver(file)
+        if saver is not None:
+            without_format({"format": OmegaConf.load(file).get("format", 1)}, saver.path, OLD_RUN)
+
+
+def _saver(file: str) -> RunFolder | None:
+    """Returns the run that a configuration was saved by, or None if a person wrote it."""
+    run = RunFolder(Path(file).parent)
+    return run if Path(file).name == run.config_file.name and run.manifest_file.exists() else None

@@ -91,10 +91,10 @@ def explain(
     if text_pair is None and getattr(trained.network, "paired", False):
         raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
     trained.network.to(device)
-    encoder = trained_encoder(run.path / "config.yaml", trained)
+    encoder = trained_encoder(run.config_file, trained)
     explainer = Explainer(trained, encoder, method or InputXGradient(), num_classes=num_classes, text_pair=text_pair)
     if text is not None:
-        page = Path(html) if html else run.path / "explain.html"
+        page = Path(html) if html else run.explain_page
         _explain_text(explainer, text, page, title=f"{explainer.method_name} on {run.path}")
     elif file is not None:
         _explain_file(explainer, Path(file), Path(output or f"{file}.jsonl"))
@@ -104,7 +104,7 @@ def _run_and_checkpoint(ckpt: str) -> tuple[RunFolder, Path]:
     path = Path(ckpt)
     run = RunFolder(path.parents[1] if path.is_file() else path)
     checkpoint = checkpoint_path(ckpt)
-    if checkpoint is None or not (run.path / "config.yaml").is_file():
+    if checkpoint is None or not run.config_file.is_file():
         raise ValueError(f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run")
     return run, checkpoint
 

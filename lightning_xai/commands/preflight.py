@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lightning import Callback
+from lightning import Callback, LightningDataModule
 
 from lightning_xai.callbacks.base import AttributionSource
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.chains.base import ChainCallback
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.models.checkpoint import check_class_order, check_format, read_checkpoint
 from lightning_xai.models.loading import first_difference
@@ -43,6 +46,35 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
     if not any(monitor.startswith(prefix) for prefix in measured):
         shown = ", ".join(known + [f"{prefix}..." for prefix in measured])
         raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {shown}")
+
+
+def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
+    """Raises ValueError if the test after a fit could not tune a metric's threshold, before the fit."""
+    if isinstance(data, TextDataModule) and not data.tune_on_validation:
+        for callback in callbacks:
+            if isinstance(callback, AttributionEvaluation):
+                callback.refuse_tuned_metrics()
+
+
+def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
+    """Raises ValueError if callbacks run two chains, or one chain without the tests that it compares."""
+    chains = [type(callback).__name__ for callback in callbacks if isinstance(callback, ChainCallback)]
+    if len(chains) > 1:
+        raise ValueError(f"{' and '.join(chains)} are chains of runs: give each a command of its own")
+    if chains and not tests_after_fit:
+        raise ValueError("test_after_fit is false, but a chain compares the results of tests: set it to true")
+
+
+def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
+    """Returns the callback that runs a chain.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for callback in callbacks:
+        if isinstance(callback, ChainCallback):
+            return callback
+    raise ValueError("--stage needs a chain: add ROAR or FRESH to trainer.callbacks, or leave --stage out")
 
 
 def check_checkpoint(path: str, objective: Objective, class_names: list[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lightning_xai.report.racu import write_report
+from lightning_xai.runs.folder import report_dir
 
 
 def racu_command(argv: Sequence[str]) -> None:
@@ -31,5 +32,5 @@ def racu_command(argv: Sequence[str]) -> None:
 def default_output(experiments: Sequence[Path]) -> Path:
     """Returns the folder `report` of the only experiment, or of the folder that holds all of them."""
     if len(experiments) == 1:
-        return experiments[0] / "report"
-    return Path(os.path.commonpath([path.resolve().parent for path in experiments])) / "report"
+        return report_dir(experiments[0])
+    return report_dir(Path(os.path.commonpath([path.resolve().parent for path in experiments])))

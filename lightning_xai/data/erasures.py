@@ -11,7 +11,7 @@ import numpy as np
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.store import RaggedStore, is_store
 
 Removal = Literal["mask", "delete", "positions"]
 KEY = 0  # the second key of a store is a class, but erasures belong to an example as a whole
@@ -112,7 +112,7 @@ def apply_erasures(
 def _open_store(folder: Path, split: str) -> RaggedStore:
     if not folder.is_dir():
         raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
-    if not (folder / split / "store.json").is_file():
+    if not is_store(folder / split):
         stored = ", ".join(sorted(path.parent.name for path in folder.glob("*/store.json")))
         raise ValueError(f"erasures {folder} has no split {split!r}, only {stored or 'none'}: leave that split out")
     return RaggedStore(folder / split)

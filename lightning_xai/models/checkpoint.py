@@ -16,7 +16,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.released import is_released, load_released
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.store import FORMAT
+from lightning_xai.runs.format import FORMAT
 
 _HF_CLASSIFIER = "lightning_xai.models.hf_classifier.HFClassifier"
 
@@ -96,8 +96,7 @@ def checkpoint_path(path: str) -> Path | None:
         return file
     if file.suffix in (".ckpt", ".pt"):
         raise ValueError(f"{path}: no such checkpoint")
-    run = RunFolder(file)
-    return run.checkpoint("best") or run.checkpoint("last")
+    return RunFolder(file).best_checkpoint
 
 
 def read_checkpoint(path: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
 from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.splits import log_prefix
-from lightning_xai.runs.store import FORMAT
 from lightning_xai.types import Batch
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from lightning import Trainer
+from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows, require_finite
 from lightning_xai.objectives.losses import probability_distances
 from lightning_xai.objectives.schedules import Decay
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.types import Batch, TextInputs
 
 Mask = Literal["token", "dimension"]
@@ -137,16 +137,19 @@ class TokenMasking(Objective):
         self._teacher: tuple[Classifier, ...] = ()  # in a tuple, or torch would register it as a part of this module
         self._provenance: dict[str, str] = {}
 
-    def follow_up(self, trainer: Trainer) -> list[str]:
-        """Returns overrides for the run that trains the teacher, or [] where the teacher is there.
+    def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns overrides for the run that trains the teacher, or [] if the teacher is there.
 
-        The teacher of runs/NAME/seedN is run runs/NAME_teacher/seedN. It is asked for before a fit, never after a fit
-        or a test.
+        The teacher of runs/NAME/seedN is the run runs/NAME_teacher/seedN.
         """
-        if trainer.state.fn is not None or not self._teacher_is_trained_here():
+        if not self._teacher_is_trained_here():
             return []
         run = self.teacher_path(trainer)
-        return [] if is_finished(run) else ["--config", self.teacher, "--experiment", run.parent.name]
+        return [] if _is_trained(run) else ["--config", self.teacher, "--experiment", run.parent.name]
+
+    def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns []: nothing is trained after the student."""
+        return []
 
     def teacher_path(self, trainer: Trainer) -> Path:
         """Returns the checkpoint or folder from which the teacher is loaded."""
@@ -162,7 +165,7 @@ class TokenMasking(Objective):
         path = str(self.teacher)
         if self._teacher_is_trained_here():
             path = str(self.teacher_path(self.trainer))
-            if not is_finished(Path(path)):
+            if not _is_trained(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: run.py fit trains it first")
         trained = load_trained(path)
         if self.data_module is not None:
@@ -230,12 +233,9 @@ def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tens
     return network(inputs, torch.where(keep, network.embed(inputs), baseline)).logits
 
 
-def is_finished(run: Path) -> bool:
-    """Returns whether a run's folder has a finished manifest and a best checkpoint."""
-    manifest = run / "manifest.json"
-    if not manifest.is_file() or not (run / "checkpoints" / "best.ckpt").is_file():
-        return False
-    return json.loads(manifest.read_text()).get("status") == "finished"
+def _is_trained(teacher: Path) -> bool:
+    run = RunFolder(teacher)
+    return run.is_finished and run.checkpoint("best") is not None
 
 
 def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:

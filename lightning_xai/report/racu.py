@@ -15,6 +15,7 @@ from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.metrics.racu import bca_interval, leakage, racu
 from lightning_xai.report.curves import Curve, Panel, curves_figure, figure_image, save_png
 from lightning_xai.report.tables import Column, text_table, wrap
+from lightning_xai.runs.folder import runs_of
 from lightning_xai.runs.store import write_whole
 
 Quantity = Literal["racu", "leakage"]
@@ -47,7 +48,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
     wanted = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), wanted, strict=True):
-        files = sorted(folder.glob("seed*/roar.csv"))
+        files = [run.roar_file for run in runs_of(folder) if run.roar_file.exists()]
         if not files:
             raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
         found = pd.concat([pd.read_csv(file) for file in files], ignore_index=True)
@@ -168,7 +169,7 @@ def sparsity_panels(folders: Sequence[Path], split: str) -> list[Panel]:
     """Returns two panels an experiment that was tested with the preset "sparsity": the share of the largest tokens."""
     panels = []
     for folder, name in zip(folders, experiment_names(folders), strict=True):
-        tables = [pd.read_parquet(file) for file in sorted(folder.glob("seed*/results.parquet"))]
+        tables = [run.results for run in runs_of(folder) if run.results is not None]
         if not tables:
             continue
         rows = pd.concat(tables, ignore_index=True)

@@ -15,6 +15,7 @@ from lightning_xai.metrics.similarity import MEASURES
 from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.similarity_plot import Matrix, matrices_figure
 from lightning_xai.report.tables import Column, text_table
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import write_whole
 
 
@@ -34,7 +35,7 @@ def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path
             raise ValueError(f"{name} is not there: fit and test that run first, or correct others")
         for path in map(Path, paths):
             # a run that is not tested yet may be writing its scores just now
-            if path.resolve() != own.resolve() and (not pattern or (path / "results.parquet").exists()):
+            if path.resolve() != own.resolve() and (not pattern or RunFolder(path).is_tested):
                 found.setdefault(path.resolve(), path)
     return list(found.values())
 

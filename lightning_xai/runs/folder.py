@@ -1,118 +1,223 @@
-"""Run folders: `<runs_dir>/<experiment>/seed<N>/`, their manifest, and the rule that no run overwrites another."""
+"""A run's folder, `<runs_dir>/<experiment>/seed<N>/`: where its files lie, its manifest, and which runs it refuses."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
-from lightning_xai.runs.store import write_json
+from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.settings import changed_settings, hash_of_test_data
+from lightning_xai.runs.store import read_json, write_json
 
-# settings that do not change a run's numbers
-INCIDENTAL = {
-    "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
-    "follow_up",
-}  # fmt: skip
-ERASURES = "data.init_args.erasures"
-# how settings of a data module begin that say which examples a test measures
-TESTED = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
+OLD_RUN = (
+    "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers still read its "
+    "checkpoint"
+)
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a command knows about the run that it starts.
+
+    Attributes:
+        experiment: its name.
+        seed: of all random draws.
+        tests_after_fit: whether the command is a fit that ends with a test.
+        settings: see `run_settings`.
+
+    Example:
+        >>> RunFacts("tm", seed=0).tests_after_fit
+        False
+    """
+
+    experiment: str
+    seed: int
+    tests_after_fit: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run and the places of its files.
+
+    Example:
+        >>> run = RunFolder(Path("runs/tm/seed0"))
+        >>> run.config_file.as_posix(), run.checkpoint("best"), run.is_finished
+        ('runs/tm/seed0/config.yaml', None, False)
+    """
 
     path: Path
 
     @property
-    def manifest(self) -> dict[str, Any]:
-        """What is known about the run; {"status": "new"} if nothing is."""
-        file = self.path / "manifest.json"
-        return json.loads(file.read_text()) if file.exists() else {"status": "new"}
+    def manifest_file(self) -> Path:
+        return self.path / "manifest.json"
 
     @property
-    def finished(self) -> bool:
-        return self.manifest["status"] == "finished"
+    def config_file(self) -> Path:
+        """The configuration that repeats the run."""
+        return self.path / "config.yaml"
 
-    def write_manifest(self, **facts: Any) -> None:
-        """Adds facts to the manifest, in one step, so that a kill leaves the old one or the new one."""
-        write_json(self.path / "manifest.json", {**self.manifest, **facts})
+    @property
+    def results_file(self) -> Path:
+        """The table of the run's test."""
+        return self.path / "results.parquet"
 
-    def checkpoint(self, name: str) -> Path | None:
-        """Returns the checkpoint "best" or "last", or None if there is none."""
-        file = self.path / "checkpoints" / f"{name}.ckpt"
-        return file if file.exists() else None
+    @property
+    def is_tested(self) -> bool:
+        return self.results_file.exists()
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def heatmaps_dir(self) -> Path:
+        """A page of heatmaps for each split."""
+        return self.path / "heatmaps"
+
+    @property
+    def attributions_dir(self) -> Path:
+        """Stored scores, `<split>/<method>`."""
+        return self.path / "attributions"
+
+    @property
+    def stability_dir(self) -> Path:
+        """Comparisons with the attributions of other runs."""
+        return self.path / "stability"
+
+    @property
+    def erasures_dir(self) -> Path:
+        """Erasures that later runs of a chain train on, `<name>/<split>`."""
+        return self.path / "erasures"
+
+    @property
+    def trained_on_file(self) -> Path:
+        """Facts about the erasures that the run itself trains on."""
+        return self.path / "erasures.json"
+
+    @property
+    def roar_file(self) -> Path:
+        """Scores of all runs of a ROAR chain, in the folder of its first run."""
+        return self.path / "roar.csv"
+
+    @property
+    def fresh_file(self) -> Path:
+        """Scores of all runs of a FRESH chain, in the folder of its first run."""
+        return self.path / "fresh.csv"
+
+    @property
+    def explain_page(self) -> Path:
+        return self.path / "explain.html"
+
+    def checkpoint(self, name: Literal["best", "last"]) -> Path | None:
+        """Returns the checkpoint of that name, or None if there is none."""
+        file = self.checkpoints_dir / f"{name}.ckpt"
+        return file if file.is_file() else None
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """The best checkpoint, else the last one, else None."""
+        return self.checkpoint("best") or self.checkpoint("last")
 
     @property
     def results(self) -> pd.DataFrame | None:
         """The table of the run's test, or None before it."""
-        file = self.path / "results.parquet"
-        return pd.read_parquet(file) if file.exists() else None
+        return pd.read_parquet(self.results_file) if self.results_file.exists() else None
 
-    def other_data(self, settings: dict[str, Any]) -> str:
-        """Returns a name for the examples that `comparable` settings test, "" if they are those of the run's own."""
-        own, name = self.manifest.get("settings"), tested_data(settings)
-        return name if own is not None and name != tested_data(own) else ""
-
-    def claim(self, settings: dict[str, Any]) -> None:
-        """Makes the folder the own one of a configuration, given by its `comparable` settings.
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Facts about the run, such as its settings; {"status": "new"} before it began.
 
         Raises:
-            ValueError: it holds a run of another configuration; the first settings that differ are named.
+            ValueError: the run is of another format.
         """
-        found = self.manifest.get("settings")
-        if self.checkpoint("last") is None and not self.finished:
-            found = None  # a run that ended before its first checkpoint has nothing to lose
-        if found is not None and found != settings:
-            changed = [key for key in sorted({*found, *settings}) if found.get(key) != settings.get(key)]
-            shown = "; ".join(f"{key} was {found.get(key)!r}, now {settings.get(key)!r}" for key in changed[:3])
+        return without_format(self._written_manifest, self.path, OLD_RUN)
+
+    @property
+    def _written_manifest(self) -> dict[str, Any]:
+        file = self.manifest_file
+        return read_json(file) if file.exists() else with_format({"status": "new"})
+
+    @property
+    def has_begun(self) -> bool:
+        return self.manifest["status"] != "new"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.manifest["status"] == "finished"
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """The settings that the run began with, or None before it began."""
+        return self.manifest.get("settings")
+
+    def write_manifest(self, **facts: Any) -> None:
+        """Adds facts to the manifest, in one step, so that a kill leaves the old one or the new one."""
+        write_json(self.manifest_file, with_format({**self.manifest, **facts}))
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether the run is finished or has a checkpoint to go on from, in this format or another."""
+        return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
+
+    def check_format(self) -> None:
+        """Raises ValueError if the folder holds the work of another format."""
+        if self.holds_work:
+            without_format(self._written_manifest, self.path, OLD_RUN)
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Writes into the manifest that a run with these settings begins, or goes on where it stopped.
+
+        Raises:
+            ValueError: the folder holds work of another format, or of other settings (the first three are named).
+        """
+        if not self.holds_work:  # a run that ended before its first checkpoint has nothing to lose
+            write_json(self.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
+            return
+        before = self.settings
+        if before is None:
+            self.write_manifest(status="running", settings=dict(settings))
+        elif changed := changed_settings(before, settings):
+            shown = "; ".join(f"{key} was {before.get(key)!r}, now {settings.get(key)!r}" for key in changed[:3])
             raise ValueError(
                 f"{self.path} holds a run with other settings ({shown}): name another --experiment, or remove it"
             )
-        if found is None:
-            self.write_manifest(status="running", settings=settings)
+
+    def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
+        """Returns a short hash of the examples that these settings test, or "" if they are the run's own."""
+        own, tested = self.settings, hash_of_test_data(settings)
+        return tested if own is not None and tested != hash_of_test_data(own) else ""
+
+    @property
+    def runs_dir(self) -> Path:
+        """The folder of all runs, found by the experiment's name in the manifest; else the working directory.
+
+        Without a manifest, "seed0" lies in the folder of an experiment whose name has no slash.
+        """
+        experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
+        parents, depth = self.path.parents, len(Path(experiment).parts)
+        return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run can lie less deep
 
 
-def comparable(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that a run's numbers depend on, flat: {"data.init_args.batch_size": 16, ...}."""
-    kept = {key: value for key, value in config.items() if key not in INCIDENTAL}
-    trainer = dict(kept.get("trainer") or {})
-    for key in ("default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"):
-        trainer.pop(key, None)
-    kept["trainer"] = trainer
-    found = _flat(json.loads(json.dumps(kept, default=str)))
-    erasures, runs_dir = found.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # a folder of runs may be moved
-        found[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
-    return found
+def runs_of(experiment_dir: Path) -> list[RunFolder]:
+    """Returns the runs of all seeds in an experiment's folder, in alphabetical order.
+
+    Example:
+        >>> runs_of(Path("no/such/experiment"))
+        []
+    """
+    return [RunFolder(path) for path in sorted(experiment_dir.glob("seed*")) if path.is_dir()]
 
 
-def data_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns those of `comparable` settings that say which examples are loaded, and how they are encoded."""
-    erased = (ERASURES, "data.init_args.erasure")
-    return {key: value for key, value in settings.items() if key.startswith("data.") and key not in erased}
+def report_dir(experiment_dir: Path) -> Path:
+    """Returns the folder of the pictures and tables over all seeds of an experiment.
 
-
-def tested_data(settings: dict[str, Any]) -> str:
-    """Returns 6 hex digits that name the examples that `comparable` settings test."""
-    prefixes = tuple(f"data.init_args.{name}" for name in TESTED)
-    names = [name for name in settings if name.startswith((*prefixes, "data.class_path", "trainer.limit_test_batches"))]
-    found = json.dumps({name: settings[name] for name in sorted(names)})
-    return hashlib.sha256(found.encode()).hexdigest()[:6]
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, dict) and value:
-        items = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
-    elif isinstance(value, list) and value:
-        items = [(f"{prefix}.{position}", inner) for position, inner in enumerate(value)]
-    else:
-        return {prefix: value}
-    flat: dict[str, Any] = {}
-    for key, inner in items:
-        flat.update(_flat(inner, key))
-    return flat
+    Example:
+        >>> report_dir(Path("runs/roar")).as_posix()
+        'runs/roar/report'
+    """
+    return experiment_dir / "report"

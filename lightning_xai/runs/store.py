@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 2  # of checkpoints, manifests, saved configurations and stores; those without a number are of format 1
+from lightning_xai.runs.format import with_format, without_format
 
+OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 
 
@@ -28,6 +29,19 @@ def write_json(file: Path, facts: dict[str, Any]) -> None:
     write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
 
 
+def read_json(file: Path) -> dict[str, Any]:
+    """Returns the contents of a JSON file.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "facts.json")
+        >>> write_json(file, {"status": "finished"})
+        >>> read_json(file)
+        {'status': 'finished'}
+    """
+    return json.loads(file.read_text())
+
+
 class RaggedWriter:
     """Appends rows to one shard of a store; every process writes a shard of its own, so none waits for another.
 
@@ -40,7 +54,15 @@ class RaggedWriter:
         metadata: JSON-able facts about all rows (method, split, checkpoint). An existing store must have the same.
 
     Raises:
-        ValueError: the folder holds rows with other metadata.
+        ValueError: the folder holds rows with other metadata, or of another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with RaggedWriter(folder, metadata={"method": "Gradient"}) as writer:
+        ...     writer.add(index=7, target=1, values=np.array([0.5, -1.0]))
+        >>> RaggedStore(folder).get(7, 1).tolist()
+        [0.5, -1.0]
     """
 
     def __init__(self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None) -> None:
@@ -48,13 +70,13 @@ class RaggedWriter:
         self.path.mkdir(parents=True, exist_ok=True)
         description = self.path / "store.json"
         if description.exists() and metadata is not None:
-            found = json.loads(description.read_text())
-            if found != metadata:
+            stored = read_metadata(self.path)
+            if stored != metadata:
                 raise ValueError(
-                    f"{self.path} holds rows of {found}, not of {metadata}: remove it or choose another folder"
+                    f"{self.path} holds rows of {stored}, not of {metadata}: remove it or choose another folder"
                 )
         elif rank == 0:
-            write_json(description, metadata or {})
+            write_json(description, with_format(metadata or {}))
         rows = _whole_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
@@ -85,14 +107,14 @@ class RaggedStore:
     """Reads every shard of a store through memory maps; where two shards hold the same key, the first one counts.
 
     Raises:
-        ValueError: `path` is not a store.
+        ValueError: `path` is not a store, or one of another format.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if not (self.path / "store.json").exists():
+        if not is_store(self.path):
             raise ValueError(f"{self.path} is not a store (it has no store.json): check the path")
-        self.metadata: dict[str, Any] = json.loads((self.path / "store.json").read_text())
+        self.metadata = read_metadata(self.path)
         self._maps: list[np.ndarray] = []
         self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
         for shard, name in enumerate(sorted(self.path.glob("*.rows"), key=lambda file: int(file.stem))):
@@ -121,6 +143,32 @@ class RaggedStore:
 
     def __len__(self) -> int:
         return len(self._where)
+
+
+def is_store(path: Path) -> bool:
+    """Returns whether a folder holds a store.
+
+    Example:
+        >>> is_store(Path("no/such/folder"))
+        False
+    """
+    return (path / "store.json").exists()
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Returns the facts about all rows of a store.
+
+    Raises:
+        ValueError: the store is of another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder, metadata={"split": "test"}).close()
+        >>> read_metadata(folder)
+        {'split': 'test'}
+    """
+    return without_format(read_json(path / "store.json"), path, OLD_STORE)
 
 
 def _whole_rows(path: Path, rank: int) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.store import RaggedStore, is_store
 
 TOKEN_MASKS = "tokens"  # a store inside that of a method's scores
 NO_CLASS = 0  # takes the place of the class in the keys of token masks, which are the same for all classes
@@ -36,7 +37,7 @@ class StoredScores(RaggedStore):
     """
 
     def __init__(self, path: str | Path) -> None:
-        if not (Path(path) / "store.json").exists():
+        if not is_store(Path(path)):
             raise ValueError(
                 f"{path} holds no scores: test that run with the same methods and an AttributionCacheWriter"
             )
@@ -99,7 +100,7 @@ class StoredScores(RaggedStore):
             ValueError: the mask of an example is missing, as in stores of earlier versions.
         """
         folder = self.path / TOKEN_MASKS
-        masks = RaggedStore(folder) if (folder / "store.json").exists() else None
+        masks = RaggedStore(folder) if is_store(folder) else None
         for index, _ in self.keys():
             if masks is None or (index, NO_CLASS) not in masks:
                 raise ValueError(
@@ -142,4 +143,5 @@ def open_scores(run: Path, split: str, method: str) -> StoredScores:
 
 
 def _scores_dir(run: Path) -> Path:
-    return run / "attributions" if (run / "attributions").is_dir() else run
+    scores_dir = RunFolder(run).attributions_dir
+    return scores_dir if scores_dir.is_dir() else run

@@ -12,6 +12,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.runs.format import with_format
 from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 from tests.conftest import tiny_classifier
@@ -118,7 +119,7 @@ def test_test_without_a_fit_writes_no_rationales(tmp_path, objective):
 def test_classifiers_own_run_extracts_nothing(tmp_path, objective):
     root, run = tmp_path / "fresh" / "seed0", tmp_path / "fresh" / "gradient" / "seed0"
     root.mkdir(parents=True)
-    (root / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    (root / "manifest.json").write_text(json.dumps(with_format({"status": "finished"})))
     extract(run, objective, FRESH({"gradient": Gradient()}))
     assert not (run / "erasures").exists() and not (root / "erasures").exists()
 

@@ -12,6 +12,8 @@ from lightning_xai.chains.roar import ROAR
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.format import with_format
 from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
@@ -20,7 +22,7 @@ SPLITS = {"train": 8, "validation": 6, "test": 7}
 
 def finish(run: Path, **facts) -> None:
     run.mkdir(parents=True, exist_ok=True)
-    (run / "manifest.json").write_text(json.dumps({"status": "finished", **facts}))
+    (run / "manifest.json").write_text(json.dumps(with_format({"status": "finished", **facts})))
 
 
 def run_stage(folder: Path, objective, callback: ROAR, **data) -> None:
@@ -71,7 +73,7 @@ def test_one_token_steps_have_no_run_at_100_percent():
 
 def test_recursive_stage_erases_for_the_next_one_only():
     roar = ROAR({"gradient": Gradient()}, percentages=(20, 50, 80))
-    named = {stage.name: list(roar.written_by(stage)) for stage in roar.stages}
+    named = {stage.name: list(roar.erasures_by(stage)) for stage in roar.stages}
     assert named[""] == ["all/100", "random/020", "random/050", "random/080", "gradient/020"]
     assert named["gradient/020"] == ["gradient/050"]
     assert named["gradient/080"] == named["random/020"] == named["all/100"] == []
@@ -87,7 +89,7 @@ def test_a_measure_may_score_anew_and_once_in_one_chain(tmp_path, objective):
     assert stored(root, "gradient/030") == stored(root, "gradient_once/030")
     assert all(map(set.issubset, map(set, stored(root, "gradient/030")), map(set, stored(root, "gradient_once/060"))))
     assert not (root / "erasures" / "gradient" / "060").exists()
-    assert list(roar.written_by(roar.stages[4])) == ["gradient/060"]
+    assert list(roar.erasures_by(roar.stages[4])) == ["gradient/060"]
 
 
 @pytest.mark.parametrize(
@@ -95,15 +97,15 @@ def test_a_measure_may_score_anew_and_once_in_one_chain(tmp_path, objective):
 )
 def test_stage_names_the_run_that_writes_its_erasures(options):
     roar = ROAR({"gradient": Gradient()}, **{"percentages": (20, 50, 80), **options})
-    writers = {name: stage.name for stage in roar.stages for name in roar.written_by(stage)}
+    writers = {name: stage.name for stage in roar.stages for name in roar.erasures_by(stage)}
     assert {stage.erasures: stage.writer for stage in roar.stages[1:]} == writers
 
 
 def test_plain_roar_erases_everything_from_the_root():
     roar = ROAR({"gradient": Gradient()}, percentages=(20, 50), recursive=False)
     first, *others = roar.stages
-    assert [name for name in roar.written_by(first) if name.startswith("gradient")] == ["gradient/020", "gradient/050"]
-    assert not any(roar.written_by(stage) for stage in others)
+    assert [name for name in roar.erasures_by(first) if name.startswith("gradient")] == ["gradient/020", "gradient/050"]
+    assert not any(roar.erasures_by(stage) for stage in others)
 
 
 def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
@@ -262,16 +264,16 @@ def test_stage_is_recognized_by_its_folder(tmp_path):
     stages = [Stage("", "root", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
     finish(tmp_path / "mine" / "seed4")
     chain, stage = Chain.of_run(tmp_path / "mine" / "gradient" / "030" / "seed4", stages)
-    assert chain.root == tmp_path / "mine" / "seed4" and stage is stages[1]
-    assert Chain.of_run(chain.root, stages)[1] is stages[0]
+    assert chain.root.path == tmp_path / "mine" / "seed4" and stage is stages[1]
+    assert Chain.of_run(chain.root.path, stages)[1] is stages[0]
 
 
 def test_time_left_comes_from_finished_runs_of_the_same_kind(tmp_path):
     stages = [Stage("", "root", "root"), *(Stage(f"{m}/{k}", f"{m}, {k} %", m) for m in "ab" for k in (10, 20, 30))]
-    chain = Chain(tmp_path / "roar" / "seed0", stages)
+    chain = Chain(RunFolder(tmp_path / "roar" / "seed0"), stages)
     assert chain.progress(stages[0], "ROAR") == "ROAR stage 1 of 7: root"
-    finish(chain.root, seconds=600)
-    finish(chain.run(stages[1]), seconds=60)
+    finish(chain.root.path, seconds=600)
+    finish(chain.run(stages[1]).path, seconds=60)
     # two more of a at 60 s, three of b at the median of all, 330 s
     assert chain.minutes_left() == pytest.approx((2 * 60 + 3 * 330) / 60)
     assert chain.progress(stages[2], "ROAR") == "ROAR stage 3 of 7: a, 20 %, about 18 min left"

@@ -2,15 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lightning import Trainer
 
-from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.chains.fresh import FRESH
-from lightning_xai.chains.roar import ROAR
 from lightning_xai.chains.stages import Chain, Stage
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.format import with_format
 from tests.callbacks.conftest import planted_data
 
 FIRST, SECOND = STAGES = [
@@ -22,37 +21,31 @@ FACTS = {"method": "gradient", "percentage": 30, "weights": "a"}
 
 def save(file: Path, facts: dict) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(facts))
+    file.write_text(json.dumps(with_format(facts)))
 
 
 @pytest.fixture
 def chain(tmp_path) -> Chain:
     """A chain of two finished runs."""
-    chain = Chain(tmp_path / "runs" / "roar" / "seed0", STAGES)
+    chain = Chain(RunFolder(tmp_path / "runs" / "roar" / "seed0"), STAGES)
     settings = {"experiment": "roar", "lr": 1, "data.init_args.erasures": None}
-    save(chain.root / "manifest.json", {"status": "finished", "settings": settings})
+    save(chain.root.manifest_file, {"status": "finished", "settings": settings})
     erased = {"experiment": "roar/gradient/030", "data.init_args.erasures": "x", "data.init_args.erasure": "mask"}
-    save(chain.run(SECOND) / "manifest.json", {"status": "finished", "settings": settings | erased})
+    save(chain.run(SECOND).manifest_file, {"status": "finished", "settings": settings | erased})
     save(chain.erasures("gradient/030") / "complete.json", FACTS)
-    save(chain.run(SECOND) / "erasures.json", FACTS)
+    save(chain.run(SECOND).trained_on_file, FACTS)
     return chain
 
 
-def trainer(run: Path, *callbacks, tests: bool = True, **data) -> Trainer:
-    results = ResultsFile("roar", 0, tests_after_fit=tests)
-    found = Trainer(accelerator="cpu", logger=False, default_root_dir=run, callbacks=[results, *callbacks])
-    found.datamodule = planted_data(**data)
-    return found
-
-
-def stage_trainer(chain: Chain, **data) -> Trainer:
-    return trainer(chain.run(SECOND), **({"erasures": str(chain.erasures("gradient/030"))} | data))
+def stage_data(chain: Chain, **arguments: Any) -> TextDataModule:
+    """Returns the data of the second run, with arguments replaced."""
+    return planted_data(**({"erasures": str(chain.erasures("gradient/030"))} | arguments))
 
 
 def begun(chain: Chain) -> Chain:
     """Makes the second run one that was killed while it trained."""
-    save(chain.run(SECOND) / "manifest.json", {"status": "running"})
-    save(chain.run(SECOND) / "checkpoints" / "last.ckpt", {})
+    save(chain.run(SECOND).manifest_file, {"status": "running"})
+    save(chain.run(SECOND).checkpoints_dir / "last.ckpt", {})
     return chain
 
 
@@ -67,7 +60,7 @@ def test_finished_run_on_erasures_of_an_earlier_root_is_refused(chain):
 
 
 def test_finished_run_that_says_nothing_of_its_erasures_is_refused(chain):
-    (chain.run(SECOND) / "erasures.json").unlink()
+    (chain.run(SECOND).trained_on_file).unlink()
     with pytest.raises(ValueError, match="trained on other erasures \\(None\\)"):
         chain.check_finished()
 
@@ -78,14 +71,14 @@ def test_erasures_removed_after_the_end_are_not_missed(chain):
 
 
 def test_finished_run_with_other_settings_than_the_root_is_refused(chain):
-    save(chain.root / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    save(chain.root.manifest_file, {"status": "finished", "settings": {"lr": 2}})
     with pytest.raises(ValueError, match="have other settings \\(lr is 2 and 1\\)"):
         chain.check_finished()
 
 
 def test_run_with_a_configuration_of_its_own_may_have_other_settings(chain):
     own = Chain(chain.root, [FIRST, Stage(**vars(SECOND) | {"config": "classifier.yaml"})])
-    save(chain.root / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    save(chain.root.manifest_file, {"status": "finished", "settings": {"lr": 2}})
     own.check_finished()
 
 
@@ -95,60 +88,49 @@ def test_runs_with_one_configuration_of_their_own_have_the_same_settings(chain):
         for name in ("gradient/030", "random")
     )
     own = Chain(chain.root, [FIRST, first, second])
-    save(own.run(second) / "manifest.json", {"status": "finished", "settings": {"lr": 2}})
+    save(own.run(second).manifest_file, {"status": "finished", "settings": {"lr": 2}})
     with pytest.raises(ValueError, match="030/seed0 and .*random/seed0 have other settings \\(lr is 1 and 2\\)"):
         own.check_finished()
 
 
 def test_run_without_its_erasures_is_told_how_to_get_them(chain):
     with pytest.raises(ValueError, match="add --data.init_args.erasures=.*030 --data.init_args.erasure=mask"):
-        chain.begin(SECOND, stage_trainer(chain, erasures=None))
+        chain.begin(SECOND, stage_data(chain, erasures=None))
 
 
 def test_run_with_another_kind_of_erasure_is_refused(chain):
     with pytest.raises(ValueError, match="by positions: add"):
-        chain.begin(SECOND, stage_trainer(chain, erasure="positions"))
+        chain.begin(SECOND, stage_data(chain, erasure="positions"))
 
 
 def test_run_whose_erasures_are_missing_names_the_run_before_it(chain):
     (chain.erasures("gradient/030") / "complete.json").unlink()
-    with pytest.raises(ValueError, match=f"missing or unfinished: run {chain.root} first"):
-        chain.begin(SECOND, stage_trainer(chain))
+    with pytest.raises(ValueError, match=f"missing or unfinished: run {chain.root.path} first"):
+        chain.begin(SECOND, stage_data(chain))
 
 
 def test_killed_run_goes_on_with_the_erasures_that_it_began_with(chain):
-    begun(chain).begin(SECOND, stage_trainer(chain))
+    begun(chain).begin(SECOND, stage_data(chain))
     save(chain.erasures("gradient/030") / "complete.json", FACTS | {"weights": "b"})
     with pytest.raises(ValueError, match="trained on other erasures"):
-        chain.begin(SECOND, stage_trainer(chain))
+        chain.begin(SECOND, stage_data(chain))
 
 
 def test_run_writes_down_what_it_trains_on(chain):
-    save(chain.run(SECOND) / "manifest.json", {"status": "running"})
-    (chain.run(SECOND) / "erasures.json").unlink()
-    chain.begin(SECOND, stage_trainer(chain))
-    assert json.loads((chain.run(SECOND) / "erasures.json").read_text()) == FACTS
+    save(chain.run(SECOND).manifest_file, {"status": "running"})
+    (chain.run(SECOND).trained_on_file).unlink()
+    chain.begin(SECOND, stage_data(chain))
+    assert json.loads(chain.run(SECOND).trained_on_file.read_text()) == with_format(FACTS)
 
 
 def test_erasures_in_the_first_run_are_refused(chain):
     with pytest.raises(ValueError, match="begins a chain, in which nothing is erased"):
-        chain.begin(FIRST, trainer(chain.root, erasures=str(chain.erasures("gradient/030"))))
-
-
-def test_two_chains_in_one_command_are_refused(chain):
-    callbacks = [ROAR({"gradient": Gradient()}), FRESH({"gradient": Gradient()})]
-    with pytest.raises(ValueError, match="ROAR and FRESH are chains of runs"):
-        chain.begin(FIRST, trainer(chain.root, *callbacks))
-
-
-def test_chain_without_tests_is_refused(chain):
-    with pytest.raises(ValueError, match="set it to true"):
-        chain.begin(FIRST, trainer(chain.root, tests=False))
+        chain.begin(FIRST, stage_data(chain))
 
 
 def test_command_of_a_stage_starts_from_no_checkpoint(chain):
-    folder = chain.root.parents[1]
-    assert chain.overrides(SECOND, trainer(chain.root)) == [
+    folder = chain.root.path.parents[1]
+    assert chain.overrides(SECOND) == [
         "--experiment=roar/gradient/030",
         f"--runs_dir={folder}",
         "--ckpt_path=null",

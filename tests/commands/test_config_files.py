@@ -7,6 +7,7 @@ import pytest
 
 from lightning_xai.commands.config_files import experiment_name, find_config, folder_of_config, with_config_paths
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.format import with_format
 
 
 def test_configuration_is_found_as_given_beside_others_or_among_those_shipped(tmp_path):
@@ -35,7 +36,7 @@ def test_experiment_is_what_a_file_sets_or_the_first_file_s_name(tmp_path):
 def test_saved_configuration_leads_to_its_own_folder(tmp_path):
     folder = tmp_path / "moved" / "name" / "seed0"
     folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps({"status": "finished", "settings": {}}))
+    (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": {}})))
     file = str(folder / "config.yaml")
     assert folder_of_config([file], RunFolder(Path("runs/name/seed0"))).path == folder
     other = RunFolder(Path("runs/other/seed0"))

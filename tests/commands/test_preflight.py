@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from lightning_xai.commands.preflight import resolve_checkpoint
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.chains.fresh import FRESH
+from lightning_xai.chains.roar import ROAR
+from lightning_xai.commands.preflight import check_chains, resolve_checkpoint
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.folder import RunFolder
 from tests.conftest import tiny_classifier
@@ -33,3 +36,14 @@ def test_checkpoint_of_the_same_classes_in_another_order_is_refused(objective, c
 @pytest.mark.parametrize("names", [NAMES, ["LABEL_0", "LABEL_1", "LABEL_2"]], ids=["same", "other words"])
 def test_checkpoint_of_the_datas_classes_or_of_other_words_for_them_is_taken(objective, checkpoint, names, tmp_path):
     assert resolve_checkpoint(RunFolder(tmp_path), checkpoint, objective, names) == checkpoint
+
+
+def test_two_chains_in_one_command_are_refused():
+    callbacks = [ROAR({"gradient": Gradient()}), FRESH({"gradient": Gradient()})]
+    with pytest.raises(ValueError, match="ROAR and FRESH are chains of runs"):
+        check_chains(callbacks, tests_after_fit=True)
+
+
+def test_chain_without_tests_is_refused():
+    with pytest.raises(ValueError, match="set it to true"):
+        check_chains([ROAR({"gradient": Gradient()})], tests_after_fit=False)

@@ -4,10 +4,12 @@ import json
 
 import pytest
 import torch
+from lightning import LightningDataModule
 
 from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.losses import probability_distances
 from lightning_xai.objectives.token_masking import Mask, TokenMasking, mask_sizes, masked_logits, sparse_variable
+from lightning_xai.runs.format import with_format
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher
 
@@ -174,13 +176,13 @@ def test_teacher_from_a_config_is_asked_for_until_its_run_is_finished(tiny_hf, t
     trainer = quiet_trainer(tmp_path / "tm" / "seed3", max_epochs=1)
     missing = ["--config", "tm_teacher.yaml", "--experiment", "tm_teacher"]
     run = tmp_path / "tm_teacher" / "seed3"
-    assert objective.follow_up(trainer) == missing
+    assert objective.runs_before(trainer, LightningDataModule()) == missing
     save_teacher(tiny_classifier("bert", seed=1), run / "checkpoints" / "best.ckpt")
-    assert objective.follow_up(trainer) == missing
-    (run / "manifest.json").write_text(json.dumps({"status": "running"}))
-    assert objective.follow_up(trainer) == missing
-    (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-    assert objective.follow_up(trainer) == []
+    assert objective.runs_before(trainer, LightningDataModule()) == missing
+    (run / "manifest.json").write_text(json.dumps(with_format({"status": "running"})))
+    assert objective.runs_before(trainer, LightningDataModule()) == missing
+    (run / "manifest.json").write_text(json.dumps(with_format({"status": "finished"})))
+    assert objective.runs_before(trainer, LightningDataModule()) == []
     trainer.fit(objective, loader(1))
     assert objective._provenance["teacher"] == str(run)
 
@@ -192,7 +194,7 @@ def test_fit_without_the_teachers_run_is_an_error(tiny_hf, tmp_path):
 
 
 def test_nothing_is_asked_for_when_the_teacher_is_a_checkpoint(hf_teacher, tiny_hf, tmp_path):
-    assert TokenMasking(tiny_hf, hf_teacher).follow_up(quiet_trainer(tmp_path)) == []
+    assert TokenMasking(tiny_hf, hf_teacher).runs_before(quiet_trainer(tmp_path), LightningDataModule()) == []
 
 
 @pytest.mark.parametrize("arguments", [{"fidelity_weight": -1.0}, {"masked_weight": -1.0}])

@@ -1,0 +1,98 @@
+"""A run's settings by dotted name: those that its numbers depend on, and those that choose its data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# settings that do not change a run's numbers
+INCIDENTAL = {
+    "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
+    "follow_up", "stage", "format",
+}  # fmt: skip
+INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
+ERASURES = "data.init_args.erasures"
+ERASURE = "data.init_args.erasure"
+# the data module's arguments that begin so decide which examples a test measures
+TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
+
+
+def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a run's numbers depend on, by dotted name.
+
+    Example:
+        >>> run_settings({"runs_dir": "runs", "trainer": {"max_epochs": 3, "logger": None}, "data": {"sizes": [8, 2]}})
+        {'trainer.max_epochs': 3, 'data.sizes.0': 8, 'data.sizes.1': 2}
+    """
+    kept = {name: value for name, value in config.items() if name not in INCIDENTAL}
+    trainer = dict(kept.get("trainer") or {})
+    kept["trainer"] = {name: value for name, value in trainer.items() if name not in INCIDENTAL_OF_TRAINER}
+    settings = flat(json.loads(json.dumps(kept, default=str)))
+    erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # a folder of runs may be moved
+        settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
+    return settings
+
+
+def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the run settings that decide which examples are loaded and how they are encoded; erasures are left out.
+
+    Example:
+        >>> data_settings({"data.init_args.batch_size": 8, "data.init_args.erasure": "mask", "seed_everything": 0})
+        {'data.init_args.batch_size': 8}
+    """
+    return {
+        name: value for name, value in settings.items() if name.startswith("data.") and name not in (ERASURES, ERASURE)
+    }
+
+
+def hash_of_test_data(settings: Mapping[str, Any]) -> str:
+    """Returns 6 hex digits that stand for the examples that a run with these settings tests.
+
+    Example:
+        >>> small, large = ({"data.init_args.max_examples.test": size} for size in (3, 4))
+        >>> hash_of_test_data(small) == hash_of_test_data(large)
+        False
+        >>> hash_of_test_data({"lr": 1}) == hash_of_test_data({"lr": 2})
+        True
+    """
+    beginnings = (
+        *(f"data.init_args.{name}" for name in TEST_DATA_ARGUMENTS),
+        "data.class_path",
+        "trainer.limit_test_batches",
+    )
+    names = [name for name in settings if name.startswith(beginnings)]
+    chosen = json.dumps({name: settings[name] for name in sorted(names)})
+    return hashlib.sha256(chosen.encode()).hexdigest()[:6]
+
+
+def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns the names of settings that differ or that only one of two runs has, in alphabetical order.
+
+    Example:
+        >>> changed_settings({"lr": 1, "seed": 0}, {"lr": 2, "seed": 0, "decay": 1})
+        ['decay', 'lr']
+    """
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+
+
+def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Returns nested dictionaries and lists as one dictionary by dotted name; empty ones stay as they are.
+
+    Example:
+        >>> flat({"a": {"b": [1, 2]}, "c": []})
+        {'a.b.0': 1, 'a.b.1': 2, 'c': []}
+    """
+    if isinstance(value, dict) and value:
+        items = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list) and value:
+        items = [(f"{prefix}.{position}", inner) for position, inner in enumerate(value)]
+    else:
+        return {prefix: value}
+    settings: dict[str, Any] = {}
+    for name, inner in items:
+        settings.update(flat(inner, name))
+    return settings
