@@ -30,12 +30,13 @@ from lightning_xai.types import Attribution, Batch
 class ComputeAttributions(Callback):
     """Explains every evaluated batch and calls `on_explained` of the callbacks after it, in the order of the list.
 
-    They are all callbacks up to the next ComputeAttributions that define `on_explained(explained: ExplainedBatch)`,
-    those of other packages included. A batch of which no example is explained is left out.
+    The callbacks called are those up to the next ComputeAttributions that define
+    `on_explained(explained: ExplainedBatch)`, also those of other packages. A batch without an explained example is
+    left out.
 
     Works in validate, test and predict under any Trainer: attributions run outside inference mode, in float32, and
-    leave the network's modes and flags as they were. If a method needs attention weights, attention runs eagerly from
-    setup to teardown.
+    leave the network's modes and flags as they were. If a method needs attention weights, attention is eager from setup
+    to teardown.
 
     Args:
         methods: attribution methods by the name that tables and plots show.

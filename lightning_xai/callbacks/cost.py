@@ -12,11 +12,11 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-_RESET_SLACK = 4.0  # MiB between a peak just reset and the memory now, since the kernel counts in batches
+_RESET_SLACK = 4.0  # MiB that a peak just reset may lie above the memory in use, since the kernel counts in batches
 
 
 class CostPerExample(TypedDict):
-    """Passes and seconds for one example, and the peak growth of memory in MiB; NaN where nothing was measured."""
+    """Mean passes and seconds of an example, and the largest growth of memory in MiB; NaN where it is unknown."""
 
     forward_passes: float
     backward_passes: float
@@ -29,7 +29,7 @@ NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seco
 
 @dataclass
 class Cost:
-    """Sums over all examples that a method has explained.
+    """Passes and seconds of a method, summed over the examples that it has explained, and its peak memory.
 
     Example:
         >>> cost = Cost()
@@ -43,7 +43,7 @@ class Cost:
     forward_passes: float = 0.0
     backward_passes: float = 0.0
     seconds: float = 0.0
-    peak_memory_mb: float = math.nan  # the largest, not a sum
+    peak_memory_mb: float = math.nan  # largest growth of any batch, not a sum
 
     def add(self, num_examples: int, forward: float, backward: float, seconds: float, peak_memory_mb: float) -> None:
         """Adds the cost of a batch of `num_examples`."""
@@ -54,7 +54,7 @@ class Cost:
         self.peak_memory_mb = float(np.fmax(peak_memory_mb, self.peak_memory_mb))  # fmax ignores NaN
 
     def per_example(self) -> CostPerExample:
-        """Returns the mean passes and seconds of an example, and the peak growth of memory in MiB."""
+        """Returns the mean passes and seconds of an example, and the largest growth of memory in MiB."""
         count = max(self.num_examples, 1)
         return CostPerExample(
             forward_passes=self.forward_passes / count,
@@ -69,7 +69,7 @@ def resident_memory() -> tuple[float, float]:
 
     Example:
         >>> now, peak = resident_memory()
-        >>> now == now and now > peak + 4  # NaN differs from itself
+        >>> now > peak + 4  # also False where both are NaN
         False
     """
     try:
@@ -83,10 +83,10 @@ def resident_memory() -> tuple[float, float]:
 
 
 def start_peak_memory(device: torch.device) -> Callable[[], float]:
-    """Returns a function that returns by how many MiB memory has grown at its peak since now; NaN if not measurable.
+    """Starts to watch memory; the returned function gives its largest growth since then in MiB, or NaN if unknown.
 
-    A GPU counts the memory of tensors. On the CPU the memory of the whole process is counted. A process keeps memory
-    that it has freed, so a method that fits into such memory shows less than it takes.
+    On a GPU it is the memory of tensors, on the CPU that of the whole process. A process keeps memory that it has
+    freed, so a method that fits into such memory shows less growth than it takes.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()
