@@ -109,9 +109,7 @@ class CoalitionAttribution(AttributionMethod):
             num_units = torch.tensor([keep.shape[1] for keep, _ in coalitions])
             padded_keep = [F.pad(keep, (0, int(num_units.max()) - keep.shape[1])) for keep, _ in coalitions]
             unit_scores = self.unit_scores(
-                pad_sequence(
-                    [F.pad(keep, (0, most_units - keep.shape[1])) for keep, _ in coalitions], batch_first=True
-                ),
+                pad_sequence(padded_keep, batch_first=True),
                 pad_sequence([weights for _, weights in coalitions], batch_first=True),
                 pad_sequence(values, batch_first=True),
                 num_units,
@@ -129,9 +127,8 @@ class CoalitionAttribution(AttributionMethod):
         rows: list[int] = []
         coalitions: list[Coalitions] = []
         num_elements = 0
-        for row, (num_units, index) in enumerate(
-            zip(count_units(units).tolist(), example_indices(inputs), strict=True)
-        ):
+        indices = example_indices(inputs)
+        for row, num_units in enumerate(count_units(units).tolist()):
             if not num_units:
                 continue  # nothing to explain: scores stay 0
             drawn = Coalitions(*self.coalitions(num_units, indices[row]))
