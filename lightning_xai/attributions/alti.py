@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import read_for_targets
+from lightning_xai.functional.attention import read_for_targets, read_through
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.decomposition.contributions import (
     Norm,
     alti_contributions,
     layer_norm_deviation,
-    read_through,
     source_vectors,
 )
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace, trace_layers
@@ -23,13 +22,13 @@ from lightning_xai.types import Passes, TextInputs
 def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor:
     """Returns the contributions [M, S target, S source] of one layer; rows sum to one."""
     if layer.norm_first:
-        vectors, own = source_vectors(layer, trace, [])
+        vectors, residual = source_vectors(layer, trace, [])
         resultants = trace.attention_block
     else:
-        vectors, own = source_vectors(layer, trace, [layer.attention_norm])
+        vectors, residual = source_vectors(layer, trace, [layer.attention_norm])
         # everything times the deviation, which cancels in a contribution
         resultants = trace.attention_block * layer_norm_deviation(layer.attention_norm, trace.attention_sum)
-    return alti_contributions(trace.attention, vectors, own, resultants, norm=norm)
+    return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
 
 class ALTI(DifferentiableAttribution):

@@ -17,7 +17,12 @@ from lightning_xai.functional.decomposition.bias_shares import BiasRule
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, check_head, trace_layers
 from lightning_xai.functional.decomposition.frozen_activation import Approximation
 from lightning_xai.functional.decomposition.frozen_layer import FeedForward, freeze_layer
-from lightning_xai.functional.decomposition.states import can_be_read, decompose_head, decompose_layer, read_layer
+from lightning_xai.functional.decomposition.source_sums import (
+    decompose_head,
+    decompose_layer,
+    decompose_mixtures,
+    mixtures_suffice,
+)
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
@@ -82,12 +87,13 @@ def decompose_segment(
             if bias == "token":
                 attended = chain(attended, [(trace.hidden.new_zeros(len(rows), 1, trace.hidden.shape[-1]), None)])
         elif isinstance(states, list):
-            attended = map(layer.attend_to_mixed, states)
+            attended = map(layer.attend_to_mixtures, states)
         else:
             attended = map(layer.attend, states.chunks())
-        if place == len(layers) - 2 and can_be_read(layer, layers[-1], bias, len(last)):
-            own = F.one_hot(last, length).to(trace.hidden.dtype)
-            states = read_layer(layer, attended, bias, torch.cat([*output.attentions[place + 1][0][:, last], own]))
+        if place == len(layers) - 2 and mixtures_suffice(layer, layers[-1], bias, len(last)):
+            unmixed = F.one_hot(last, length).to(trace.hidden.dtype)
+            weights = torch.cat([*output.attentions[place + 1][0][:, last], unmixed])
+            states = decompose_mixtures(layer, attended, bias, weights)
         else:
             states = decompose_layer(layer, attended, bias)
     weights = readout[:, rows].to(trace.output.dtype)

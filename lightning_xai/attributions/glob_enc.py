@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.attention import read_for_targets
+from lightning_xai.functional.attention import read_for_targets, read_through
 from lightning_xai.functional.decomposition.contributions import (
     layer_norm_deviation,
-    read_through,
     source_vectors,
     transformed_norms,
 )
@@ -20,10 +19,10 @@ from lightning_xai.types import Passes, TextInputs
 
 def encoder_norms(layer: EncoderLayer, trace: LayerTrace) -> Tensor:
     """Returns the L2 norms N_Enc [M, S target, S source] of one layer, after both of its LayerNorms."""
-    vectors, own = source_vectors(layer, trace, [layer.attention_norm, layer.feed_forward_norm])
+    vectors, residual = source_vectors(layer, trace, [layer.attention_norm, layer.feed_forward_norm])
     deviation = layer_norm_deviation(layer.attention_norm, trace.attention_sum)
     deviation = deviation * layer_norm_deviation(layer.feed_forward_norm, trace.feed_forward_sum)
-    return transformed_norms(trace.attention, vectors, own) / deviation
+    return transformed_norms(trace.attention, vectors, residual) / deviation
 
 
 class GlobEnc(DifferentiableAttribution):

@@ -32,6 +32,23 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
     return read.transpose(1, 2).reshape(batch, num_rows, num_segments * size)[..., :num_tokens]
 
 
+def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
+    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the input tokens' weights in the states that the head reads.
+
+    Args:
+        readout: [B, R, T] weights of the last layer's states.
+        mixings: L x [M, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
+
+    Example:
+        >>> mixing = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
+        >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
+        [[[0.25, 0.75]]]
+    """
+    for mixing in reversed(mixings):  # rows times matrices: cheaper than the product of the matrices
+        readout = read_tokens(readout, mixing.to(readout.dtype))  # a mixing may be in half precision
+    return readout
+
+
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
     """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] that belong to `targets` [B, K].
 

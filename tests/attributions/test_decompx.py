@@ -3,7 +3,7 @@ import torch
 from torch.nn import functional as F
 
 from lightning_xai.attributions.decompx import DecompX, decompose_segment, decompose_text
-from lightning_xai.functional.decomposition.bias_shares import hand_out
+from lightning_xai.functional.decomposition.bias_shares import distribute_bias
 from lightning_xai.functional.decomposition.encoder_layer import trace_layers
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import text_inputs, tiny_classifier
@@ -81,7 +81,7 @@ def test_a_source_of_all_biases_is_that_of_the_authors_code(golden, name):
     case = golden("decompx", name)
     for row, record in enumerate(case.outputs):
         vectors, outputs = text(case.model, case.inputs, row, bias="token")
-        outputs = hand_out(outputs[:, :-1], outputs[:, -1], "absdot")[0]  # as the authors' code does in the end
+        outputs = distribute_bias(outputs[:, :-1], outputs[:, -1], "absdot")[0]  # as the authors' code does in the end
         wanted = record["outputs"]["bias_token_absdot"]
         for found, key in ((vectors[0].norm(dim=-1), "importance_norm"), (outputs, "classifier")):
             torch.testing.assert_close(found, torch.tensor(wanted[key], dtype=torch.float64), rtol=0, atol=1e-8)

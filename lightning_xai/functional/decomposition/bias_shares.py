@@ -1,4 +1,7 @@
-"""How a bias is shared out among the source tokens whose vectors sum to a state."""
+"""The shares of a bias that belong to the source tokens whose vectors sum to a state.
+
+Letters: R target rows, S sources, c sources of one chunk, K biases of a layer.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,32 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Hands every bias to the sources, in shares that `rule` finds from the vectors at the place where it enters.
+    """Distributes the biases of a layer among the sources, whose weights depend on their vectors x_j at that place.
 
-    Biases first go through the layer alone (`enter`), each as a source of its own. Then chunks of sources follow, and
-    of them only inner products are kept (`record`), since a share is known when all sources have come by. At the end
-    `shares` has, for every target and bias, what fraction of the bias each source gets. So the large tensors never
-    wait for a share, and chunks are independent of each other.
+    The share of source j in a bias b is w_j / sum_i w_i. The rule gives the weights: |x_j . b| ("absdot"),
+    |x_j . b| / |x_j| ("abssim", the cosine without the constant |b|), |x_j| ("norm"), or 1 ("equal"). "cls" gives all
+    to the first source, "token" all to the last, "none" nothing to any. The vector x_j includes its shares of all
+    biases that entered the layer before.
+
+    Shares are known only when all sources have passed, and vectors of all sources would not fit the memory. So the work
+    has three steps:
+
+    1. The biases go through the layer alone; `enter` adds each as one more column.
+    2. Chunks of sources go through the layer; `record` keeps the inner products of their vectors, not the vectors.
+    3. `shares` computes the shares of all sources from the products.
+
+    Args:
+        rule: how the weights are found.
+        biases: the bias [dim], or [R, dim] with one for each target, by the place where it enters, in order of entry.
+
+    Example:
+        >>> bias = torch.tensor([2.0, 0.0])
+        >>> shares = BiasShares("absdot", {"output": bias})
+        >>> columns = shares.enter("output", torch.zeros(1, 0, 2))
+        >>> vectors = torch.tensor([[[3.0, 4.0], [-1.0, 0.0]]])  # products with the bias: 6 and -2
+        >>> _ = shares.record("output", vectors)
+        >>> shares.shares().tolist()
+        [[[0.75], [0.25]]]
     """
 
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
@@ -26,7 +49,7 @@ class BiasShares:
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] with the place's bias as one more."""
+        """Returns the columns [R, k, dim] of the earlier biases with the bias of `place` as one more column."""
         if place not in self.biases:
             return columns
         self.earlier[place] = columns
@@ -34,7 +57,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, place: str, vectors: Tensor) -> Tensor:
-        """Returns the vectors [R, c, dim] unchanged, after keeping what their shares of the place's bias depend on."""
+        """Returns the vectors [R, c, dim] unchanged, and keeps their inner products that the bias's shares need."""
         if place not in self.biases:
             return vectors
         bias, parts = self.biases[place], []
@@ -42,28 +65,35 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[place].transpose(1, 2)]
-        parts = parts or [vectors[..., :1].detach().clone()]  # the number of sources is all that is needed
+        parts = parts or [vectors[..., :1].detach().clone()]  # the other rules only count the sources
         self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether inner products with the bias are all that shares depend on, so that `keep` does for `record`."""
+        """Whether shares depend on products with the bias at most, so that `record_products` can replace `record`."""
         return self.rule not in ("abssim", "norm")
 
-    def keep(self, place: str, products: Tensor) -> None:
+    def record_products(self, place: str, products: Tensor) -> None:
         """Keeps the products [R, c] of vectors with the place's bias, for vectors that are never formed."""
         if place in self.biases:
             self.products[place].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns the fraction [R, S, K] of each bias that each source gets, biases in the order of their entry."""
-        found: list[Tensor] = []
+        """Returns the fraction [R, S, K] of each bias that each source gets, biases in order of entry; None without."""
+        shares: list[Tensor] = []
         for place in self.biases:
-            found.append(self._share(place, torch.cat(self.products[place], dim=1), found))
-        return torch.stack(found, dim=-1) if found else None
+            shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
+        return torch.stack(shares, dim=-1) if shares else None
 
-    def _share(self, place: str, products: Tensor, found: list[Tensor]) -> Tensor:
+    def _share(self, place: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
+        """Returns the shares [R, S] in the bias of `place`.
+
+        Args:
+            place: where the bias enters.
+            products: [R, S, n] what `record` kept.
+            earlier_shares: the shares [R, S] in the k biases that entered before.
+        """
         if self.rule in ("equal", "cls", "token"):
             share = torch.zeros_like(products[..., 0])
             if self.rule == "equal":
@@ -71,9 +101,13 @@ class BiasShares:
             share[:, 0 if self.rule == "cls" else -1] = 1.0
             return share
         earlier, bias = self.earlier[place], self.biases[place]
-        given = torch.stack(found, dim=-1) if found else products.new_zeros(*products.shape[:2], 0)  # [R, S, k]
+        if earlier_shares:
+            given = torch.stack(earlier_shares, dim=-1)  # [R, S, k]
+        else:
+            given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
+            # (x + sum_q w_q b_q) . b from x . b and the products of biases
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
@@ -86,10 +120,21 @@ class BiasShares:
         return weight / weight.sum(dim=1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
 
 
-def hand_out(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
-    """Returns the vectors [R, S, dim] with their shares of one bias, [dim] or [R, dim]."""
-    ledger = BiasShares(rule, {"": bias})
-    added = ledger.enter("", vectors[:, :0])
-    ledger.record("", vectors)
-    shares = ledger.shares()
-    return vectors if shares is None else vectors + shares @ added
+def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
+    """Returns the vectors [R, S, dim], each with its share of one bias added.
+
+    Args:
+        vectors: [R, S, dim].
+        bias: [dim], or [R, dim] with one for each target.
+        rule: see `BiasShares`.
+
+    Example:
+        >>> vectors = torch.tensor([[[3.0, 4.0], [-1.0, 0.0]]])
+        >>> distribute_bias(vectors, torch.tensor([2.0, 0.0]), "absdot").tolist()  # shares 6/8 and 2/8
+        [[[4.5, 4.0], [-0.5, 0.0]]]
+    """
+    bias_shares = BiasShares(rule, {"": bias})
+    columns = bias_shares.enter("", vectors[:, :0])
+    bias_shares.record("", vectors)
+    shares = bias_shares.shares()
+    return vectors if shares is None else vectors + shares @ columns

@@ -1,87 +1,122 @@
-"""How much each source token's vector makes of a state, without forming a vector for every pair of tokens.
+"""How much of a token's state comes from each source token, without a vector for every pair of tokens.
 
-One layer's attention gives target i the vector T_ij = sum_h A^h_ij U_jh from source j, and its own state beside it
-(T_ii += own_i). `vectors` are the U_jh, what head h makes of source j after output matrix and linear maps behind it.
+The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
+head h. U_jh, here `vectors`, is the value of source j in head h after the output matrix and the linear maps that follow
+it. The residual connection adds `residual_i` to T_ii. N rows (texts or segments), H heads, S tokens.
+
+A vector T_ij for every pair takes S * S * D numbers. Norms and distances of the T_ij need only inner products of the
+U_jh, or a block of pairs at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from lightning_xai.functional.attention import read_tokens
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace
 
 Norm = Literal["l1", "l2"]
 
 
 def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
-    """Returns what `norm` divides states [..., D] by, [..., 1]; it is held fixed where a LayerNorm is linearized."""
+    """Returns the standard deviation [..., 1] by which `norm` divides states [..., D].
+
+    It is a constant where the LayerNorm is linearized.
+
+    Example:
+        >>> layer_norm_deviation(nn.LayerNorm(2, eps=0.0), torch.tensor([[1.0, 3.0]]))
+        tensor([[1.]])
+    """
     return (states.var(dim=-1, correction=0, keepdim=True) + norm.eps).sqrt()
 
 
-def centered_scaled(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
-    """Returns what `norm` makes of parts [..., D] of a state, apart from the deviation and from its bias."""
+def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
+    """Returns the vectors [..., D], centered and scaled as by `norm` but without its deviation and its bias.
+
+    Example:
+        >>> normalize_without_deviation(nn.LayerNorm(2), torch.tensor([[1.0, 5.0]])).tolist()
+        [[-2.0, 2.0]]
+    """
     return norm.weight * (vectors - vectors.mean(dim=-1, keepdim=True))
 
 
-def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.LayerNorm]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [M, S, H, D] and `own` [M, S, D] of one layer after `norms`, whose deviations are left out.
+def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
+    """Returns `vectors` [M, S, H, D] and `residual` [M, S, D] of one layer after `norms`, without their deviations.
 
-    Value biases are in the vectors, the output bias is in neither.
+    The vectors contain the value biases. The output bias is in neither.
 
     Args:
+        layer: the layer.
+        trace: the values inside it.
         norms: LayerNorms that follow the attention block, in this order.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> vectors, residual = source_vectors(layers[0], trace, [])
+        >>> sums = torch.einsum("nhij,njhd->nid", trace.attention, vectors) + residual
+        >>> torch.allclose(sums, trace.attention_sum, atol=1e-5)  # this network's biases are 0
+        True
     """
     weight = layer.output.weight.t()  # [H * head size, D]
-    own = trace.hidden
-    for norm in norms:  # on the matrix, which is smaller than the vectors
-        weight, own = centered_scaled(norm, weight), centered_scaled(norm, own)
+    residual = trace.hidden
+    for norm in norms:  # applied to the matrix, which is smaller than the vectors
+        norm = cast(nn.LayerNorm, norm)
+        weight, residual = normalize_without_deviation(norm, weight), normalize_without_deviation(norm, residual)
     weight = weight.unflatten(0, (layer.num_heads, -1))
-    return torch.einsum("mhsd,hde->mshe", trace.values, weight).contiguous(), own
-
-
-def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
-    """Returns the product of all layers' mixing matrices [B, R, T] as seen by `readout` [B, R, T].
-
-    Args:
-        mixings: L x [M, S target, S source], first layer first.
-    """
-    for mixing in reversed(mixings):  # rows times matrices: cheaper than the product of the matrices
-        # of half precision where the readout is not
-        readout = read_tokens(readout, mixing.to(readout.dtype))
-    return readout
+    return torch.einsum("mhsd,hde->mshe", trace.values, weight).contiguous(), residual
 
 
 def by_source(attention: Tensor) -> Tensor:
-    """Returns `attention` [N, H, S target, S source] laid out as [N, S source, H, S target]."""
+    """Returns `attention` [N, H, S target, S source] laid out as [N, S source, H, S target].
+
+    Example:
+        >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
+        [[[[1.0, 3.0]], [[2.0, 4.0]]]]
+    """
     # panels of few sources in two steps: one step takes a cache line for every number, 3 times slower at 1,024 tokens
     panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
     return torch.cat(panels, dim=1)
 
 
-def own_vectors(attention: Tensor, vectors: Tensor, own: Tensor) -> Tensor:
-    """Returns T_ii [N, S, D], what target i gets from itself.
+def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
+    """Returns T_ii [N, S, D], the part of each token's state that comes from the token itself.
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
-        own: [N, S, D] part that does not pass through attention.
+        residual: [N, S, D].
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.25, 0.75]]]])
+        >>> diagonal_vectors(attention, torch.tensor([[[[2.0]], [[4.0]]]]), torch.ones(1, 2, 1)).flatten().tolist()
+        [2.0, 4.0]
     """
     weights = attention.diagonal(dim1=-2, dim2=-1).transpose(1, 2).unsqueeze(2)  # [N, S, 1, H]
-    return (weights @ vectors).squeeze(2) + own
+    return (weights @ vectors).squeeze(2) + residual
 
 
 def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] from inner products of heads, S * S * H * H products.
+    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source], from S * S * H * H products instead of S * S * D vectors.
+
+    The square is sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk).
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
+        >>> squared_mixed_norms(attention, torch.tensor([[[[2.0]], [[4.0]]]])).tolist()
+        [[[1.0, 4.0], [0.0, 16.0]]]
     """
     weights = by_source(attention)
     gram = vectors @ vectors.transpose(-1, -2)  # [N, S, H, H]
@@ -90,58 +125,87 @@ def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
 
 
 def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
-    """Returns `matrix` [N, S, S] with the entries `diagonal` [N, S] on its diagonal."""
+    """Returns `matrix` [N, S, S] with the entries `diagonal` [N, S] on its diagonal.
+
+    Example:
+        >>> with_diagonal(torch.zeros(1, 2, 2), torch.tensor([[3.0, 4.0]])).tolist()
+        [[[3.0, 0.0], [0.0, 4.0]]]
+    """
     return torch.diagonal_scatter(matrix, diagonal.to(matrix.dtype), dim1=-2, dim2=-1)
 
 
 def safe_sqrt(squares: Tensor) -> Tensor:
-    """Returns square roots whose gradient at 0 is 0 instead of infinite."""
+    """Returns square roots whose gradient at 0 is 0 instead of infinite.
+
+    Example:
+        >>> squares = torch.tensor([0.0, 4.0], requires_grad=True)
+        >>> safe_sqrt(squares).sum().backward()
+        >>> squares.grad.tolist()
+        [0.0, 0.25]
+    """
     positive = squares > 0
     return squares.where(positive, 1.0).sqrt() * positive
 
 
-def transformed_norms(attention: Tensor, vectors: Tensor, own: Tensor) -> Tensor:
+def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
     """Returns L2 norms |T_ij| [N, S target, S source].
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
-        own: [N, S, D].
+        residual: [N, S, D].
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
+        >>> transformed_norms(attention, torch.tensor([[[[2.0]], [[4.0]]]]), torch.ones(1, 2, 1)).tolist()
+        [[[2.0, 2.0], [0.0, 5.0]]]
     """
-    diagonal = own_vectors(attention, vectors, own).square().sum(dim=-1)
+    diagonal = diagonal_vectors(attention, vectors, residual).square().sum(dim=-1)
     return safe_sqrt(with_diagonal(squared_mixed_norms(attention, vectors), diagonal))
 
 
-def l2_distances(attention: Tensor, vectors: Tensor, own: Tensor, resultants: Tensor) -> Tensor:
-    """Returns |y_i - T_ij|_2 [N, S target, S source] by inner products.
+def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
+    """Returns |y_i - T_ij|_2 [N, S target, S source], from |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
-        own: [N, S, D].
+        residual: [N, S, D].
         resultants: [N, S, D], the y_i.
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
+        >>> vectors, residual = torch.tensor([[[[2.0]], [[4.0]]]]), torch.zeros(1, 2, 1)
+        >>> l2_distances(attention, vectors, residual, torch.tensor([[[3.0], [4.0]]])).tolist()
+        [[[2.0, 1.0], [4.0, 0.0]]]
     """
     products = resultants @ vectors.flatten(1, 2).transpose(1, 2)  # [N, S target, S source * H]
     products = products.unflatten(-1, vectors.shape[1:3])
     products = (products * attention.permute(0, 2, 3, 1)).sum(dim=-1)
     lengths = resultants.square().sum(dim=-1, keepdim=True)
     squares = (lengths - 2 * products + squared_mixed_norms(attention, vectors)).clamp(min=0)
-    diagonal = (resultants - own_vectors(attention, vectors, own)).square().sum(dim=-1)
+    diagonal = (resultants - diagonal_vectors(attention, vectors, residual)).square().sum(dim=-1)
     return safe_sqrt(with_diagonal(squares, diagonal))
 
 
 def l1_distances(
-    attention: Tensor, vectors: Tensor, own: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
+    attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
 ) -> Tensor:
     """Returns |y_i - T_ij|_1 [N, S target, S source], a block of targets and sources at a time.
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
-        own: [N, S, D].
+        residual: [N, S, D].
         resultants: [N, S, D], the y_i.
         chunk_elements: most numbers in a block of difference vectors. None fits them into a processor's cache, where
             the sum costs far less than from memory, or keeps a GPU busy. It changes no result.
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
+        >>> vectors, residual = torch.tensor([[[[2.0]], [[4.0]]]]), torch.zeros(1, 2, 1)
+        >>> l1_distances(attention, vectors, residual, torch.tensor([[[3.0], [4.0]]])).tolist()
+        [[[2.0, 1.0], [4.0, 0.0]]]
     """
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
@@ -166,7 +230,7 @@ def l1_distances(
             columns.append(torch.cat(blocks, dim=-1))
         parts.append(torch.cat(columns, dim=1))
     distances = torch.cat(parts).transpose(1, 2)
-    diagonal = (resultants - own_vectors(attention, vectors, own)).abs().sum(dim=-1)
+    diagonal = (resultants - diagonal_vectors(attention, vectors, residual)).abs().sum(dim=-1)
     return with_diagonal(distances, diagonal)
 
 
@@ -191,23 +255,34 @@ def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor
     return differences.abs_().sum(dim=-1).view(shape[:3])
 
 
-def alti_contributions(attention: Tensor, vectors: Tensor, own: Tensor, resultants: Tensor, *, norm: Norm) -> Tensor:
+def alti_contributions(
+    attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, norm: Norm
+) -> Tensor:
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
 
-    c_ij = max(0, |y_i| - |y_i - T_ij|) / sum_j: how much nearer source j's vector brings the state. A common factor of
-    y_i and T_ij (the scale of a LayerNorm) cancels. Where no source brings it nearer, target i gets all from itself.
+    c_ij is max(0, |y_i| - |y_i - T_ij|), divided by its sum over j. |y_i| is the distance of the state from zero,
+    |y_i - T_ij| the rest of it after source j. A common factor of y_i and T_ij (the scale of a LayerNorm) cancels.
+    If no source brings target i nearer to y_i, its own token contributes everything.
 
     Args:
         attention: [N, H, S, S], rows sum to one.
         vectors: [N, S, H, D].
-        own: [N, S, D], what the residual connection adds to T_ii.
-        resultants: [N, S, D], the y_i.
-        norm: of the distance.
+        residual: [N, S, D].
+        resultants: [N, S, D], the states y_i, sums of T_ij over j and of biases.
+        norm: norm of the distances.
+
+    Example:
+        >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
+        >>> vectors, residual = torch.tensor([[[[2.0]], [[4.0]]]]), torch.zeros(1, 2, 1)
+        >>> resultants = torch.tensor([[[4.0], [4.0]]])  # distances [[3, 2], [4, 0]]
+        >>> alti_contributions(attention, vectors, residual, resultants, norm="l1").round(decimals=2)
+        tensor([[[0.3300, 0.6700],
+                 [0.0000, 1.0000]]])
     """
     if norm == "l1":
-        lengths, distances = resultants.abs().sum(dim=-1), l1_distances(attention, vectors, own, resultants)
+        lengths, distances = resultants.abs().sum(dim=-1), l1_distances(attention, vectors, residual, resultants)
     else:
-        lengths, distances = resultants.norm(dim=-1), l2_distances(attention, vectors, own, resultants)
+        lengths, distances = resultants.norm(dim=-1), l2_distances(attention, vectors, residual, resultants)
     nearer = (lengths.unsqueeze(-1) - distances).clamp(min=0)
     total = nearer.sum(dim=-1, keepdim=True)
     identity = torch.eye(nearer.shape[-1], dtype=nearer.dtype, device=nearer.device)

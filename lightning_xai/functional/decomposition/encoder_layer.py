@@ -1,4 +1,4 @@
-"""The roles of a transformer layer's parts, and what flows through one layer, for methods that decompose it."""
+"""A transformer layer's parts by their roles, and the values inside one layer, for methods that decompose it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,30 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-_TOLERANCE = 1e-3  # of the largest value: a layer of another form misses by orders more, float32 by orders less
-_ROUNDINGS = 4  # of the dtype, where they are more, as in bfloat16
+# a wrong form misses the output by far more than this fraction of the largest value, float32 noise by far less
+_TOLERANCE = 1e-3
+_ROUNDINGS = 4  # the tolerance in multiples of the dtype's epsilon, where this is more, as in bfloat16
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """What each part of a transformer layer does, whatever the architecture calls it.
+    """The parts of a transformer layer by their roles, whatever the architecture calls them.
 
-    With `norm_first` False (BERT): a = attention_norm(x + output(mix(value(x)))) and
-    y = feed_forward_norm(a + down(activation(up(a)))).
-    With `norm_first` True (Llama): a = x + output(mix(value(attention_norm(x)))), n = feed_forward_norm(a) and
-    y = a + down(activation(up(n))), or y = a + down(activation(gate(n)) * up(n)) where there is a gate.
+    mix(values) is attention @ values for every head, with the heads side by side. The layer's output y for its input x:
+
+    - `norm_first` False (BERT): a = attention_norm(x + output(mix(value(x)))),
+      y = feed_forward_norm(a + down(activation(up(a)))).
+    - `norm_first` True (Llama): a = x + output(mix(value(attention_norm(x)))), n = feed_forward_norm(a),
+      y = a + down(activation(up(n))), or y = a + down(activation(gate(n)) * up(n)) with a gate.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> (layer,) = random_bert().encoder_layers()
+        >>> layer.norm_first, layer.num_heads, layer.head_size
+        (False, 2, 2)
     """
 
-    module: nn.Module  # the layer itself; it is called with the hidden state [B*N, S, D] first
+    module: nn.Module  # the layer itself; its first argument is the hidden state [B*N, S, D]
     value: nn.Linear  # D -> value heads * head size
     output: nn.Linear  # H * head size -> D
     attention_norm: nn.Module  # LayerNorm, or RMSNorm (a weight, no bias)
@@ -44,27 +53,50 @@ class EncoderLayer:
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """The true values inside one layer, in the graph; M = B * N rows of S tokens, F feed-forward units."""
+    """The true values inside one layer, in the graph; M = B * N rows of S tokens, F feed-forward units.
+
+    Letters of the formulas are those of `EncoderLayer`.
+    """
 
     hidden: Tensor  # [M, S, D] the layer's input x
     attention: Tensor  # [M, H, S, S] probabilities
-    value_input: Tensor  # [M, S, D] what `value` is given: x, or attention_norm(x)
+    value_input: Tensor  # [M, S, D] input of `value`: x, or attention_norm(x)
     values: Tensor  # [M, H, S, head size] with their bias, one for each head of the queries
     attention_sum: Tensor  # [M, S, D] x + output(mix(values))
     attention_block: Tensor  # [M, S, D] a: attention_norm(attention_sum), or attention_sum itself
-    feed_forward_input: Tensor  # [M, S, D] what `up` is given: a, or feed_forward_norm(a)
-    preactivation: Tensor  # [M, S, F] what `activation` is given
-    feed_forward_sum: Tensor  # [M, S, D] a + feed-forward output
+    feed_forward_input: Tensor  # [M, S, D] input of `up`: a, or feed_forward_norm(a)
+    preactivation: Tensor  # [M, S, F] input of `activation`
+    feed_forward_sum: Tensor  # [M, S, D] a + output of the feed-forward block
     output: Tensor  # [M, S, D] y: feed_forward_norm(feed_forward_sum), or feed_forward_sum itself
 
 
 def split_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns [M, heads, S, d] from [M, S, heads * d]."""
+    """Returns [M, heads, S, d] from [M, S, heads * d].
+
+    Example:
+        >>> split_heads(torch.tensor([[[1, 2, 3, 4]]]), 2).tolist()
+        [[[[1, 2]], [[3, 4]]]]
+    """
     return states.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> LayerTrace:
-    """Returns what flows through `layer` for its input [M, S, D] and its attention probabilities [M, H, S, S]."""
+    """Returns the values inside `layer`, recomputed from its input and its attention probabilities.
+
+    Args:
+        layer: the layer.
+        hidden: [M, S, D] its input.
+        attention: [M, H, S, S] its attention probabilities.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> trace = trace_layer(model.encoder_layers()[0], output.hidden_states[0], output.attentions[0])
+        >>> torch.allclose(trace.output, output.hidden_states[1], atol=1e-5)  # the network's own output
+        True
+    """
     value_input = layer.attention_norm(hidden) if layer.norm_first else hidden
     values = split_heads(layer.value(value_input), layer.value.out_features // layer.head_size)
     values = values.repeat_interleave(layer.num_heads // values.shape[1], dim=1)  # heads that share their values
@@ -94,7 +126,13 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
 
 
 def to_segments(states: Tensor, attention: Tensor) -> Tensor:
-    """Returns token states [B, T, D] as the rows [M, S, D] of `attention` [M, H, S, S], zeros past the end."""
+    """Returns token states [B, T, D] cut into segments [M, S, D] as `attention` [M, H, S, S] has them, padded by zeros.
+
+    Example:
+        >>> states = torch.tensor([[[1.0], [2.0], [3.0]]])
+        >>> to_segments(states, torch.zeros(2, 1, 2, 2)).squeeze(-1).tolist()  # two segments of two tokens
+        [[1.0, 2.0], [3.0, 0.0]]
+    """
     batch, num_tokens = states.shape[:2]
     rows, size = attention.shape[0], attention.shape[-1]
     padded = F.pad(states, (0, 0, 0, rows // batch * size - num_tokens))
@@ -102,7 +140,13 @@ def to_segments(states: Tensor, attention: Tensor) -> Tensor:
 
 
 def from_segments(states: Tensor, batch: int, num_tokens: int) -> Tensor:
-    """Returns token states [B, T, D] from rows [M, S, D]."""
+    """Returns token states [B, T, D] from the states [M, S, D] of segments: the inverse of `to_segments`.
+
+    Example:
+        >>> segments = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]])
+        >>> from_segments(segments, 1, 3).squeeze(-1).tolist()
+        [[1.0, 2.0, 3.0]]
+    """
     return states.reshape(batch, -1, states.shape[-1])[:, :num_tokens]
 
 
@@ -112,44 +156,68 @@ def trace_layers(
     """Yields the trace of every layer, first layer first, from the hidden states and attentions of a forward pass.
 
     Args:
-        layers: of the network that gave `output`.
-        output: of a forward pass with attentions and hidden states.
+        layers: the layers of the network that gave `output`.
+        output: output of a forward pass with attentions and hidden states.
         attention_mask: [B, T] bool.
 
     Raises:
-        ValueError: the network has layers of another form than `layers` say, so that a trace misses its next state.
+        ValueError: a layer that is recomputed from its parts does not give the network's next hidden state.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> [trace.output.shape for trace in trace_layers(model.encoder_layers(), output, inputs.attention_mask)]
+        [torch.Size([1, 3, 4])]
     """
+    assert output.hidden_states is not None and output.attentions is not None, "ask the network for both"
     for place, (layer, hidden, attention) in enumerate(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
-        traced = trace_layer(layer, to_segments(hidden, attention), attention)
-        if place + 1 < len(layers) or not layer.norm_first:  # decoders give their last state after one more norm
-            wanted = output.hidden_states[place + 1]
-            found = from_segments(traced.output, *hidden.shape[:2])
-            _require_equal(found[attention_mask], wanted[attention_mask], f"layer {place} is of another form")
-        yield traced
+        trace = trace_layer(layer, to_segments(hidden, attention), attention)
+        if place + 1 < len(layers) or not layer.norm_first:  # decoders return their last state after one more norm
+            recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
+            _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")
+        yield trace
 
 
 def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Tensor:
-    """Returns logits [B, C] of the states [B, R, D] that the head reads, R = 1 for one head or R = C."""
+    """Returns the logits [B, C] that `head` gives for the states that it reads.
+
+    Args:
+        head: linear maps, norms and activations in the order of their use.
+        read: [B, R, D], R = 1 for one head or R = C if each class reads a state of its own.
+
+    Example:
+        >>> read_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
+        [[2.0, 0.0]]
+    """
     for part in head:
         read = part(read)
     return read.flatten(1)
 
 
 def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits: Tensor) -> None:
-    """Raises a ValueError unless `head` turns the states [B, R, D] that it reads into `logits` [B, C]."""
-    _require_equal(read_logits(head, read), logits, "the head is of another form")
+    """Checks that `head` turns the states [B, R, D] that it reads into `logits` [B, C].
+
+    Raises:
+        ValueError: it does not.
+
+    Example:
+        >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))
+    """
+    _require_equal(read_logits(head, read), logits, "the head")
 
 
 @torch.no_grad()
-def _require_equal(found: Tensor, wanted: Tensor, otherwise: str) -> None:
-    if not wanted.numel():
+def _require_equal(recomputed: Tensor, true: Tensor, part: str) -> None:
+    if not true.numel():
         return
-    gap, scale = float((found - wanted).abs().max()), float(wanted.abs().max())
-    tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(found.dtype).eps)
+    gap, scale = float((recomputed - true).abs().max()), float(true.abs().max())
+    tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(recomputed.dtype).eps)
     if not gap <= tolerance * (scale + 1e-6):
         raise ValueError(
-            f"{otherwise} than the roles of its parts say (values up to {scale:.3g} are missed by {gap:.3g}): this "
-            "architecture cannot be decomposed; choose a gradient or perturbation method"
+            f"recomputing {part} from its parts misses the network's output by {gap:.3g} (its largest value is "
+            f"{scale:.3g}): this architecture cannot be decomposed; choose a gradient or perturbation method"
         )

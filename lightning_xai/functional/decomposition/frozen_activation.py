@@ -1,4 +1,4 @@
-"""An activation as the line that stands for it at its true value."""
+"""The line that replaces an activation at each of its true values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ Approximation = Literal["zero_origin", "local_affine", "relu"]
 def linearize(
     activation: Callable[[Tensor], Tensor], preactivation: Tensor, approximation: Approximation
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns slope and intercept (None if it is 0) of the line that stands for `activation` at each value.
+    """Returns the slope and the intercept (None for 0) of the line that replaces `activation` at each value z.
 
-    "zero_origin" goes through the origin and the true value, "local_affine" is the tangent, "relu" has slope 1 above
-    zero and 0 below, whatever the activation is.
+    Args:
+        activation: an elementwise function.
+        preactivation: any shape, the true values z.
+        approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), "local_affine" the tangent
+            at z, and "relu" the slope 1 above zero and 0 below, whatever the activation is.
 
     Raises:
-        ValueError: a line through the origin is asked for, but the activation is not 0 there.
+        ValueError: the line shall go through the origin, but the activation is not 0 there.
+
+    Example:
+        >>> z = torch.tensor([-1.0, 2.0])
+        >>> linearize(torch.square, z, "zero_origin")  # -1 * -1 = 1, 2 * 2 = 4
+        (tensor([-1.,  2.]), None)
+        >>> linearize(torch.square, z, "local_affine")  # 4 * 2 - 4 = 4
+        (tensor([-2.,  4.]), tensor([-1., -4.]))
     """
     if approximation == "relu":
         return (preactivation > 0).to(preactivation.dtype), None
@@ -30,8 +40,8 @@ def linearize(
     origin = preactivation.new_zeros(1)
     if float(activation(origin).abs()) > 1e-6:
         raise ValueError(
-            f"{type(activation).__name__} is {float(activation(origin)):.3g} at 0, so no line through the origin "
-            "stands for it: choose 'local_affine'"
+            f"{type(activation).__name__} is {float(activation(origin)):.3g} at 0, so no line through the origin can "
+            "replace it: choose 'local_affine'"
         )
     zero = preactivation == 0
     slope = activation(preactivation) / preactivation.masked_fill(zero, 1.0)

@@ -1,7 +1,7 @@
-"""A transformer layer that is linear in its input, because its statistics, slopes and attention are frozen.
+"""A transformer layer that is linear in its input, because its statistics, slopes and attention are constants.
 
 Letters: R target rows (the T tokens of one text or segment, or the few whose state is read), S sources, c sources of
-one chunk, F feed-forward units. A chunk [R, c, D] has, for each target, the vectors of some sources.
+one chunk, F feed-forward units. A chunk [R, c, D] holds, for each target, the vectors of c sources.
 """
 
 from __future__ import annotations
@@ -11,83 +11,42 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.functional.decomposition.bias_shares import BiasShares
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace
 from lightning_xai.functional.decomposition.frozen_activation import linearize
+from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_to, freeze_norm, multiply_by
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
-Visit = Callable[[str, Tensor], Tensor]  # (place where a bias enters, vectors there) -> vectors to go on with
 
-
-def _times(fresh: Tensor, factor: Tensor) -> Tensor:
-    """Returns the product, in the memory of `fresh` where no graph needs its values, like the next two functions."""
-    return fresh * factor if torch.is_grad_enabled() else fresh.mul_(factor)
-
-
-def _minus(fresh: Tensor, other: Tensor) -> Tensor:
-    return fresh - other if torch.is_grad_enabled() else fresh.sub_(other)
-
-
-def _plus(fresh: Tensor, other: Tensor) -> Tensor:
-    return fresh + other if torch.is_grad_enabled() else fresh.add_(other)
-
-
-@dataclass(frozen=True)
-class FrozenNorm:
-    """A LayerNorm or RMSNorm as the linear map that it is for given statistics, without its bias."""
-
-    rate: Tensor  # [R, 1, 1] 1 / true standard deviation or root mean square
-    weight: Tensor  # [D]
-    centered: bool
-    bias: Tensor | None  # [D]
-
-    def __call__(self, vectors: Tensor, *, fresh: bool = False) -> Tensor:
-        """Returns the normalized vectors [R, c, D]; each is centered by its own mean.
-
-        Args:
-            fresh: nothing else needs the vectors, so their memory may be used.
-        """
-        return self._scaled(vectors, self.rate * self.weight, fresh=fresh)
-
-    def without_rate(self, vectors: Tensor) -> Tensor:
-        """Returns what the norm makes of vectors [..., D] but for the factor that depends on the target."""
-        return self._scaled(vectors, self.weight, fresh=False)
-
-    def _scaled(self, vectors: Tensor, scale: Tensor, *, fresh: bool) -> Tensor:
-        if self.centered:
-            mean = vectors.mean(dim=-1, keepdim=True)
-            vectors, fresh = _minus(vectors, mean) if fresh else vectors - mean, True
-        return _times(vectors, scale) if fresh else vectors * scale
-
-
-def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
-    """Returns `norm` with the statistics of `states` [R, D].
-
-    Raises:
-        ValueError: it is neither a LayerNorm nor an RMSNorm.
-    """
-    if isinstance(norm, nn.LayerNorm):
-        variance = states.var(dim=-1, unbiased=False, keepdim=True)
-        weight = states.new_ones(states.shape[-1]) if norm.weight is None else norm.weight
-        return FrozenNorm((variance + norm.eps).rsqrt().unsqueeze(1), weight, True, norm.bias)
-    if not hasattr(norm, "variance_epsilon"):
-        raise ValueError(
-            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon: it cannot be frozen; "
-            "choose a gradient or perturbation method"
-        )
-    square = states.square().mean(dim=-1, keepdim=True)
-    return FrozenNorm((square + norm.variance_epsilon).rsqrt().unsqueeze(1), norm.weight, False, None)
+# called with the place where a bias enters and the vectors there; returns the vectors to go on with
+BiasHook = Callable[[str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class FrozenLayer:
-    """A transformer layer, for some of its targets, that is linear in its input: statistics and slopes are true ones.
+    """A transformer layer, for some of its targets, as a linear map of its input.
 
     The attention probabilities, the norms' standard deviations, the slopes of the activation and, where the
-    feed-forward block has a gate, activation(gate) are constants.
+    feed-forward block has a gate, activation(gate) are constants at their true values.
+
+    Vectors of the sources go through the layer in two steps: `attend` or one of its faster forms, which mix tokens, and
+    `after_attention`. Without a graph (gradients off) the steps write into the memory of their arguments.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> layer = freeze_layer(layers[0], trace, torch.arange(3), is_first=True, feed_forward="zero_origin")
+        >>> vectors, units = layer.attend_to_tokens(slice(0, 3))
+        >>> states = layer.after_attention(vectors, lambda place, vectors: vectors, units)  # [R, c, D]
+        >>> torch.allclose(states.sum(dim=1), output.hidden_states[1][0], atol=1e-4)  # this network's biases are 0
+        True
     """
 
     parts: EncoderLayer
@@ -99,61 +58,65 @@ class FrozenLayer:
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which `after_attention` meets them
-    scratch: Tensor | None = None  # flat, for the units of one chunk at a time; None takes new memory for each
+    scratch: Tensor | None = None  # flat memory for the units of one chunk; None allocates new memory for each
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether mixing tokens before projecting them leaves less to project."""
+        """Whether mixing tokens before projecting them leaves fewer vectors to project."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D] of the vectors [T, c, D] of some sources at every token, without bias.
+        """Returns input + attention [R, c, D], without bias, for the vectors [T, c, D] of c sources at every token.
 
-        Without a graph this takes the vectors' memory, so that of all sources only one set is held.
+        Without a graph this writes into the memory of the vectors, so only one set of all sources' vectors is held.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
-        kept = vectors if num_rows == num_tokens else vectors[self.rows]
+        residual = vectors if num_rows == num_tokens else vectors[self.rows]
         inputs = self.attention_norm(vectors) if parts.norm_first else vectors
         if self.reads_few_rows:
             mixed = self.attention.flatten(0, 1) @ inputs.flatten(1)
-            return self.attend_to_mixed(torch.cat([mixed.view(-1, count, inputs.shape[-1]), kept]))
+            return self.attend_to_mixtures(torch.cat([mixed.view(-1, count, inputs.shape[-1]), residual]))
         values = F.linear(inputs, parts.value.weight).unflatten(-1, (-1, parts.head_size))
         values = values.permute(2, 0, 1, 3).flatten(2)  # [value heads, T, c * head size]
         shared = num_heads // len(values)
         mixed = self.attention.view(len(values), shared * num_rows, num_tokens) @ values
-        return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), kept), None
+        return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
-    def attend_to_mixed(self, mixed: Tensor) -> tuple[Tensor, None]:
-        """Returns what `attend` does, from vectors [H * R + R, c, D] mixed by every head and row, and the rows' own.
+    def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
+        """Returns the result of `attend` for vectors that are mixed already.
 
-        Without a graph this takes the memory of the rows' own.
+        Args:
+            mixtures: [H * R + R, c, D]: attention @ vectors for every head and row, then the rows' unmixed vectors.
+                Without a graph the memory of the latter is written into.
         """
-        (num_heads, num_rows, _), count = self.attention.shape, mixed.shape[1]
-        mixed, kept = mixed.split([num_heads * num_rows, num_rows])
+        (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
+        mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
         weight = self.parts.value.weight.unflatten(0, (-1, self.parts.head_size))  # [value heads, head size, D]
         values = mixed.reshape(len(weight), -1, mixed.shape[-1]) @ weight.transpose(1, 2)
-        return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), kept), None
+        return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), residual), None
 
-    def _output(self, values: Tensor, kept: Tensor) -> Tensor:
-        """Returns [R, c, D]: what the output map makes of values [H, R, c, head size] mixed by heads, plus `kept`."""
+    def _output(self, values: Tensor, residual: Tensor) -> Tensor:
+        """Returns [R, c, D]: the output map of mixed values [H, R, c, head size], plus `residual` [R, c, D]."""
         rows = values.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
         add_product = torch.addmm if torch.is_grad_enabled() else Tensor.addmm_
-        return add_product(kept.view(-1, kept.shape[-1]), rows, self.parts.output.weight.T).view(kept.shape)
+        return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and the feed-forward units [R, c, F] that follow.
+        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of `up` on it.
 
-        The sources are the tokens themselves, each at its own place only. So nothing is summed over tokens, the bias of
-        a value stays with its token, and whatever the target, the vectors of a source are sums of the same H + 1: its
-        values as every head passes them on, and itself. These few go through the maps that come next.
+        In the first layer the sources are the tokens themselves, each at its own place only. Nothing is summed over
+        tokens, so the value bias stays with its token. Whatever the target, the vector of a source is a weighted sum of
+        the same H + 1 vectors: its values as each head passes them on, and itself. Only these go through the next maps.
+
+        Args:
+            sources: c of the tokens.
         """
         parts = self.parts
-        own = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1) == self.rows.view(
-            -1, 1
-        )
+        places = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1)
+        is_target = places == self.rows.view(-1, 1)
         weights = self.attention[:, :, sources].permute(2, 1, 0)
-        weights = torch.cat([weights, own.to(weights.dtype)], dim=-1)  # [c, R, H + 1]
+        weights = torch.cat([weights, is_target.to(weights.dtype)], dim=-1)  # [c, R, H + 1]
         passed = self.values[:, sources] @ parts.output.weight.T.unflatten(0, (parts.num_heads, -1))
         passed = torch.cat([passed.transpose(0, 1), self.hidden[sources].unsqueeze(1)], dim=1)  # [c, H + 1, D]
         vectors = (weights @ passed).transpose(0, 1).contiguous()
@@ -163,57 +126,61 @@ class FrozenLayer:
         units = (weights * norm.rate.squeeze(1)) @ F.linear(norm.without_rate(passed), parts.up.weight)
         return vectors, units.transpose(0, 1).contiguous()
 
-    def after_attention(self, vectors: Tensor, visit: Visit, units: Tensor | None = None) -> Tensor:
-        """Returns what input + attention [R, c, D] becomes in the rest of the layer; `visit` is told of every bias.
+    def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
+        """Returns the layer's output [R, c, D] for input + attention [R, c, D].
 
-        Without a graph this takes the memory of vectors and units.
+        Without a graph this writes into the memory of vectors and units.
 
         Args:
-            units: [R, c, F], what `up` makes of the vectors, if it is known.
+            vectors: [R, c, D].
+            at_bias: called at every place where a bias enters.
+            units: [R, c, F] the result of `up` on the vectors, if it is known.
         """
         parts = self.parts
-        block, units = self._until_down(vectors, visit, units)
-        if self.slope is not None:
-            added = visit("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # biases have entered
+        block, units = self._until_down(vectors, at_bias, units)
+        if units is not None:
+            added = at_bias("down", F.linear(units, parts.down.weight))
+            if added.shape != block.shape:  # biases have entered as more columns
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
-            block = _plus(block, added)
+            block = add_to(block, added)
         if not parts.norm_first:
-            block = visit("feed_forward_norm", self.feed_forward_norm(block, fresh=True))
+            block = at_bias("feed_forward_norm", self.feed_forward_norm(block, in_place=True))
         return block
 
-    def read_after_attention(
+    def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns weights [W, R] @ `after_attention` as [W, c, D], where few rows are read of a post-norm layer.
+        """Returns weights [W, R] @ `after_attention(vectors)` as [W, c, D], for a post-norm layer with few rows read.
 
         Targets are mixed before the down-projection, which then has W rows instead of R. Products with the biases that
-        enter after it are taken through the transposed maps. Without a graph the memory of vectors and units is taken.
+        enter behind it are taken through the transposed maps. Without a graph the memory of vectors and units is
+        written into.
         """
         block, units = self._until_down(vectors, shares.record, units)
+        assert units is not None, "a layer whose feed-forward block is left out has no down-projection"
         norm, down = self.feed_forward_norm, self.parts.down.weight
         if "down" in self.biases:
-            shares.keep("down", units @ (self.biases["down"] @ down))
+            shares.record_products("down", units @ (self.biases["down"] @ down))
         if norm.bias is not None:
             scaled = norm.weight * norm.bias
             scaled = scaled - scaled.mean() if norm.centered else scaled
             product = block @ scaled + units @ (scaled @ down)  # [R, c]
-            shares.keep("feed_forward_norm", product * norm.rate.squeeze(-1))
+            shares.record_products("feed_forward_norm", product * norm.rate.squeeze(-1))
         weights = weights * norm.rate.flatten()
         mixed = [(weights @ part.flatten(1)).view(len(weights), *part.shape[1:]) for part in (block, units)]
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
-    def _until_down(self, vectors: Tensor, visit: Visit, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Returns the feed-forward block's residual [R, c, D] and its units [R, c, F] after the activation."""
         parts = self.parts
-        block = visit("attention", vectors)
+        block = at_bias("attention", vectors)
         if not parts.norm_first:
-            block = visit("attention_norm", self.attention_norm(block, fresh=True))
+            block = at_bias("attention_norm", self.attention_norm(block, in_place=True))
         if self.slope is None:
             return block, None
-        inputs = visit("feed_forward_norm", self.feed_forward_norm(block)) if parts.norm_first else block
-        units = visit("up", self._up(inputs) if units is None else units)
-        return block, visit("activation", _times(units, self.slope))
+        inputs = at_bias("feed_forward_norm", self.feed_forward_norm(block)) if parts.norm_first else block
+        units = at_bias("up", self._up(inputs) if units is None else units)
+        return block, at_bias("activation", multiply_by(units, self.slope))
 
     def _up(self, inputs: Tensor) -> Tensor:
         """Returns the units [R, c, F] of inputs [R, c, D], in the scratch memory if they fit."""
@@ -221,7 +188,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory that the system hands out anew costs as much as half of the product, page by page
+        # memory that the system gives out page by page costs as much as half of the product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
@@ -235,15 +202,30 @@ def freeze_layer(
     feed_forward: FeedForward,
     scratch: Tensor | None = None,
 ) -> FrozenLayer:
-    """Returns the layer frozen at a trace of one text or segment (M = 1, no padding) for the targets `rows` [R].
+    """Returns the layer frozen at the trace of one text or segment (M = 1, no padding).
 
     Args:
-        is_first: the bias of the values then belongs to the tokens that have them, and is not handed out.
-        scratch: see FrozenLayer; for use without a graph only.
+        parts: the layer.
+        trace: its true values.
+        rows: [R] long, places of the targets.
+        is_first: whether this is the first layer, whose value bias belongs to its token and is not distributed.
+        feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the block out.
+        scratch: see `FrozenLayer`; for use without a graph only.
 
     Raises:
-        ValueError: the norm before attention has a bias, or a gated layer is to be approximated otherwise than by its
-            own gate.
+        ValueError: the norm before attention has a bias, or the activation of a gated layer shall be replaced by
+            another line than the one through the origin.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> layer = freeze_layer(layers[0], trace, torch.tensor([0]), is_first=True, feed_forward="none")
+        >>> layer.attention.shape, layer.slope, list(layer.biases)  # one target, no feed-forward block
+        (torch.Size([2, 1, 3]), None, ['attention', 'attention_norm', 'feed_forward_norm'])
     """
     before = trace.hidden[0] if parts.norm_first else trace.attention_sum[0, rows]
     attention_norm = freeze_norm(parts.attention_norm, before)
@@ -254,13 +236,13 @@ def freeze_layer(
     biases = {"attention": _attention_bias(parts, is_first=is_first), "attention_norm": attention_norm.bias}
     if parts.norm_first:
         biases["feed_forward_norm"] = feed_forward_norm.bias
-    slope = None
+    slope, intercept = None, None
     if feed_forward != "none":
         preactivation = trace.preactivation[0, rows]
         if parts.gate is not None:
             if feed_forward != "zero_origin":
                 raise ValueError(f"feed_forward is {feed_forward!r}: gated layers take 'zero_origin' or 'none'")
-            slope, intercept = parts.activation(preactivation), None
+            slope = parts.activation(preactivation)
         else:
             slope, intercept = linearize(parts.activation, preactivation, feed_forward)
         biases |= {"up": parts.up.bias, "activation": intercept, "down": parts.down.bias}
@@ -282,7 +264,7 @@ def freeze_layer(
 
 
 def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
-    """Returns the bias [D] of attention; rows of attention sum to 1, so that of the values passes it unchanged."""
+    """Returns the bias [D] of attention; rows of attention sum to 1, so the value bias passes it unchanged."""
     bias = parts.output.bias
     if is_first or parts.value.bias is None:
         return bias

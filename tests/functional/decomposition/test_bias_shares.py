@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lightning_xai.functional.decomposition.bias_shares import BiasShares, hand_out
+from lightning_xai.functional.decomposition.bias_shares import BiasShares, distribute_bias
 
 VECTORS = torch.tensor([[[3.0, 4.0], [-1.0, 0.0], [0.0, 2.0]]], dtype=torch.float64)  # one target, three sources
 BIAS = torch.tensor([2.0, 0.0], dtype=torch.float64)
@@ -19,10 +19,10 @@ SHARES = {
 
 
 @pytest.mark.parametrize("rule", SHARES)
-def test_a_bias_is_handed_out_in_the_shares_of_its_rule(rule):
-    found = hand_out(VECTORS, BIAS, rule) - VECTORS
+def test_a_bias_is_distributed_in_the_shares_of_its_rule(rule):
+    given = distribute_bias(VECTORS, BIAS, rule) - VECTORS
     wanted = torch.tensor(SHARES[rule], dtype=torch.float64).unsqueeze(-1) * BIAS
-    torch.testing.assert_close(found[0], wanted)
+    torch.testing.assert_close(given[0], wanted)
 
 
 @pytest.mark.parametrize("rule", ["absdot", "abssim", "norm"])
@@ -32,9 +32,11 @@ def test_a_second_bias_meets_vectors_that_have_their_shares_of_the_first(rule):
     columns = shares.enter("second", shares.enter("first", VECTORS[:, :0]))
     for chunk in VECTORS.split(2, dim=1):
         shares.record("second", shares.record("first", chunk))
-    wanted = hand_out(hand_out(VECTORS, BIAS, rule), second, rule)
-    torch.testing.assert_close(VECTORS + shares.shares() @ columns, wanted)
+    wanted = distribute_bias(distribute_bias(VECTORS, BIAS, rule), second, rule)
+    fractions = shares.shares()
+    assert fractions is not None
+    torch.testing.assert_close(VECTORS + fractions @ columns, wanted)
 
 
 def test_a_bias_of_zeros_changes_nothing():
-    assert torch.equal(hand_out(VECTORS, torch.zeros(2, dtype=torch.float64), "absdot"), VECTORS)
+    assert torch.equal(distribute_bias(VECTORS, torch.zeros(2, dtype=torch.float64), "absdot"), VECTORS)

@@ -5,9 +5,9 @@ import torch
 
 from lightning_xai.functional.decomposition.contributions import (
     alti_contributions,
+    diagonal_vectors,
     l1_distances,
     l2_distances,
-    own_vectors,
     safe_sqrt,
     transformed_norms,
 )
@@ -15,26 +15,31 @@ from lightning_xai.functional.decomposition.contributions import (
 
 @pytest.fixture
 def parts():
-    """Attention [2, 3, 5, 5], vectors [2, 5, 3, 4], own [2, 5, 4], resultants [2, 5, 4] and pair vectors T."""
+    """Attention [2, 3, 5, 5], vectors [2, 5, 3, 4], residual [2, 5, 4], resultants [2, 5, 4] and pair vectors T."""
     generator = torch.Generator().manual_seed(1)
 
     def draw(*shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    attention, vectors, own, resultants = draw(2, 3, 5, 5).softmax(-1), draw(2, 5, 3, 4), draw(2, 5, 4), draw(2, 5, 4)
+    attention, vectors, residual, resultants = (
+        draw(2, 3, 5, 5).softmax(-1),
+        draw(2, 5, 3, 4),
+        draw(2, 5, 4),
+        draw(2, 5, 4),
+    )
     pairs = torch.einsum("nhij,njhd->nijd", attention, vectors)
-    pairs[:, range(5), range(5)] += own
-    return attention, vectors, own, resultants, pairs
+    pairs[:, range(5), range(5)] += residual
+    return attention, vectors, residual, resultants, pairs
 
 
 def test_own_vectors_are_the_diagonal_of_the_pair_vectors(parts):
-    attention, vectors, own, _, pairs = parts
-    torch.testing.assert_close(own_vectors(attention, vectors, own), pairs[:, range(5), range(5)])
+    attention, vectors, residual, _, pairs = parts
+    torch.testing.assert_close(diagonal_vectors(attention, vectors, residual), pairs[:, range(5), range(5)])
 
 
 def test_norms_are_those_of_the_pair_vectors(parts):
-    attention, vectors, own, _, pairs = parts
-    torch.testing.assert_close(transformed_norms(attention, vectors, own), pairs.norm(dim=-1))
+    attention, vectors, residual, _, pairs = parts
+    torch.testing.assert_close(transformed_norms(attention, vectors, residual), pairs.norm(dim=-1))
 
 
 def test_l2_distances_are_those_to_the_pair_vectors(parts):
@@ -55,11 +60,11 @@ def test_l1_distances_are_those_to_the_pair_vectors_in_blocks_of_any_size(parts,
 
 def test_l1_distances_of_more_targets_than_a_block_has():
     attention, vectors = torch.rand(2, 2, 150, 150), torch.randn(2, 150, 2, 3)
-    own, resultants = torch.randn(2, 150, 3), torch.randn(2, 150, 3)
+    residual, resultants = torch.randn(2, 150, 3), torch.randn(2, 150, 3)
     pairs = torch.einsum("nhij,njhd->nijd", attention, vectors)
-    pairs[:, range(150), range(150)] += own
+    pairs[:, range(150), range(150)] += residual
     wanted = (resultants.unsqueeze(2) - pairs).abs().sum(dim=-1)
-    torch.testing.assert_close(l1_distances(attention, vectors, own, resultants, chunk_elements=2000), wanted)
+    torch.testing.assert_close(l1_distances(attention, vectors, residual, resultants, chunk_elements=2000), wanted)
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
@@ -83,9 +88,9 @@ def test_contributions_of_two_sources_worked_out_by_hand():
     # distances (2, 2) of |y_0| = 3 and (4, 0) of |y_1| = 4: contributions (1, 1) / 2 and (0, 4) / 4
     attention = torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]])
     vectors = torch.tensor([[[[5.0, 5.0]], [[0.0, 1.0]]]])
-    own = torch.tensor([[[1.0, 0.0], [2.0, 1.0]]])
+    residual = torch.tensor([[[1.0, 0.0], [2.0, 1.0]]])
     resultants = torch.tensor([[[1.0, 2.0], [2.0, 2.0]]])
-    found = alti_contributions(attention, vectors, own, resultants, norm="l1")
+    found = alti_contributions(attention, vectors, residual, resultants, norm="l1")
     torch.testing.assert_close(found, torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]))
 
 

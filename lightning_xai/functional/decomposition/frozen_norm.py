@@ -1,0 +1,104 @@
+"""LayerNorm and RMSNorm as linear maps for given statistics.
+
+`subtract_from`, `add_to` and `multiply_by` write into the memory of their first argument where no graph needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
+    """Returns temporary * factor, without a graph in the memory of `temporary`.
+
+    Example:
+        >>> temporary = torch.tensor([2.0])
+        >>> with torch.no_grad():
+        ...     multiply_by(temporary, torch.tensor(3.0)) is temporary, temporary.tolist()
+        (True, [6.0])
+    """
+    return temporary * factor if torch.is_grad_enabled() else temporary.mul_(factor)
+
+
+def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
+    """Returns temporary - subtrahend, without a graph in the memory of `temporary`.
+
+    Example:
+        >>> subtract_from(torch.tensor([2.0]), torch.tensor(3.0))
+        tensor([-1.])
+    """
+    return temporary - subtrahend if torch.is_grad_enabled() else temporary.sub_(subtrahend)
+
+
+def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
+    """Returns temporary + addend, without a graph in the memory of `temporary`.
+
+    Example:
+        >>> add_to(torch.tensor([2.0]), torch.tensor(3.0))
+        tensor([5.])
+    """
+    return temporary + addend if torch.is_grad_enabled() else temporary.add_(addend)
+
+
+@dataclass(frozen=True)
+class FrozenNorm:
+    """A LayerNorm or RMSNorm without its bias: a linear map, because the deviation it divides by is a constant.
+
+    Example:
+        >>> norm = FrozenNorm(torch.tensor([[[0.5]]]), torch.tensor([1.0, 10.0]), centered=True, bias=None)
+        >>> norm(torch.tensor([[[1.0, 5.0]]])).tolist()  # ((1 - 3) / 2 * 1, (5 - 3) / 2 * 10)
+        [[[-1.0, 10.0]]]
+    """
+
+    rate: Tensor  # [R, 1, 1] 1 / true standard deviation or root mean square
+    weight: Tensor  # [D]
+    centered: bool  # True for LayerNorm, which subtracts each vector's mean
+    bias: Tensor | None  # [D]
+
+    def __call__(self, vectors: Tensor, *, in_place: bool = False) -> Tensor:
+        """Returns the normalized vectors [R, c, D]; LayerNorm centers each by its own mean.
+
+        Args:
+            vectors: [R, c, D].
+            in_place: whether the memory of the vectors may be written into, as nothing else needs them.
+        """
+        return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
+
+    def without_rate(self, vectors: Tensor) -> Tensor:
+        """Returns the normalized vectors [..., D] without the rate, the only factor that depends on the target."""
+        return self._scaled(vectors, self.weight, in_place=False)
+
+    def _scaled(self, vectors: Tensor, scale: Tensor, *, in_place: bool) -> Tensor:
+        if self.centered:
+            mean = vectors.mean(dim=-1, keepdim=True)
+            vectors, in_place = subtract_from(vectors, mean) if in_place else vectors - mean, True
+        return multiply_by(vectors, scale) if in_place else vectors * scale
+
+
+def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
+    """Returns `norm` as a linear map with the statistics of `states` [R, D].
+
+    Raises:
+        ValueError: `norm` is neither a LayerNorm nor an RMSNorm.
+
+    Example:
+        >>> states = torch.tensor([[1.0, 3.0]])
+        >>> frozen = freeze_norm(nn.LayerNorm(2, eps=0.0), states)  # mean 2, deviation 1
+        >>> frozen(states.unsqueeze(1)).tolist(), frozen(10 * states.unsqueeze(1)).tolist()
+        ([[[-1.0, 1.0]]], [[[-10.0, 10.0]]])
+    """
+    if isinstance(norm, nn.LayerNorm):
+        variance = states.var(dim=-1, unbiased=False, keepdim=True)
+        weight = states.new_ones(states.shape[-1]) if norm.weight is None else norm.weight
+        return FrozenNorm((variance + norm.eps).rsqrt().unsqueeze(1), weight, True, norm.bias)
+    epsilon, weight = getattr(norm, "variance_epsilon", None), getattr(norm, "weight", None)
+    if epsilon is None or weight is None:
+        raise ValueError(
+            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon: it cannot be frozen; "
+            "choose a gradient or perturbation method"
+        )
+    square = states.square().mean(dim=-1, keepdim=True)
+    return FrozenNorm((square + epsilon).rsqrt().unsqueeze(1), weight, False, None)

@@ -1,0 +1,185 @@
+"""Hidden states as sums of one vector for each source token, carried through layers whose non-linearities are frozen.
+
+Letters are those of frozen_layer.py, and K biases of a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lightning_xai.functional.decomposition.bias_shares import BiasRule, BiasShares, distribute_bias
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
+from lightning_xai.functional.decomposition.frozen_activation import Approximation, linearize
+from lightning_xai.functional.decomposition.frozen_layer import FrozenLayer
+from lightning_xai.functional.decomposition.frozen_norm import freeze_norm
+
+Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` or `attend_to_tokens`, chunk by chunk
+
+
+@dataclass
+class SourceSums:
+    """States [R, D] as sums of S vectors each, in chunks of sources; the biases are still to be added.
+
+    Example:
+        >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])
+        >>> sums = SourceSums(parts, shares, biases=torch.tensor([[[4.0]]]))
+        >>> [chunk.item() for chunk in sums.chunks()]  # 1 + 0.25 * 4 and 2 + 0.75 * 4
+        [2.0, 5.0]
+    """
+
+    parts: list[Tensor]  # chunks [R, c, D] without the biases
+    shares: Tensor | None  # [R, S, K], the fraction of each bias that each source gets
+    biases: Tensor  # [R, K, D]
+
+    def chunks(self) -> Iterator[Tensor]:
+        """Yields chunks [R, c, D] with their shares of the biases, and drops each when the next one is asked for."""
+        first = 0
+        while self.parts:
+            part = self.parts.pop(0)
+            if self.shares is not None:
+                share = self.shares[:, first : first + part.shape[1]]
+                add_product = torch.baddbmm if torch.is_grad_enabled() else torch.Tensor.baddbmm_
+                part = add_product(part, share, self.biases)
+            first += part.shape[1]
+            yield part
+
+
+def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
+    """Returns the shares to be found, and each of the layer's K biases as it leaves the layer, [R, K, D]."""
+    shares = BiasShares(rule, layer.biases)
+    no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
+    # the shares keep the columns until all sources have passed, so the columns need memory apart from the scratch
+    return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
+
+
+def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> SourceSums:
+    """Returns the layer's output as sums over sources.
+
+    Without a graph the chunks' memory is written into, here and in `decompose_mixtures`.
+
+    Args:
+        layer: the frozen layer.
+        attended: what `attend` or `attend_to_tokens` of the layer returned for each chunk of sources.
+        rule: how biases are distributed.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.functional.decomposition.frozen_layer import freeze_layer
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> layer = freeze_layer(layers[0], trace, torch.arange(3), is_first=True, feed_forward="zero_origin")
+        >>> sums = decompose_layer(layer, [layer.attend_to_tokens(slice(0, 3))], "absdot")
+        >>> vectors = torch.cat(list(sums.chunks()), dim=1)  # [R, S, D]
+        >>> torch.allclose(vectors.sum(dim=1), output.hidden_states[1][0], atol=1e-4)
+        True
+    """
+    shares, biases = _enter_biases(layer, rule)
+    parts = [layer.after_attention(vectors, shares.record, units) for vectors, units in attended]
+    return SourceSums(parts, shares.shares(), biases)
+
+
+def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule, num_rows: int) -> bool:
+    """Returns whether `decompose_mixtures` can replace `decompose_layer`, and costs less.
+
+    Args:
+        layer: the frozen layer.
+        following: the next layer, which reads mixtures of the layer's targets.
+        rule: how biases are distributed.
+        num_rows: number of the next layer's targets.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.functional.decomposition.frozen_layer import freeze_layer
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> layer = freeze_layer(layers[0], trace, torch.arange(3), is_first=True, feed_forward="zero_origin")
+        >>> [mixtures_suffice(layer, layers[0], "absdot", num_rows) for num_rows in (1, 2)]  # 2 heads, D = 4
+        [True, False]
+    """
+    post_norm = not layer.parts.norm_first and not following.norm_first and layer.slope is not None
+    few = num_rows * following.num_heads < layer.hidden.shape[-1]
+    return post_norm and few and BiasShares(rule, {}).needs_products_only
+
+
+def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
+    """Returns weights @ the sums of `decompose_layer`, biases included, as chunks [W, c, D] of sources.
+
+    Args:
+        layer: the frozen layer.
+        attended: see `decompose_layer`.
+        rule: how biases are distributed.
+        weights: [W, R] weights of the targets in each mixture.
+
+    Example:
+        >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
+        >>> from lightning_xai.functional.decomposition.frozen_layer import freeze_layer
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output, layers = model(inputs, output_attentions=True, output_hidden_states=True), model.encoder_layers()
+        >>> (trace,) = trace_layers(layers, output, inputs.attention_mask)
+        >>> layer = freeze_layer(layers[0], trace, torch.arange(3), is_first=True, feed_forward="zero_origin")
+        >>> attended, mean = [layer.attend_to_tokens(slice(0, 3))], torch.full((1, 3), 1 / 3)
+        >>> (chunk,) = decompose_mixtures(layer, attended, "absdot", mean)  # [1, S, D]
+        >>> torch.allclose(chunk.sum(dim=1), output.hidden_states[1][0].mean(dim=0), atol=1e-4)
+        True
+    """
+    bias_shares, biases = _enter_biases(layer, rule)
+    chunks = [layer.mixtures_after_attention(vectors, bias_shares, units, weights) for vectors, units in attended]
+    shares = bias_shares.shares()
+    if shares is None:
+        return chunks
+    for place, share in enumerate(shares.split([chunk.shape[1] for chunk in chunks], dim=1)):
+        share = weights.unsqueeze(1).unsqueeze(-1) * share.transpose(0, 1)  # [W, c, R, K]
+        chunks[place] = chunks[place] + share.flatten(2) @ biases.flatten(0, 1)
+    return chunks
+
+
+def decompose_head(
+    head: Sequence[Callable[[Tensor], Tensor]],
+    vectors: Tensor,
+    states: Tensor,
+    *,
+    rule: BiasRule,
+    activation: Approximation,
+) -> Tensor:
+    """Returns the outputs [R, S, C or 1] of a head for each vector of the sums that it reads.
+
+    Args:
+        head: linear maps, norms and elementwise activations in the order of their use.
+        vectors: [R, S, D].
+        states: [R, D], the sums of the vectors over S.
+        rule: how biases are distributed.
+        activation: the line that replaces an activation, see `linearize`.
+
+    Example:
+        >>> vectors = torch.tensor([[[3.0], [-1.0]]])  # they sum to 2, where the line of the square has slope 2
+        >>> decompose_head([torch.square], vectors, torch.tensor([[2.0]]), rule="absdot", activation="zero_origin")
+        tensor([[[ 6.],
+                 [-2.]]])
+    """
+    for part in head:
+        bias: Tensor | None
+        if isinstance(part, nn.Linear):
+            vectors, bias = F.linear(vectors, part.weight), part.bias
+        elif isinstance(part, nn.Module) and (isinstance(part, nn.LayerNorm) or hasattr(part, "variance_epsilon")):
+            norm = freeze_norm(part, states)
+            vectors, bias = norm(vectors), norm.bias
+        else:
+            slope, bias = linearize(part, states, activation)
+            vectors = vectors * slope.unsqueeze(1)
+        if bias is not None:
+            vectors = distribute_bias(vectors, bias, rule)
+        states = part(states)
+    return vectors
