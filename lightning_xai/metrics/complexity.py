@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.rationales import align_rationale
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.metrics.evidence import evidence_of
 from lightning_xai.metrics.top_units import Counts, Percentages
 from lightning_xai.types import Attribution, Batch
 
@@ -88,11 +88,7 @@ class Entropy(AttributionMetric):
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         entropy = normalized_entropy(attribution.scores, attribution.token_mask.unsqueeze(1))  # [B, K]
         if self.evidence_only:
-            has_evidence = torch.zeros_like(attribution.target_mask)
-            if batch.rationale is not None:
-                evidence = align_rationale(batch.rationale, attribution.targets, batch.labels)
-                has_evidence = (evidence & attribution.token_mask.unsqueeze(1)).any(dim=-1)
-            entropy = entropy.masked_fill(~has_evidence, torch.nan)
+            entropy = entropy.masked_fill(~evidence_of(attribution, batch).any(dim=-1), torch.nan)
         return entropy.unsqueeze(-1)
 
 

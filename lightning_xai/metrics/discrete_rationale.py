@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import Rounding, percent_of, precision_recall_area, ranks
-from lightning_xai.functional.rationales import Match, align_rationale
-from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.ranking import Rounding, precision_recall_area, ranks
 from lightning_xai.functional.spans import runs_from_mask
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
-from lightning_xai.types import Attribution, Batch
+from lightning_xai.metrics.evidence import EvidenceMetric
+from lightning_xai.metrics.top_units import Counts, Percentages
 
 
 def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0.5) -> int:
-    """Returns how many predicted spans [P, 2] overlap a true one [Q, 2] enough.
+    """Returns how many of the predicted spans overlap a true span enough.
 
-    Spans are begin and exclusive end; enough is an intersection over union of `threshold` or more.
+    Args:
+        predicted: [P, 2] begin and exclusive end of each span.
+        truth: [Q, 2] likewise.
+        threshold: the smallest intersection over union that is enough.
+
+    Example:
+        >>> predicted, truth = np.array([[0, 2], [7, 9]]), np.array([[0, 3], [8, 12]])
+        >>> count_matches(predicted, truth)  # 2 of 3 tokens in common, and 1 of 5
+        1
     """
     if not len(predicted) or not len(truth):
         return 0
@@ -29,42 +37,95 @@ def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0
 
 
 def harmonic(precision: Tensor, recall: Tensor) -> Tensor:
-    """Returns f1 of precision and recall, 0 where both are."""
+    """Returns the harmonic mean (f1) of precision and recall, 0 where both are 0.
+
+    Example:
+        >>> harmonic(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))
+        tensor([0.5000, 0.0000])
+    """
     total = precision + recall
     return 2 * precision * recall / total.masked_fill(total == 0, 1)
 
 
-def micro_scores(matches: Tensor, predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision, recall and f1 from counts [n] pooled over examples."""
-    precision = matches.sum() / predicted.sum().clamp(min=1)
-    recall = matches.sum() / truth.sum().clamp(min=1)
+def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns precision, recall and f1 from counts [n] that are summed over examples first.
+
+    Example:
+        >>> counts = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0])
+        >>> [float(value) for value in micro_scores(*counts)[:2]]  # 2 of 4, and 2 of 2
+        [0.5, 1.0]
+    """
+    precision = num_matches.sum() / num_predicted.sum().clamp(min=1)
+    recall = num_matches.sum() / num_true.sum().clamp(min=1)
     return precision, recall, harmonic(precision, recall)
 
 
-def macro_scores(matches: Tensor, predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision averaged over examples that predict something, recall over those with truth, and their f1."""
-    precision = (matches / predicted)[predicted > 0].mean()
-    recall = (matches / truth)[truth > 0].mean()
-    return precision, recall, harmonic(precision, recall)
-
-
-class DiscreteRationale(AttributionMetric):
-    """Top tokens as a discrete rationale: agreement of tokens, agreement of spans, and the area of the soft scores.
-
-    iou_precision, iou_recall and iou_f1 are macro (see `macro_scores`); token_precision, token_recall and token_f1 are
-    means over examples, token_micro_f1 is pooled; auprc is the trapezoid, mean over examples. Rows without evidence
-    are skipped.
+def macro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns precision averaged over examples that predict something, recall over those with truth, and their f1.
 
     Args:
-        percentage: percent of a text's tokens that make the rationale; or
-        count: their number. With neither, the percentage is the mean share of evidence in the validation split,
-            in whole percent.
-        rounding: of the percentage; at least one token is taken.
-        overlap_threshold: intersection over union from which a span counts as found.
-        match: see `align_rationale`.
-        sign: what becomes of the scores before they are ranked.
-        explained: see AttributionMetric.
-        name: see AttributionMetric.
+        num_matches: [n] predictions that are right.
+        num_predicted: [n] all predictions.
+        num_true: [n] all that is true.
+
+    Example:
+        >>> counts = torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])
+        >>> [float(value) for value in macro_scores(*counts)[:2]]  # 1/2, and the mean of 1 and 0
+        [0.5, 0.5]
+    """
+    precision = (num_matches / num_predicted)[num_predicted > 0].mean()
+    recall = (num_matches / num_true)[num_true > 0].mean()
+    return precision, recall, harmonic(precision, recall)
+
+
+@dataclass(frozen=True)
+class Percentage:
+    """A number of tokens: a percentage of a text's tokens, but at least one.
+
+    Args:
+        percentage: percent in [0, 100]; None takes the mean share of evidence in the validation split, in whole
+            percent.
+        rounding: to whole tokens.
+
+    Example:
+        >>> DiscreteRationale(size=Percentage(30.0)).needs_tuning, DiscreteRationale(size=Percentage()).needs_tuning
+        (False, True)
+    """
+
+    percentage: float | None = None
+    rounding: Rounding = "ceil"
+
+    def sizes(self) -> Percentages:
+        """Returns the percentage as sizes, or all from 1 to 100 if it is tuned."""
+        percentages = [float(p) for p in range(1, 101)] if self.percentage is None else [self.percentage]
+        return Percentages(percentages, rounding=self.rounding, minimum=1)
+
+
+_TUNED = Percentage()
+
+
+class DiscreteRationale(EvidenceMetric):
+    """The top tokens as a rationale of their own: agreement of tokens, agreement of spans, and a threshold-free area.
+
+    iou_precision, iou_recall and iou_f1 count spans that overlap enough, see `macro_scores`. token_precision,
+    token_recall and token_f1 are means over examples; token_micro_f1 is that of counts summed over examples. auprc is
+    the trapezoidal area under each example's precision-recall curve. Rows without evidence are skipped.
+
+    Args:
+        size: number of tokens in the rationale, as it is or as a percentage.
+        overlap_threshold: the smallest intersection over union at which two spans match.
+        **kwargs: see EvidenceMetric.
+
+    Example:
+        >>> from lightning_xai.types import Attribution, Batch, TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[4.0, 3.0, 2.0, 1.0]]], inputs.token_mask)
+        >>> rationale = Attribution.of_scores([[[0.0, 1.0, 0.0, 0.0]]], inputs.token_mask)
+        >>> metric = DiscreteRationale(size=2, name="r")
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0]), rationale), predict=None)
+        >>> values = metric.compute()  # 1 of the top 2 tokens is evidence; the spans overlap by a half
+        >>> float(values["r/token_precision"]), float(values["r/token_recall"]), float(values["r/iou_f1"])
+        (0.5, 1.0, 1.0)
 
     Reference: DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", arXiv 1911.03429,
         section 4.1.
@@ -72,68 +133,37 @@ class DiscreteRationale(AttributionMetric):
 
     higher_is_better = True
 
-    def __init__(
-        self,
-        *,
-        percentage: float | None = None,
-        count: int | None = None,
-        rounding: Rounding = "ceil",
-        overlap_threshold: float = 0.5,
-        match: Match = "class",
-        sign: Sign = "signed",
-        explained: Explained = "all",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(explained=explained, name=name)
-        if percentage is not None and count is not None:
-            raise ValueError(f"percentage is {percentage} and count {count}: give one of the two, or neither to tune")
-        if count is not None and count < 1:
-            raise ValueError(f"count is {count}: give a number of tokens from 1")
-        self.count, self.rounding, self.overlap_threshold = count, rounding, overlap_threshold
-        self.match, self.sign = match, sign
-        self.needs_tuning = percentage is None and count is None
-        self.percentages = [percentage] if percentage is not None else list(range(1, 101)) if count is None else []
-        for value in self.percentages:
-            percent_of(torch.zeros(1), value)
-        swept = len(self.percentages) or 1
-        names = ("hits", "found", "matches", "found_spans")
+    def __init__(self, *, size: int | Percentage = _TUNED, overlap_threshold: float = 0.5, **kwargs) -> None:
+        super().__init__(**kwargs)
+        if isinstance(size, int) and size < 1:
+            raise ValueError(f"size is {size}: give a number of tokens from 1")
+        self.sizes: Counts | Percentages = Counts([size]) if isinstance(size, int) else size.sizes()
+        self.needs_tuning = isinstance(size, Percentage) and size.percentage is None
+        self.overlap_threshold = overlap_threshold
+        # a record holds four numbers of the text, and four numbers for each size
+        names = ("num_hits", "num_selected", "num_span_matches", "num_selected_spans")
         self.columns = ("auprc", "num_tokens", "num_evidence", "num_spans") + tuple(
-            f"{name}_{place}" for name in names for place in range(swept)
+            f"{name}_{size}" for name in names for size in self.sizes.names
         )
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
-        shape = (*attribution.targets.shape, len(self.columns))
-        records = torch.full(shape, torch.nan, dtype=torch.float64)
-        if batch.rationale is None:
-            return records.to(attribution.scores.device)
-        evidence = align_rationale(batch.rationale, attribution.targets, batch.labels, match=self.match)
-        mask = attribution.token_mask.unsqueeze(1).expand_as(evidence)
-        evidence = evidence & mask
-        rows = evidence.any(dim=-1) & attribution.target_mask
-        evidence, mask = evidence[rows].cpu(), mask[rows].cpu()
-        scores = with_sign(attribution.scores.double(), self.sign)[rows].cpu()
-        totals = mask.sum(dim=-1)
-        if self.count is not None:
-            sizes = totals.clamp(max=self.count).unsqueeze(1)
-        else:
-            options = {"rounding": self.rounding, "minimum": 1}
-            sizes = torch.stack([percent_of(totals, p, **options) for p in self.percentages], dim=1)  # [R, G]
-        token_rank = ranks(scores, mask)
-        hits = torch.stack([((token_rank < size.unsqueeze(1)) & evidence).sum(-1) for size in sizes.T], dim=1)
-        triples = zip(token_rank.numpy(), evidence.numpy(), sizes.tolist(), strict=True)
-        counts = [self._count_spans(*triple) for triple in triples]
-        spans = torch.tensor(counts).view(len(sizes), 3, sizes.shape[1])
+    def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
+        scores, evidence, mask = scores.cpu(), evidence.cpu(), mask.cpu()
+        num_tokens = mask.sum(dim=-1)
+        sizes = self.sizes.of(num_tokens)  # [R, J]
+        token_ranks = ranks(scores, mask)
+        num_hits = torch.stack([((token_ranks < k.unsqueeze(1)) & evidence).sum(-1) for k in sizes.T], dim=1)
+        rows = zip(token_ranks.numpy(), evidence.numpy(), sizes.tolist(), strict=True)
+        num_matches, num_selected, num_true = torch.tensor([self._count_spans(*row) for row in rows]).unbind(dim=1)
         area = precision_recall_area(scores, evidence, mask)
-        scalars = torch.stack([area, totals, evidence.sum(-1), spans[:, 2, 0]], dim=1)
-        records[rows.cpu()] = torch.cat([scalars, hits, sizes, spans[:, 0], spans[:, 1]], dim=1)
-        return records.to(attribution.scores.device)
+        of_text = torch.stack([area, num_tokens, evidence.sum(-1), num_true[:, 0]], dim=1)
+        return torch.cat([of_text, num_hits, sizes, num_matches, num_selected], dim=1)
 
-    def _count_spans(self, token_rank: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
-        """Returns matched, predicted and true spans of one row, a number for each of `sizes`."""
+    def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
+        """Returns the numbers of matched, of selected and of true spans of one text, a list of J numbers each."""
         truth = runs_from_mask(evidence)
-        predicted = [runs_from_mask(token_rank < size) for size in sizes]
-        matches = [count_matches(spans, truth, self.overlap_threshold) for spans in predicted]
-        return [matches, [len(spans) for spans in predicted], [len(truth)] * len(sizes)]
+        selected = [runs_from_mask(token_ranks < size) for size in sizes]
+        matches = [count_matches(spans, truth, self.overlap_threshold) for spans in selected]
+        return [matches, [len(spans) for spans in selected], [len(truth)] * len(sizes)]
 
     def tune(self) -> dict[str, float]:
         """Returns the mean share of evidence in whole percent, at least 1.
@@ -144,25 +174,24 @@ class DiscreteRationale(AttributionMetric):
         records = self.table()[1]
         share = (records[:, 2] / records[:, 1]).nanmean()
         if share.isnan():
-            raise ValueError(f"{self.name} has no evidence to take a share from: give percentage or count explicitly")
+            raise ValueError(f"{self.name} has no evidence to take a share from: give a size")
         return {"percentage": float((100 * share).round().clamp(min=1))}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         place = 0
         if self.needs_tuning:
             if "percentage" not in self.tuned:
-                raise ValueError(f"{self.name} has no percentage: evaluate the validation split first, or give one")
-            place = self.percentages.index(int(self.tuned["percentage"]))
+                raise ValueError(f"{self.name} has no size: evaluate the validation split first, or give a size")
+            place = int(self.tuned["percentage"]) - 1
         defined = records[~records.isnan().any(dim=1)]
         num_evidence, num_spans = defined[:, 2], defined[:, 3]
-        hits, found, matches, found_spans = (part[:, place] for part in defined[:, 4:].chunk(4, dim=1))
-        token_f1 = 2 * hits / (found + num_evidence)
-        iou = macro_scores(matches, found_spans, num_spans)
+        hits, selected, matches, selected_spans = (part[:, place] for part in defined[:, 4:].chunk(4, dim=1))
+        iou = macro_scores(matches, selected_spans, num_spans)
         return {
             **dict(zip(("iou_precision", "iou_recall", "iou_f1"), iou, strict=True)),
-            "token_precision": (hits / found).mean(),
+            "token_precision": (hits / selected).mean(),
             "token_recall": (hits / num_evidence).mean(),
-            "token_f1": token_f1.mean(),
-            "token_micro_f1": micro_scores(hits, found, num_evidence)[2] if len(hits) else torch.tensor(torch.nan),
+            "token_f1": (2 * hits / (selected + num_evidence)).mean(),
+            "token_micro_f1": micro_scores(hits, selected, num_evidence)[2] if len(hits) else torch.tensor(torch.nan),
             "auprc": defined[:, 0].mean(),
         }

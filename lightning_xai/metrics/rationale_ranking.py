@@ -8,29 +8,47 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.ranking import auroc, average_precision, top_mask
-from lightning_xai.functional.rationales import Match, align_rationale
-from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
+from lightning_xai.metrics.base import with_special_tokens
+from lightning_xai.metrics.evidence import EvidenceMetric
 from lightning_xai.types import Attribution, Batch
 
 
 def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] float64: the found fraction of n evidence tokens among the n top tokens of `mask` [..., T]."""
-    count = evidence.sum(dim=-1)
-    return (top_mask(scores, mask, count) & evidence).sum(dim=-1).double() / count
+    """Returns [...] float64 in [0, 1]: the fraction of the n evidence tokens that are among the n top tokens.
+
+    Args:
+        scores: [..., T].
+        evidence: [..., T] bool, n tokens.
+        mask: [..., T] bool, the tokens that are ranked.
+
+    Example:
+        >>> scores, evidence = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([True, False, True, False])
+        >>> float(recall_at_annotated(scores, evidence, torch.ones(4, dtype=torch.bool)))  # 1 of the top 2
+        0.5
+    """
+    num_evidence = evidence.sum(dim=-1)
+    return (top_mask(scores, mask, num_evidence) & evidence).sum(dim=-1).double() / num_evidence
 
 
-class RationaleRanking(AttributionMetric):
-    """AUROC, average precision and recall among as many top tokens as are annotated; means over examples.
+class RationaleRanking(EvidenceMetric):
+    """AUROC, average precision, and recall among as many top tokens as are annotated; means over examples.
 
     Rows without evidence are skipped; where every token is evidence, AUROC alone is undefined.
 
     Args:
-        include_special: special tokens take part, as tokens without evidence.
-        match: see `align_rationale`.
-        sign: what becomes of the scores before they are ranked.
-        explained: see AttributionMetric.
-        name: see AttributionMetric.
+        rank_special: special tokens are ranked too, as tokens without evidence.
+        **kwargs: see EvidenceMetric.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[4.0, 3.0, 2.0, 1.0]]], inputs.token_mask)
+        >>> rationale = Attribution.of_scores([[[1.0, 0.0, 1.0, 0.0]]], inputs.token_mask)
+        >>> metric = RationaleRanking(name="r")
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0]), rationale), predict=None)
+        >>> values = metric.compute()  # evidence outranks other tokens in 3 of 4 pairs; half of the top 2 is evidence
+        >>> float(values["r/auroc"]), float(values["r/recall_at_annotated"])
+        (0.75, 0.5)
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         section 3.
@@ -39,31 +57,15 @@ class RationaleRanking(AttributionMetric):
     higher_is_better = True
     columns = ("auroc", "average_precision", "recall_at_annotated")
 
-    def __init__(
-        self,
-        *,
-        include_special: bool = False,
-        match: Match = "class",
-        sign: Sign = "signed",
-        explained: Explained = "all",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(explained=explained, name=name)
-        self.include_special, self.match, self.sign = include_special, match, sign
+    def __init__(self, *, rank_special: bool = False, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.rank_special = rank_special
 
-    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
-        shape = (*attribution.targets.shape, len(self.columns))
-        records = torch.full(shape, torch.nan, dtype=torch.float64, device=attribution.scores.device)
-        if batch.rationale is None:
-            return records
-        evidence = align_rationale(batch.rationale, attribution.targets, batch.labels, match=self.match)
-        evidence = evidence & attribution.token_mask.unsqueeze(1)
-        considered = attribution.token_mask
-        if self.include_special:
-            considered = with_special_tokens(replace(batch.inputs, token_mask=considered))
-        rows = evidence.any(dim=-1) & attribution.target_mask
-        mask = considered.unsqueeze(1).expand_as(evidence)[rows]
-        scores, evidence = with_sign(attribution.scores.double(), self.sign)[rows], evidence[rows]
-        measures = (auroc, average_precision, recall_at_annotated)
-        records[rows] = torch.stack([measure(scores, evidence, mask) for measure in measures], dim=-1)
-        return records
+    def considered(self, attribution: Attribution, batch: Batch) -> Tensor:
+        if not self.rank_special:
+            return attribution.token_mask
+        return with_special_tokens(replace(batch.inputs, token_mask=attribution.token_mask))
+
+    def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
+        functions = (auroc, average_precision, recall_at_annotated)
+        return torch.stack([function(scores, evidence, mask) for function in functions], dim=-1)

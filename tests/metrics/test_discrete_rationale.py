@@ -4,6 +4,7 @@ import torch
 
 from lightning_xai.metrics.discrete_rationale import (
     DiscreteRationale,
+    Percentage,
     count_matches,
     macro_scores,
     micro_scores,
@@ -57,7 +58,7 @@ def one_text(**arguments):
     return metric
 
 
-@pytest.mark.parametrize("arguments", [{"count": 4}, {"percentage": 40}, {"percentage": 31}])
+@pytest.mark.parametrize("arguments", [{"size": 4}, {"size": Percentage(40)}, {"size": Percentage(31)}])
 def test_top_tokens_form_spans_that_are_compared_with_the_evidence(arguments):
     values = {name: float(value) for name, value in one_text(**arguments).compute().items()}
     # found tokens 0, 1, 7, 8: spans [0, 2) and [7, 9) against [0, 4) and [7, 8): both overlap by .5
@@ -72,4 +73,4 @@ def test_untuned_size_is_the_mean_share_of_evidence_in_validation():
         metric.compute()
     metric.tune_from(validation)
     assert metric.tuned == {"percentage": 50.0}
-    assert float(metric.compute()["r/token_f1"]) == float(one_text(count=5).compute()["r/token_f1"])
+    assert float(metric.compute()["r/token_f1"]) == float(one_text(size=5).compute()["r/token_f1"])

@@ -1,14 +1,23 @@
+"""Agreement with evidence on the toy of Edin et al. and against scikit-learn."""
+
+from typing import Any
+
 import pytest
 import torch
 
-from lightning_xai.metrics.plausibility import EvidenceOverlap, counts_above, spans_above, threshold_grid
+from lightning_xai.metrics.plausibility import EvidenceOverlap
+from lightning_xai.metrics.thresholds import PrecisionRecallCurve, ThresholdGrid
 from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.metrics.conftest import bag_of_words, explained_batch
 
 # oracle E2: the toy of Edin et al. (2024), their functions' numbers
 SCORES = [[0.5, 0.3, 0.1, 0.06, 0.04, 0, 0, 0], [1 / 8] * 8, [0.02, 0.02, 0.9, 0.02, 0.02, 0.02, 0, 0]]
 EVIDENCE = [{0, 1, 5}, {2, 3}, {2, 3, 6, 7}]
-CODE = dict(num_points=101, maximum=0.1, spacing="linear", curve_points=101, curve="trapezoid", ties="last")
+CODE: dict[str, Any] = dict(
+    threshold=ThresholdGrid(101, maximum=0.1, spacing="linear"),
+    curve=PrecisionRecallCurve(101, spacing="linear", area="trapezoid"),
+    ties="last",
+)
 
 
 def toy():
@@ -84,7 +93,7 @@ def test_rows_without_evidence_are_skipped_and_counted():
     marked = batch.rationale.scores.clone()
     marked[1] = 0
     rationale = Attribution(marked, batch.rationale.targets, batch.rationale.target_mask, batch.rationale.token_mask)
-    metric = EvidenceOverlap(threshold=0.05, name="e", **CODE)
+    metric = EvidenceOverlap(name="e", **{**CODE, "threshold": 0.05})
     metric.update(attribution, Batch(batch.inputs, batch.labels, rationale), bag_of_words)
     values = metric.compute()
     assert (int(values["num_examples"]), int(values["num_skipped"])) == (2, 1)
@@ -99,29 +108,12 @@ def test_a_data_set_without_rationales_gives_no_number():
     assert int(values["num_skipped"]) == 3 and values["e/f1"].isnan() and values["e/precision"].isnan()
 
 
-def test_counts_above_equal_a_comparison_with_every_threshold():
-    attribution, batch = explained_batch([20, 9])
-    scores = attribution.scores.flatten(0, 1)
-    mask = attribution.token_mask.repeat_interleave(3, dim=0)
-    grid = threshold_grid(21, 1.0)  # scores are multiples of 0.05, so ties with thresholds occur
-    expected = ((scores.unsqueeze(-1) > grid) & mask.unsqueeze(-1)).sum(dim=1)
-    assert torch.equal(counts_above(scores, mask, grid), expected.double())
-
-
-def test_spans_above_equal_a_loop_over_spans():
-    scores = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.4]], dtype=torch.float64)
-    evidence = torch.tensor([[False, True, True, False, True, True]])
-    grid = torch.tensor([0.0, 0.35, 0.4, 0.95], dtype=torch.float64)
-    spans, tokens = spans_above(scores, evidence, grid)
-    assert spans.tolist() == [[2, 2, 1, 0]] and tokens.tolist() == [[4, 4, 2, 0]]
-
-
 def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
     from sklearn.metrics import average_precision_score
 
     attribution, batch = explained_batch([30, 25, 40], num_targets=4)
     attribution.scores.add_(0.05)  # no threshold from 0 on admits a score of 0
-    metric = EvidenceOverlap(threshold=0.1, name="e", num_points=2, curve_points=20_001)
+    metric = EvidenceOverlap(threshold=0.1, name="e", curve=PrecisionRecallCurve(20_001))
     metric.update(attribution, batch, bag_of_words)
     truth, pooled = [], []
     for b, k in attribution.target_mask.nonzero().tolist():
@@ -134,10 +126,6 @@ def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
     assert float(metric.compute()["e/auprc"]) == pytest.approx(average_precision_score(truth, pooled), abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [({"sign": "signed"}, "sign is signed"), ({"maximum": 0.0}, "maximum is"), ({"num_points": 1}, "num_points is 1")],
-)
-def test_impossible_definitions_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        EvidenceOverlap(**arguments)
+def test_scores_that_may_be_negative_are_refused():
+    with pytest.raises(ValueError, match="sign is signed"):
+        EvidenceOverlap(sign="signed")

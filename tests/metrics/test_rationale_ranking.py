@@ -11,7 +11,7 @@ from tests.metrics.conftest import bag_of_words, explained_batch
 @pytest.mark.parametrize("include_special", [False, True])
 def test_values_are_scikit_learns_averaged_over_rows(include_special):
     attribution, batch = explained_batch([20, 11, 30])
-    metric = RationaleRanking(include_special=include_special, name="r")
+    metric = RationaleRanking(rank_special=include_special, name="r")
     metric.update(attribution, batch, bag_of_words)
     areas, precisions = [], []
     for b, k in attribution.target_mask.nonzero().tolist():
@@ -47,7 +47,7 @@ def test_tokens_left_out_of_the_attribution_do_not_take_part_with_the_special_on
     attribution.target_mask.fill_(True)
     narrow = attribution.token_mask.clone()
     narrow[:, 10:] = False  # as where the second text of a pair is not explained
-    metrics = [RationaleRanking(include_special=True) for _ in range(2)]
+    metrics = [RationaleRanking(rank_special=True) for _ in range(2)]
     for metric, width in zip(metrics, (0.0, 9.0), strict=True):
         scores = attribution.scores.clone()
         scores[..., 10:19] = width

@@ -1,0 +1,101 @@
+"""The base of metrics that compare attributions with human evidence."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.rationales import Match, align_rationale
+from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
+from lightning_xai.types import Attribution, Batch
+
+
+def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
+    """Returns [B, K, T] bool: the evidence for each explained class among the tokens that may be explained.
+
+    All False in a batch without rationales.
+
+    Args:
+        attribution: names the explained classes and the tokens.
+        batch: holds the rationales.
+        match: see `align_rationale`.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> attribution = Attribution.of_scores([[[0.0, 2.0, 1.0]]], inputs.token_mask)
+        >>> rationale = Attribution.of_scores([[[1.0, 0.0, 1.0]]], inputs.token_mask)  # marks the special token as well
+        >>> evidence_of(attribution, Batch(inputs, torch.tensor([0]), rationale)).tolist()
+        [[[False, False, True]]]
+    """
+    if batch.rationale is None:
+        return torch.zeros_like(attribution.scores, dtype=torch.bool)
+    evidence = align_rationale(batch.rationale, attribution.targets, batch.labels, match=match)
+    return evidence & attribution.token_mask.unsqueeze(1)
+
+
+class EvidenceMetric(AttributionMetric):
+    """Compares the scores of every row (example, class) that has evidence with this evidence; others are skipped.
+
+    Args:
+        match: see `align_rationale`.
+        sign: how scores are changed before they are compared, see `with_sign`.
+        explained: see AttributionMetric.
+        name: see AttributionMetric.
+
+    Example:
+        A subclass says how the scores of R rows compare with their evidence.
+
+        >>> class EvidenceShare(EvidenceMetric):
+        ...     columns = ("",)
+        ...
+        ...     def compare(self, scores, evidence, mask):
+        ...         return (scores * evidence).sum(dim=1, keepdim=True) / (scores * mask).sum(dim=1, keepdim=True)
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> attribution = Attribution.of_scores([[[3.0, 0.0, 1.0]]], inputs.token_mask)
+        >>> rationale = Attribution.of_scores([[[1.0, 1.0, 0.0]]], inputs.token_mask)
+        >>> metric = EvidenceShare()
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0]), rationale), predict=None)
+        >>> float(metric.compute()["evidence_share"])  # 3 of 4
+        0.75
+    """
+
+    def __init__(
+        self,
+        *,
+        match: Match = "class",
+        sign: Sign = "signed",
+        explained: Explained = "all",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(explained=explained, name=name)
+        self.match, self.sign = match, sign
+
+    @abstractmethod
+    def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
+        """Returns the records [R, len(columns)] of rows with evidence.
+
+        Args:
+            scores: [R, T] float64, `sign` already applied.
+            evidence: [R, T] bool, at least one token a row.
+            mask: [R, T] bool, the tokens that take part.
+        """
+
+    def considered(self, attribution: Attribution, batch: Batch) -> Tensor:
+        """Returns [B, T] bool: the tokens that take part, by default those that may be explained."""
+        return attribution.token_mask
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
+        shape = (*attribution.targets.shape, len(self.columns))
+        records = torch.full(shape, torch.nan, dtype=torch.float64, device=attribution.scores.device)
+        evidence = evidence_of(attribution, batch, match=self.match)
+        rows = evidence.any(dim=-1) & attribution.target_mask  # [B, K]
+        if rows.any():
+            scores = with_sign(attribution.scores.double(), self.sign)[rows]
+            mask = self.considered(attribution, batch).unsqueeze(1).expand_as(evidence)[rows]
+            records[rows] = self.compare(scores, evidence[rows], mask).to(records.device)
+        return records
