@@ -17,7 +17,7 @@ from lightning_xai.callbacks.base import (
     method_settings,
     test_splits,
 )
-from lightning_xai.metrics.similarity import MEASURES, check_percentage, similarities
+from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
 from lightning_xai.report.stability import Comparison, compare, matching_runs, run_names, write_report
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
@@ -62,7 +62,7 @@ class Stability(ExplainedCallback):
         super().__init__()
         if not others:
             raise ValueError("others is empty: name folders of runs, or a pattern that matches them")
-        check_percentage(percentage)
+        require_percentage(percentage)
         self.others = others
         self.percentage = percentage
         self._rows: list[ResultRow] = []
@@ -80,7 +80,7 @@ class Stability(ExplainedCallback):
             for split in self._splits
             for method in self.source.methods
         }
-        # by split and method, then by example and class: [len(MEASURES), R, R]
+        # by split and method, then by example and class: [len(SIMILARITIES), R, R]
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_explained(self, explained: ExplainedBatch) -> None:
@@ -138,7 +138,7 @@ class Stability(ExplainedCallback):
                 num_examples=int(comparison.counts[measure][0, place]),
                 num_skipped=int(comparison.num_explanations - comparison.counts[measure][0, place]), **cost,
             )
-            for measure in MEASURES
+            for measure in SIMILARITIES
             for place, name in enumerate(self._names[1:], 1)
         ]  # fmt: skip
 

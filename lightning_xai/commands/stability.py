@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from lightning_xai.commands.racu import default_output
-from lightning_xai.metrics.similarity import check_percentage, similarities
+from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.stability import Comparison, compare, run_names, write_report
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import RaggedStore
@@ -58,7 +58,7 @@ def compare_runs(
         ValueError: fewer than two runs, or one of them twice or missing; percentage outside (0, 100]; nothing in
             common; other settings of a method, examples, classes, lengths or tokens to explain (they are named).
     """
-    check_percentage(percentage)
+    require_percentage(percentage)
     _check_folders(runs)
     chosen = _in_common(runs, splits, methods)
     stores = {(split, name): [open_scores(run, split, name) for run in runs] for split, name in chosen}

@@ -1,4 +1,4 @@
-"""RACU: the area between the random curve and a measure's curve of ROAR, and its interval over seeds."""
+"""RACU: the area between ROAR's random curve and the curve of an attribution method, and its interval over seeds."""
 
 from __future__ import annotations
 
@@ -11,68 +11,91 @@ import torch
 from torch import Tensor
 
 
-def racu(baseline: Tensor, measure: Tensor, fractions: Tensor, *, clipped: bool = True) -> Tensor:
-    """Returns [...] float64: how much of the area that could be lost a measure's erasures lose more than random ones.
+def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = True) -> Tensor:
+    """Returns [...] float64: the area between the curves of random and of a method's erasures, relative to all area.
 
-    1 if a measure's first erasure already costs all that erasing everything costs, 0 for one no better than random
-    erasures, negative for a worse one. NaN where random erasures cost nothing or help.
+    All area is that between the random curve and the score after everything is erased. The value is 1 if a method's
+    first erasure already costs as much as erasing everything, 0 if its erasures cost as much as random ones, and
+    negative if they cost less. It is NaN where random erasures cost nothing or help.
 
     Args:
-        baseline: [..., P] scores, of which higher ones are better, after random erasures of `fractions`, the last of
-            which erases everything.
-        measure: [..., P] scores after the measure's erasures.
-        fractions: [P] of tokens erased, ascending, from 0 to 1.
+        random: [..., P] scores of networks after random erasures; higher scores are better.
+        method: [..., P] scores of networks after the method's erasures.
+        fractions: [P] fraction of tokens that each point erases, ascending from 0 to 1.
         clipped: to [-1, 1], as the authors do in each seed.
 
     Raises:
-        ValueError: curves of other lengths than `fractions`, or fractions that do not ascend from 0 to 1.
+        ValueError: a curve has another length than `fractions`, or `fractions` do not ascend from 0 to 1.
+
+    Example:
+        >>> fractions = torch.tensor([0.0, 0.5, 1.0])
+        >>> random, method = torch.tensor([0.75, 0.5, 0.25]), torch.tensor([0.75, 0.25, 0.25])
+        >>> float(racu(random, method, fractions))  # 0.125 lies between the curves, 0.25 under the random one
+        0.5
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Eq. 3.
     Differs: Eq. 3 writes its sums up to I - 1 over a count of I; here, as in the authors' code, every step counts.
     Theirs divides by a negative area as well, which turns every sign around.
     """
-    share = _share(baseline.double() - measure.double(), baseline, fractions)
+    share = _share(random.double() - method.double(), random, fractions)
     return share.clamp(-1, 1) if clipped else share
 
 
-def leakage(baseline: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
-    """Returns [...] float64: what the positions of erasures alone, without a word, tell of the label.
+def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
+    """Returns [...] float64: how much the positions of a method's erasures tell of the label, without a word of text.
 
-    In the unit of `racu`, which it can lower by as much: the area between the scores [..., P] of models that see
-    positions only and that of erasing everything, over the area that could be lost. 0 if the choice of tokens tells
+    This is the area between the curve of networks that see positions only and the score after everything is erased,
+    relative to the same area as in `racu`. Leakage can lower `racu` by as much. It is 0 if the choice of tokens tells
     nothing of the label.
+
+    Args:
+        random: [..., P] scores after random erasures, see `racu`.
+        positions: [..., P] scores of networks that see only the positions of the method's erasures.
+        fractions: [P], see `racu`.
 
     Raises:
         ValueError: see `racu`.
+
+    Example:
+        >>> random, positions = torch.tensor([0.75, 0.5, 0.25]), torch.tensor([0.25, 0.5, 0.25])
+        >>> float(leakage(random, positions, torch.tensor([0.0, 0.5, 1.0])))  # 0.125 of 0.25
+        0.5
     """
-    return _share(positions.double() - baseline[..., -1:].double(), baseline, fractions)
+    return _share(positions.double() - random[..., -1:].double(), random, fractions)
 
 
-def _share(heights: Tensor, baseline: Tensor, fractions: Tensor) -> Tensor:
-    """Returns the area under `heights` [..., P] over that between the baseline and its end."""
-    x, b = fractions.double(), baseline.double()
-    if not len(x) == b.shape[-1] == heights.shape[-1]:
-        raise ValueError(f"{len(x)} fractions, but curves of {b.shape[-1]} and {heights.shape[-1]} points")
+def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
+    """Returns the area under `heights` [..., P] relative to that between the random curve and its last score."""
+    x, scores = fractions.double(), random.double()
+    if not len(x) == scores.shape[-1] == heights.shape[-1]:
+        raise ValueError(f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points")
     if len(x) < 2 or x[0] != 0 or x[-1] != 1 or not (x.diff() > 0).all():
         raise ValueError(f"fractions are {x.tolist()}: give ascending ones from 0 to 1")
-    largest = torch.trapezoid(b - b[..., -1:], x, dim=-1)
+    largest = torch.trapezoid(scores - scores[..., -1:], x, dim=-1)
     return torch.trapezoid(heights, x, dim=-1) / largest.masked_fill(largest <= 0, torch.nan)
 
 
 def bca_interval(
     values: Tensor, *, confidence: float = 0.95, num_resamples: int = 9999, seed: int = 0
 ) -> tuple[float, float]:
-    """Returns the ends of the bias-corrected and accelerated bootstrap interval of the mean of `values` [N].
+    """Returns both ends of the bias-corrected and accelerated (BCa) bootstrap interval of a mean.
 
-    Equal to scipy.stats.bootstrap(..., method="BCa", rng=seed). Both ends are the mean where all values are equal, and
-    NaN for a single value, of which nothing can be said.
+    They equal those of scipy.stats.bootstrap(..., method="BCa", rng=seed). Both are the mean if all values are equal,
+    and NaN for a single value, which does not show how values vary.
 
     Args:
-        confidence: probability in (0, 1) with which the interval is to hold the mean.
+        values: [N].
+        confidence: probability in (0, 1) with which the interval should contain the mean.
+        num_resamples: number of bootstrap samples.
+        seed: of the random number generator that draws them.
 
     Raises:
-        ValueError: no values, or a confidence outside (0, 1).
+        ValueError: there are no values, or the confidence is outside (0, 1).
+
+    Example:
+        >>> [round(end, 6) for end in bca_interval(torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5]))]
+        [0.18, 0.42]
 
     Reference: Efron and Tibshirani (1993), "An Introduction to the Bootstrap", Eq. 14.10, 14.14 and 14.15.
     """
@@ -82,7 +105,7 @@ def bca_interval(
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # whose mean's rounding would differ
+    if data.min() == data.max():  # the mean of equal values may differ from them by rounding
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()
@@ -100,5 +123,5 @@ def bca_interval(
 
 @lru_cache(maxsize=4)
 def _resamples(size: int, num_resamples: int, seed: int) -> np.ndarray:
-    """Returns [num_resamples, size] places of a value: the same draws for every interval, as each has its own rng."""
+    """Returns [num_resamples, size] drawn places of values; intervals of equal size and seed share the draws."""
     return np.random.default_rng(seed).integers(0, size, (num_resamples, size))

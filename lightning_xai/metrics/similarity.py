@@ -1,4 +1,4 @@
-"""How alike the explanations are that several networks get for one text: all pairs at once."""
+"""How alike the explanations are that several networks give for one text: all pairs at once."""
 
 from __future__ import annotations
 
@@ -7,36 +7,57 @@ from torch import Tensor
 
 from lightning_xai.functional.ranking import percent_of, top_mask
 
-MEASURES = ("jaccard", "spearman", "kendall")
+SIMILARITIES = ("jaccard", "spearman", "kendall")
 
 
-def check_percentage(percentage: float) -> None:
-    """Raises ValueError unless `percentage` of a text's tokens are at least one and at most all of them."""
+def require_percentage(percentage: float) -> None:
+    """Checks that a percentage of a text's tokens, rounded up, is at least one token and at most all of them.
+
+    Raises:
+        ValueError: the percentage is not in (0, 100].
+
+    Example:
+        >>> require_percentage(0)
+        Traceback (most recent call last):
+        ValueError: percentage is 0: give percent above 0 and at most 100
+    """
     if not 0 < percentage <= 100:
         raise ValueError(f"percentage is {percentage}: give percent above 0 and at most 100")
 
 
 def similarities(scores: Tensor, percentage: float) -> Tensor:
-    """Returns [len(MEASURES), R, R] float64 for R networks' scores [R, T] of the tokens that may be explained.
+    """Returns [3, R, R] float64: the Jaccard similarity, Spearman's and Kendall's correlation of each two networks.
 
-    NaN for a text without such a token, and see each measure.
+    All are NaN for a text without a token to explain.
 
     Args:
-        percentage: see jaccard.
+        scores: [R, T] of R networks for the T tokens of one text that may be explained.
+        percentage: see `jaccard`.
+
+    Example:
+        >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [8.0, 6.0, 4.0, 2.0]])  # the same order
+        >>> dict(zip(SIMILARITIES, similarities(scores, 50)[:, 0, 1].round(decimals=6).tolist()))
+        {'jaccard': 1.0, 'spearman': 1.0, 'kendall': 1.0}
     """
     if not scores.shape[1]:
-        return scores.new_full((len(MEASURES), len(scores), len(scores)), torch.nan, dtype=torch.float64)
+        return scores.new_full((len(SIMILARITIES), len(scores), len(scores)), torch.nan, dtype=torch.float64)
     return torch.stack([jaccard(scores, percentage), spearman(scores), kendall(scores)])
 
 
 def jaccard(scores: Tensor, percentage: float) -> Tensor:
-    """Returns [R, R] float64: the overlap of each two networks' most important tokens, from 0 to 1.
+    """Returns [R, R] float64 in [0, 1]: the overlap of each two networks' most important tokens.
 
-    It is the size of the intersection divided by that of the union. Of equal scores the first token is taken.
+    The overlap is the number of shared tokens divided by that of all tokens in either set. Of equal scores the first
+    token in the text is taken.
 
     Args:
         scores: [R, T] of R networks for the T tokens of one text, T at least 1.
-        percentage: percent of the tokens, rounded up.
+        percentage: percent of the tokens that are taken, rounded up.
+
+    Example:
+        >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [4.0, 1.0, 2.0, 3.0]])
+        >>> jaccard(scores, 50)[0].tolist()  # the top halves {0, 1} and {0, 3} share one of three tokens
+        [1.0, 0.3333333333333333]
     """
     counts = percent_of(torch.full(scores.shape[:1], scores.shape[1]), percentage, rounding="ceil")
     top = top_mask(scores, torch.ones_like(scores, dtype=torch.bool), counts.to(scores.device)).double()
@@ -46,22 +67,37 @@ def jaccard(scores: Tensor, percentage: float) -> Tensor:
 
 
 def spearman(scores: Tensor) -> Tensor:
-    """Returns [R, R] float64: Spearman's correlation of the ranks in each two networks' scores [R, T].
+    """Returns [R, R] float64 in [-1, 1]: Spearman's rank correlation of each two networks' scores.
 
-    Equal scores share a rank. NaN where a network scores all tokens alike.
+    Equal scores share a rank. NaN where a network gives all tokens the same score.
+
+    Args:
+        scores: [R, T] of R networks for the T tokens of one text.
+
+    Example:
+        >>> spearman(torch.tensor([[1.0, 2.0, 5.0], [0.5, 0.4, 0.3]])).round(decimals=6).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
     """
     ordered = scores.sort(dim=-1).values.contiguous()
-    # the middle of the places that equal scores take
+    # equal scores take the middle of their places
     first, last = (torch.searchsorted(ordered, scores.contiguous(), side=side) for side in ("left", "right"))
-    centered = (first + last).double() - scores.shape[1]  # twice the rank, less its mean: correlation is the same
+    centered = (first + last).double() - scores.shape[1]  # twice the rank minus its mean, which correlates as the rank
     return _correlation(centered @ centered.T)
 
 
 def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
-    """Returns [R, R] float64: Kendall's tau-b of each two networks' scores [R, T]. NaN where one scores all alike.
+    """Returns [R, R] float64 in [-1, 1]: Kendall's tau-b of each two networks' scores.
+
+    NaN where a network gives all tokens the same score.
 
     Args:
+        scores: [R, T] of R networks for the T tokens of one text.
         chunk_size: how many tokens are compared with all others at a time, which bounds memory.
+
+    Example:
+        >>> scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
+        >>> kendall(scores).round(decimals=4).tolist()  # 2 pairs agree and 1 does not: (2 - 1) / 3
+        [[1.0, 0.3333], [0.3333, 1.0]]
     """
     products = scores.new_zeros(scores.shape[0], scores.shape[0], dtype=torch.float64)
     for part in scores.split(chunk_size, dim=1):
@@ -71,5 +107,6 @@ def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
 
 
 def _correlation(products: Tensor) -> Tensor:
+    """Returns products [R, R] of R vectors divided by the vectors' lengths."""
     lengths = products.diagonal().sqrt()
     return products / (lengths.unsqueeze(0) * lengths.unsqueeze(1))

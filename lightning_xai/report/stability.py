@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lightning_xai.metrics.similarity import MEASURES
+from lightning_xai.metrics.similarity import SIMILARITIES
 from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.similarity_plot import Matrix, matrices_figure
 from lightning_xai.report.tables import Column, text_table
@@ -65,13 +65,13 @@ class Comparison:
 
 
 def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> Comparison:
-    """Returns the means of `similarities`, one [len(MEASURES), R, R] an explanation."""
-    stacked = np.stack(similarities) if len(similarities) else np.zeros((0, len(MEASURES), num_runs, num_runs))
+    """Returns the means of `similarities`, one [len(SIMILARITIES), R, R] an explanation."""
+    stacked = np.stack(similarities) if len(similarities) else np.zeros((0, len(SIMILARITIES), num_runs, num_runs))
     defined = ~np.isnan(stacked)
     counts = defined.sum(axis=0)
     sums = np.where(defined, stacked, 0.0).sum(axis=0)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    by_measure = [dict(zip(MEASURES, values, strict=True)) for values in (means, counts)]
+    by_measure = [dict(zip(SIMILARITIES, values, strict=True)) for values in (means, counts)]
     return Comparison(method, *by_measure, len(stacked))
 
 
@@ -83,7 +83,7 @@ def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> 
             found.num_explanations - found.counts[measure][a, b],
         )
         for found in comparisons
-        for measure in MEASURES
+        for measure in SIMILARITIES
         for a in range(len(names))
         for b in range(a + 1, len(names))
     ]  # fmt: skip
@@ -117,7 +117,7 @@ def write_report(
     write_whole(folder / f"{split}.csv", lambda file: table.to_csv(file, index=False))
     titles = {"jaccard": f"Jaccard, top {percentage:g} %", "spearman": "Spearman", "kendall": "Kendall"}
     rows = [
-        [Matrix(f"{c.method}\n{titles[m]}", c.means[m], 0.0 if m == "jaccard" else -1.0) for m in MEASURES]
+        [Matrix(f"{c.method}\n{titles[m]}", c.means[m], 0.0 if m == "jaccard" else -1.0) for m in SIMILARITIES]
         for c in comparisons
     ]
     picture = figure_image(matrices_figure(rows, names))

@@ -9,7 +9,7 @@ from scipy.stats import bootstrap
 
 from lightning_xai.metrics.racu import bca_interval, leakage, racu
 
-TENTHS = [step / 10 for step in range(11)]
+TENTHS = [tenth / 10 for tenth in range(11)]
 
 
 def tensor(values):
@@ -17,15 +17,15 @@ def tensor(values):
 
 
 @pytest.mark.parametrize(
-    "fractions, baseline, measure, expected",
+    "fractions, random, method, expected",
     [
         ([0, 0.5, 1], [0.9, 0.8, 0.5], [0.9, 0.5, 0.5], 0.6),
         ([0, 0.2, 0.6, 1], [0.9, 0.8, 0.7, 0.5], [0.9, 0.85, 0.6, 0.5], 0.025 / 0.21),
         (TENTHS, [0.9] * 10 + [0.5], [0.9] + [0.5] * 10, 0.36 / 0.38),
     ],
 )
-def test_racu_equals_the_oracle(fractions, baseline, measure, expected):
-    assert float(racu(tensor(baseline), tensor(measure), tensor(fractions))) == pytest.approx(expected, abs=1e-12)
+def test_racu_equals_the_oracle(fractions, random, method, expected):
+    assert float(racu(tensor(random), tensor(method), tensor(fractions))) == pytest.approx(expected, abs=1e-12)
 
 
 def test_random_erasures_have_a_racu_of_0():
@@ -33,7 +33,7 @@ def test_random_erasures_have_a_racu_of_0():
     assert float(racu(curve, curve, tensor([0, 0.5, 1]))) == 0
 
 
-def test_curve_above_the_random_one_counts_against_a_measure():
+def test_curve_above_the_random_one_counts_against_a_method():
     assert float(racu(tensor([0.9, 0.7, 0.5]), tensor([0.9, 0.8, 0.5]), tensor([0, 0.5, 1]))) == pytest.approx(-0.25)
 
 
@@ -44,8 +44,8 @@ def test_racu_is_clipped_on_demand():
 
 
 def test_seeds_are_measured_each_by_itself():
-    baseline, measure = tensor([[0.9, 0.8, 0.5], [0.9, 0.8, 0.7]]), tensor([[0.9, 0.5, 0.5], [0.9, 0.8, 0.7]])
-    assert racu(baseline, measure, tensor([0, 0.5, 1])).tolist() == pytest.approx([0.6, 0])
+    random, method = tensor([[0.9, 0.8, 0.5], [0.9, 0.8, 0.7]]), tensor([[0.9, 0.5, 0.5], [0.9, 0.8, 0.7]])
+    assert racu(random, method, tensor([0, 0.5, 1])).tolist() == pytest.approx([0.6, 0])
 
 
 def test_racu_is_undefined_where_erasing_costs_nothing():

@@ -55,7 +55,7 @@ def test_opposite_orders_correlate_by_minus_one():
     assert spearman(scores)[0, 1] == pytest.approx(-1) and kendall(scores)[0, 1] == pytest.approx(-1)
 
 
-def test_similarities_stack_the_three_measures():
+def test_similarities_stack_the_three_in_the_order_of_their_names():
     scores = tied_scores()
     assert torch.equal(similarities(scores, 25), torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
 
