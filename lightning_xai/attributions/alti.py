@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
@@ -20,42 +20,69 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor:
-    """Returns the contributions [M, S target, S source] of one layer; rows sum to one."""
+    """Returns the contributions [M, S target, S source] of one layer; rows sum to one.
+
+    Args:
+        layer: the parts of the layer.
+        trace: the values inside the layer for M rows of S tokens.
+        norm: of the distances.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> (trace,) = trace_layers(model.encoder_layers(), output, inputs.attention_mask)
+        >>> mixing = alti_mixing(model.encoder_layers()[0], trace, norm="l1")
+        >>> torch.allclose(mixing.sum(dim=2), torch.ones(1, 4))
+        True
+    """
     if layer.norm_first:
         vectors, residual = source_vectors(layer, trace, [])
         resultants = trace.attention_block
     else:
-        vectors, residual = source_vectors(layer, trace, [layer.attention_norm])
-        # everything times the deviation, which cancels in a contribution
-        resultants = trace.attention_block * layer_norm_deviation(layer.attention_norm, trace.attention_sum)
+        layer_norm = layer.attention_norm
+        assert isinstance(layer_norm, nn.LayerNorm)
+        vectors, residual = source_vectors(layer, trace, [layer_norm])
+        # all vectors are multiplied by the deviation, which cancels in a contribution
+        resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
 
 class ALTI(DifferentiableAttribution):
-    """Scores tokens by how much nearer their vectors bring each attention block's output, multiplied over layers.
+    """Scores tokens by their contributions to the output of each attention block, multiplied over layers.
 
-    Contributions are c_ij = max(0, |y_i| - |y_i - T_ij|) / sum_j, where y_i is the output of the attention block with
-    its residual and LayerNorm, and T_ij the part of it that comes from source j, the LayerNorm's deviation held fixed.
-    Feed-forward layers act on each token alone and are left out. Scores sum to one as the readout does, and are the
-    same for every class unless the head reads each class by its own attention.
+    The output y_i of an attention block, with residual connection and LayerNorm, is a sum of one vector T_ij for each
+    source token j, if the deviation of the LayerNorm is held fixed. The contribution of j is how much T_ij brings y_i
+    closer: c_ij = max(0, |y_i| - |y_i - T_ij|), divided by its sum over j. Feed-forward layers act on each token alone
+    and are left out. Scores sum to one like the readout. They are the same for every class, unless the head reads each
+    class by its own attention.
 
-    In networks that normalize before attention (Llama), y_i is the residual stream after attention and T_ij = the
-    weighted values of source j, taken from the normalized states, with the stream itself at j = i; no norm follows.
+    In networks that normalize before attention (Llama), y_i is the residual stream after attention, and no norm
+    follows. T_ij is the weighted value vector of source j; the stream itself belongs to j = i.
+
+    Passes: one forward pass for all classes.
 
     Args:
         norm: of the distances; "l1" in the paper.
 
     Reference: Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",
-    arXiv 2203.04212, section 3.
-    Differs: the released code adds 1e-6 to every coordinate of a difference and skips texts above 200 tokens. A state
-    that no source brings nearer, undefined there, is its own token's.
+    arXiv 2203.04212, Section 3.
+    Differs: the released code adds 1e-6 to every coordinate of a difference and skips texts above 200 tokens. If no
+    source brings a state closer, which leaves c_ij undefined, the state contributes to itself only.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
+        >>> scores = ALTI().attribute(random_bert(), inputs, targets).scores
+        >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2)), bool((scores >= 0).all())
+        (True, True)
     """
 
     needs_attentions = True
 
     def __init__(self, norm: Norm = "l1") -> None:
         require_choices({"norm": Norm}, {"norm": norm})
-        self.norm = norm
+        self.norm: Norm = norm
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         layers = model.encoder_layers()

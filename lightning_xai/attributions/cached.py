@@ -12,10 +12,25 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Tensor:
-    """Returns stored scores [B, K, T] of the rows' real tokens.
+    """Returns the stored scores [B, K, T] of B texts, 0 at padding.
+
+    Args:
+        store: scores of texts without padding, by example and class.
+        inputs: B texts, whose `index` says which examples they are.
+        targets: [B, K] long, the classes.
 
     Raises:
-        ValueError: an example and class are not stored, their length is another, or `inputs.index` is None.
+        ValueError: an example and class are not stored or have another length, or `inputs.index` is None.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with RaggedWriter(folder) as writer:
+        ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
+        ...     store = RaggedStore(folder)
+        ...     stored_scores(store, TextInputs.of_ids([[5, 6]]), torch.tensor([[1]]))
+        tensor([[[ 0.5000, -1.0000]]])
     """
     if inputs.index is None:
         raise ValueError("inputs.index is None: stored scores are found by it, so set it to the rows of the split")
@@ -43,12 +58,24 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
 class Cached(AttributionMethod):
     """Returns the scores that an earlier run stored, without a pass through the network.
 
+    Passes: none.
+
     Args:
-        path: folder of a store of token scores, keyed by example and class. "{split}" in it stands for the name of the
-            explained split, as in "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` fills it in.
+        path: folder of a store of token scores by example and class. "{split}" in it stands for the name of the
+            explained split, as in "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` replaces it.
 
     Raises:
         ValueError: there is no store, it holds another split's scores, or it lacks an example.
+
+    Example:
+        >>> import numpy as np, tempfile
+        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with RaggedWriter(f"{folder}/test", metadata={"split": "test"}) as writer:
+        ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
+        ...     method = Cached(folder + "/{split}").for_split("test")
+        ...     method.scores(None, TextInputs.of_ids([[5, 6]]), torch.tensor([[1]]))
+        tensor([[[ 0.5000, -1.0000]]])
     """
 
     def __init__(self, path: str) -> None:
@@ -73,9 +100,10 @@ class Cached(AttributionMethod):
             self._methods[split] = method
         return self._methods[split]
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+    def scores(self, model: Classifier | None, inputs: TextInputs, targets: Tensor) -> Tensor:
+        """Returns stored scores [B, K, T]; `model` is not used."""
         if self._store is None:
-            raise ValueError(f"{self.path} names no store yet: call for_split with the name of the explained split")
+            raise ValueError(f"{self.path} is not the path of one store: call for_split with the explained split")
         return stored_scores(self._store, inputs, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

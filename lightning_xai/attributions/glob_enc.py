@@ -1,9 +1,9 @@
-"""Norms of what tokens pass to each other through whole encoder layers, followed through all of them."""
+"""Norms of the vectors that tokens pass to each other in an encoder layer, followed through all layers."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
@@ -18,27 +18,56 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def encoder_norms(layer: EncoderLayer, trace: LayerTrace) -> Tensor:
-    """Returns the L2 norms N_Enc [M, S target, S source] of one layer, after both of its LayerNorms."""
-    vectors, residual = source_vectors(layer, trace, [layer.attention_norm, layer.feed_forward_norm])
-    deviation = layer_norm_deviation(layer.attention_norm, trace.attention_sum)
-    deviation = deviation * layer_norm_deviation(layer.feed_forward_norm, trace.feed_forward_sum)
+    """Returns the L2 norms N_Enc [M, S target, S source] of one layer, after both of its LayerNorms.
+
+    Args:
+        layer: the parts of a layer that normalizes after attention.
+        trace: the values inside the layer for M rows of S tokens.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> (trace,) = trace_layers(model.encoder_layers(), output, inputs.attention_mask)
+        >>> norms = encoder_norms(model.encoder_layers()[0], trace)
+        >>> norms.shape, bool((norms >= 0).all())
+        (torch.Size([1, 4, 4]), True)
+    """
+    attention_norm, feed_forward_norm = layer.attention_norm, layer.feed_forward_norm
+    assert isinstance(attention_norm, nn.LayerNorm) and isinstance(feed_forward_norm, nn.LayerNorm)
+    vectors, residual = source_vectors(layer, trace, [attention_norm, feed_forward_norm])
+    deviation = layer_norm_deviation(attention_norm, trace.attention_sum)
+    deviation = deviation * layer_norm_deviation(feed_forward_norm, trace.feed_forward_sum)
     return transformed_norms(trace.attention, vectors, residual) / deviation
 
 
 class GlobEnc(DifferentiableAttribution):
-    """Scores tokens by the norms of the vectors that they pass on within each encoder layer, multiplied over layers.
+    """Scores tokens by the norms of the vectors that they pass on in each encoder layer, multiplied over layers.
 
-    In each layer, the vector from source j to target i is taken through attention, residual connection and both
-    LayerNorms, whose deviations are held fixed; what the feed-forward layer adds is not divided among sources and only
-    enters the second deviation. Rows are not normalized, so scores grow with depth: compare them within an example.
-    They are the same for every class unless the head reads each class by its own attention.
+    In each layer, the vector from source j to target i goes through attention, the residual connection and both
+    LayerNorms, whose deviations are held fixed. The feed-forward layer is not divided among the sources and only enters
+    the second deviation. Rows are not normalized, so scores grow with depth: compare them within an example. They are
+    the same for every class, unless the head reads each class by its own attention.
+
+    Passes: one forward pass for all classes.
 
     Raises:
-        ValueError: in use, the layers have no known roles, or normalize before attention.
+        ValueError: in use, the parts of the layers are not known, or the network normalizes before attention.
 
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
-    Encoder Layer in Transformers", arXiv 2205.03286, the measure N_Enc.
-    Differs: the released code forms a vector for every pair of tokens; norms here come from inner products of heads.
+    Encoder Layer in Transformers", arXiv 2205.03286, N_Enc.
+    Differs: the released code forms a vector for every pair of tokens; here norms come from inner products of heads.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0]])
+        >>> model = random_bert()
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> (trace,) = trace_layers(model.encoder_layers(), output, inputs.attention_mask)
+        >>> norms = encoder_norms(model.encoder_layers()[0], trace)
+        >>> scores = GlobEnc().attribute(model, inputs, targets).scores
+        >>> torch.allclose(scores[0, 0], norms[0, 0])  # one layer, read at [CLS]
+        True
     """
 
     needs_attentions = True

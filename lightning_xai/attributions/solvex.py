@@ -1,4 +1,4 @@
-"""Ranks that a beam search over orders of erasure finds best by the erasure metric itself."""
+"""Ranks of units in the erasure order that is best for an erasure metric, found by beam search."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from lightning_xai.functional.units import Unit, count_units, kept_tokens, sprea
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-Solved = Literal["comp", "suff", "comp_suff"]
+Objective = Literal["comp", "suff", "comp_suff"]
 
 
 def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
-    """Returns ranks [P, M] less an offset: 0 lies where most signs agree with the units' single effects.
+    """Returns ranks [P, M] minus the offset at which most signs agree with the units' single effects.
 
-    The offset is one of -1/2, 1/2, ... N - 1/2, the first of equals; 0 where there is no unit.
+    The offset is one of -1/2, 1/2, ... N - 1/2; ties go to the smallest. The result is 0 where there is no unit.
 
     Args:
         ranks: [P, M], N - 1 for the most important of N units, 0 for the least.
         effects: [P, M] how much the output falls without one unit; an effect of 0 agrees with no sign.
-        exists: [P, M] bool.
+        exists: [P, M] bool, False where there is no unit.
+
+    Example:
+        >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
+        tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5  # those beyond N agree as often as N - 1/2
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
@@ -37,44 +41,53 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
     return (ranks - offsets[best].unsqueeze(1)).masked_fill(~exists, 0)
 
 
-class _Found(NamedTuple):
-    """What the searches of P = B * K pairs of an example and a class found; -1 and 0 where there is no unit."""
+class _Solution(NamedTuple):
+    """The best orders for P = B * K pairs of an example and a class; -1 and 0 where there is no unit."""
 
     ranks: Tensor  # [P, M] long, N - 1 for the most important unit
-    effects: Tensor  # [P, M] float64, fall of the probability without the unit
+    effects: Tensor  # [P, M] float64, how much the probability falls without the unit
     totals: Tensor  # [P] float64, the objective
     units: Tensor  # [B, T] long, the unit of each token
 
 
 class Solvex(AttributionMethod):
-    """Scores units by their rank in the order of erasure that a beam search finds best by the erasure metric.
+    """Scores units by their rank in the erasure order that a beam search finds best for the erasure metric itself.
 
-    What the metric measures is optimized directly, so this is a reference for what an order can reach, at b N^2 / 2
-    forward passes for N units and beams of b. One search runs for each example and class; classes share every erased
-    input that several searches ask for. Scores are ranks, N - 1 for the most important unit and 0 for the least, less
-    an offset between two ranks that makes most signs agree with the effect of erasing a unit alone; special tokens
-    have 0. A word's score is divided equally among its tokens.
+    The metric is optimized directly, so the result shows how much an order can reach. One search runs for each example
+    and class; classes share the erased inputs that several searches need.
+
+    Scores are ranks, N - 1 for the most important unit and 0 for the least, minus an offset that makes most signs agree
+    with the effect of erasing the unit alone. Special tokens score 0. The score of a word is divided equally among its
+    tokens.
+
+    Passes: about b N^2 / 2 forward passes for N units and a beam of b orders.
 
     Args:
-        metric: what the order maximizes, summed over k = 1 ... N, f being the probability of the class: "comp"
-            f(x) - f(x without the first k), "suff" f(only the first k) - f(x), or "comp_suff" both.
+        metric: the objective of an order, summed over k = 1 ... N, with the probability f of the class: "comp" is
+            f(x) - f(x without the first k units), "suff" is f(only the first k units) - f(x), "comp_suff" is both.
         beam_size: orders kept at each k.
-        exact_up_to: texts of at most so many units are solved exactly, with all 2^N sets (see `best_orders`).
-        beams: "sets" keeps the better of two orders of one set; "orders" lets both fill the beam, as published.
-        erasure: how a unit is taken away, see `erase`.
-        unit: tokens or words.
-        chunk_size: most erased inputs in one forward pass; None takes as many as suit the device. Results do not depend
-            on it.
+        exact_up_to: texts of at most this number of units are solved exactly, with all 2^N sets (see `best_orders`).
+        beams: "sets" keeps the better of two orders of one set; "orders" keeps both in the beam, as published.
+        erasure: how a unit is erased, see `erase`.
+        unit: "token" or "word".
+        chunk_size: most erased inputs in one forward pass; None chooses a number for the device. It changes no score.
 
     Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.
-    Differs: the released beam holds several orders of one set (beams="orders"), and its "comp" and "suff" do not run.
+    Differs: the released beam keeps several orders of one set (beams="orders"), and its "comp" and "suff" do not run.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 2]], special_ids=[1, 2])
+        >>> scores = Solvex(exact_up_to=3).attribute(random_bert(), inputs, torch.tensor([[1]])).scores
+        >>> scores[0, 0, 1:4].sort().values.diff()  # ranks of three units
+        tensor([1., 1.])
     """
 
     passes_at_most = True
 
     def __init__(
         self,
-        metric: Solved = "comp_suff",
+        metric: Objective = "comp_suff",
         beam_size: int = 50,
         exact_up_to: int = 0,
         beams: Beams = "sets",
@@ -82,82 +95,95 @@ class Solvex(AttributionMethod):
         unit: Unit = "token",
         chunk_size: int | None = None,
     ) -> None:
-        literals = {"metric": Solved, "beams": Beams, "erasure": Erasure, "unit": Unit}
+        literals = {"metric": Objective, "beams": Beams, "erasure": Erasure, "unit": Unit}
         require_choices(literals, {"metric": metric, "beams": beams, "erasure": erasure, "unit": unit})
         require_search(beam_size, exact_up_to)
         check_chunk_size(chunk_size)
-        self.metric = metric
+        self.metric: Objective = metric
         self.beam_size = beam_size
         self.exact_up_to = exact_up_to
-        self.beams = beams
-        self.erasure = erasure
-        self.unit = unit
+        self.beams: Beams = beams
+        self.erasure: Erasure = erasure
+        self.unit: Unit = unit
         self.chunk_size = chunk_size
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        found = self._search(model, inputs, targets)
-        values = signed_ranks(found.ranks, found.effects, found.ranks >= 0)
-        values[~found.totals.isfinite()] = torch.nan  # ranks would hide it
-        return spread_over_tokens(values.view(*targets.shape, -1), found.units).float().to(inputs.device)
+        solution = self._search(model, inputs, targets)
+        ranks = signed_ranks(solution.ranks, solution.effects, solution.ranks >= 0)
+        ranks[~solution.totals.isfinite()] = torch.nan  # ranks alone would hide that a probability is not finite
+        return spread_over_tokens(ranks.view(*targets.shape, -1), solution.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the units' ranks [B, K, M], N - 1 the most important, -1 for none, and the objectives [B, K].
+        """Returns the units' ranks [B, K, M] and the objectives [B, K] of the best orders.
 
-        The model has to be in eval mode already, unlike in `attribute`.
+        Ranks are N - 1 for the most important of N units, and -1 where there is no unit. Unlike `attribute`, this does
+        not switch the model to eval mode.
         """
-        found = self._search(model, inputs, targets)
-        return found.ranks.view(*targets.shape, -1), found.totals.view(targets.shape)
+        solution = self._search(model, inputs, targets)
+        return solution.ranks.view(*targets.shape, -1), solution.totals.view(targets.shape)
 
-    def _search(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> _Found:
+    def _search(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> _Solution:
         num_targets = targets.shape[1]
         units = token_units(inputs, self.unit).cpu()
         num_units = count_units(units)
-        width = max(int(num_units.max()), 1)
+        most_units = max(int(num_units.max()), 1)
         evaluate = _probabilities_of(model)
-        options = {"how": self.erasure, "pad_id": model.pad_id, "chunk_size": self.chunk_size}
 
         def probs_of(example: Tensor, keep: Tensor) -> Tensor:
             versions = Versions(example, kept_tokens(units[example], keep))
-            return target_outputs(evaluate, inputs, targets, versions, **options)
+            return target_outputs(
+                evaluate,
+                inputs,
+                targets,
+                versions,
+                how=self.erasure,
+                pad_id=model.pad_id,
+                chunk_size=self.chunk_size,
+            )
 
-        # the whole text, and the text without each of its units: one engine call
-        every = torch.arange(len(inputs))
-        example, unit = (torch.arange(width) < num_units.unsqueeze(1)).nonzero(as_tuple=True)
-        erased = torch.cat([torch.zeros(len(inputs), width), torch.eye(width)[unit]]).bool()
-        probs = probs_of(torch.cat([every, example]), ~erased)
-        whole = probs[: len(inputs)]  # [B, K]
-        alone = whole.unsqueeze(1).repeat(1, width, 1)  # [B, M, K]
-        alone[example, unit] = probs[len(inputs) :]
+        # each text, and each text without one of its units, evaluated together
+        texts = torch.arange(len(inputs))
+        example, unit = (torch.arange(most_units) < num_units.unsqueeze(1)).nonzero(as_tuple=True)
+        erased = torch.cat([torch.zeros(len(inputs), most_units), torch.eye(most_units)[unit]]).bool()
+        probs = probs_of(torch.cat([texts, example]), ~erased)
+        unerased = probs[: len(inputs)]  # [B, K]
+        without_unit = unerased.unsqueeze(1).repeat(1, most_units, 1)  # [B, M, K]
+        without_unit[example, unit] = probs[len(inputs) :]
 
         def gains(problem: Tensor, chosen: Tensor) -> Tensor:
             rows, column = problem // num_targets, (problem % num_targets).unsqueeze(1)
             gain = torch.zeros(len(problem), num_targets, dtype=torch.float64)
             if self.metric != "suff":
-                known = bool((chosen.sum(dim=1) == 1).all())
-                gain += whole[rows] - (alone[rows, chosen.int().argmax(dim=1)] if known else probs_of(rows, ~chosen))
+                is_single = bool((chosen.sum(dim=1) == 1).all())
+                lone_unit = chosen.int().argmax(dim=1)
+                gain += unerased[rows] - (without_unit[rows, lone_unit] if is_single else probs_of(rows, ~chosen))
             if self.metric != "comp":
-                gain += probs_of(rows, chosen) - whole[rows]
+                gain += probs_of(rows, chosen) - unerased[rows]
             return gain.gather(1, column).squeeze(1)
 
         counts = num_units.repeat_interleave(num_targets)
-        search = {"beam_size": self.beam_size, "exact_up_to": self.exact_up_to, "beams": self.beams}
-        places, totals, _ = best_orders(gains, counts, **search)
+        places, totals, _ = best_orders(
+            gains, counts, beam_size=self.beam_size, exact_up_to=self.exact_up_to, beams=self.beams
+        )
         ranks = (counts.unsqueeze(1) - 1 - places).clamp(min=-1)
-        effects = (whole.unsqueeze(1) - alone).transpose(1, 2).flatten(0, 1)[:, : ranks.shape[1]]
-        return _Found(ranks, effects, totals, units)
+        effects = (unerased.unsqueeze(1) - without_unit).transpose(1, 2).flatten(0, 1)[:, : ranks.shape[1]]
+        return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound: sets that several searches ask for are evaluated once."""
+        """Returns an upper bound: sets that several searches need are evaluated once."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # without one unit is known from the start
+        # the texts without a single unit are evaluated before the search
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 
 
 def _probabilities_of(model: Classifier) -> Evaluate:
-    """Returns the function that gives probabilities in float64, in which confident ones still differ, on the CPU."""
+    """Returns a function of erased inputs that gives float64 probabilities on the CPU.
+
+    In float32, different probabilities close to 1 are equal.
+    """
     logits_of_model = logits_of(model)
 
     def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:

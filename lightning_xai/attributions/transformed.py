@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -15,13 +15,23 @@ from lightning_xai.types import Passes, TextInputs
 Transform = Literal[
     "absolute", "relu", "zero_special", "zero_unexplained", "normalize", "words_sum", "words_mean", "words_max"
 ]
+_WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean": "mean", "words_max": "max"}
 
 
 def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Tensor:
-    """Returns scores [B, K, T] in which tokens of a word share one score; tokens outside words keep theirs.
+    """Returns scores [B, K, T] in which all tokens of a word have one score; tokens outside words keep theirs.
+
+    Args:
+        scores: [B, K, T].
+        word_ids: [B, T] long, the word of each token, -1 outside words.
+        how: "sum", "mean" or "max" of the scores of a word's tokens.
 
     Raises:
-        ValueError: there are no word ids.
+        ValueError: `word_ids` is None.
+
+    Example:
+        >>> share_words(torch.tensor([[[1.0, 2.0, 4.0]]]), torch.tensor([[-1, 0, 0]]), "mean")
+        tensor([[[1., 3., 3.]]])
     """
     if word_ids is None:
         raise ValueError("inputs.word_ids is None: words cannot be pooled; encode with a fast tokenizer")
@@ -30,7 +40,13 @@ def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Te
 
 
 def transform_scores(scores: Tensor, inputs: TextInputs, transform: Transform) -> Tensor:
-    """Returns scores [B, K, T] after one transform."""
+    """Returns scores [B, K, T] after one transform, see `Transformed`.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> transform_scores(torch.tensor([[[2.0, -1.0, 3.0]]]), inputs, "zero_special")
+        tensor([[[ 0., -1.,  3.]]])
+    """
     if transform == "absolute":
         return scores.abs()
     if transform == "relu":
@@ -41,24 +57,41 @@ def transform_scores(scores: Tensor, inputs: TextInputs, transform: Transform) -
         return restrict(scores, inputs.token_mask)
     if transform == "normalize":
         return normalize(scores, inputs.attention_mask)
-    return share_words(scores, inputs.word_ids, transform.removeprefix("words_"))
+    return share_words(scores, inputs.word_ids, _WORD_POOLING[transform])
 
 
 class Transformed(DifferentiableAttribution):
     """Scores tokens as `method` does, then applies `transforms` in the order given.
 
+    Passes: those of `method`.
+
     Args:
         method: where the scores come from.
-        transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (special tokens);
-            "zero_unexplained" (all tokens outside token_mask); "normalize" (magnitudes sum to 1 over a row's tokens, so
-            put a zero_ transform before it to leave tokens out); "words_sum", "words_mean" or "words_max" (all tokens
-            of a word share its score).
+        transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (special tokens become 0);
+            "zero_unexplained" (all tokens outside token_mask become 0); "normalize" (magnitudes sum to 1 over all
+            tokens of a text, so put a zero_ transform before it to leave tokens out); "words_sum", "words_mean" or
+            "words_max" (all tokens of a word get the sum, mean or maximum of their scores).
+
+    Raises:
+        ValueError: in use, words are pooled but `inputs.word_ids` is None, or `create_graph` is set for a `method` that
+            is not differentiable.
+
+    Example:
+        >>> from lightning_xai.attributions.random import Random
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0]])
+        >>> signed = Random(distribution="normal")
+        >>> method = Transformed(signed, ["absolute", "normalize"])
+        >>> scores = method.attribute(random_bert(), inputs, targets).scores
+        >>> magnitudes = signed.attribute(random_bert(), inputs, targets).scores.abs()
+        >>> torch.allclose(scores, magnitudes / magnitudes.sum())
+        True
     """
 
     def __init__(self, method: AttributionMethod, transforms: list[Transform]) -> None:
-        unknown = [name for name in transforms if name not in Transform.__args__]
+        unknown = [name for name in transforms if name not in get_args(Transform)]
         if unknown or not transforms:
-            raise ValueError(f"transforms are {transforms}: give at least one of {list(Transform.__args__)}")
+            raise ValueError(f"transforms are {transforms}: give at least one of {list(get_args(Transform))}")
         self.method = method
         self.transforms = transforms
         self.needs_attentions = method.needs_attentions
@@ -69,11 +102,6 @@ class Transformed(DifferentiableAttribution):
         return self if method is self.method else Transformed(method, self.transforms)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        """Returns scores [B, K, T].
-
-        Raises:
-            ValueError: `create_graph` is asked for, but `method` is not differentiable; or words of inputs without ids.
-        """
         if isinstance(self.method, DifferentiableAttribution):
             scores = self.method.scores(model, inputs, targets, create_graph=create_graph)
         elif create_graph:
