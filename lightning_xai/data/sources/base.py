@@ -1,8 +1,10 @@
-"""The interface of every data set."""
+"""The interface of every data set, and the functions that sources share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,13 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from lightning_xai.functional.spans import check_spans
 
 
-def rows_to_dataset(rows: list[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns rows of TextSource's columns as a data set in memory; a row may lack a column that another has."""
+def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
+    """Returns rows with the columns of TextSource as a data set in memory; a column may be missing in some rows.
+
+    Example:
+        >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
+        ['text', 'labels', 'id']
+    """
     features = {
         "text": Value("string"),
         "text_pair": Value("string"),
@@ -20,49 +27,108 @@ def rows_to_dataset(rows: list[dict[str, Any]], multilabel: bool = False) -> Dat
         "rationales": List({"label": Value("int64"), "spans": List(List(Value("int64")))}),
         "id": Value("string"),
     }
+    rows = list(rows)
     used = [name for name in features if any(name in row for row in rows)]
     columns = {name: [row.get(name) for row in rows] for name in used}
     return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
 
 
+def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: bool = False) -> DatasetDict:
+    """Returns the rows of every split as TextSource.load returns them.
+
+    Example:
+        >>> rows_to_splits({"train": [{"text": "good", "labels": 1, "id": "a"}]})["train"]["text"][:]
+        ['good']
+    """
+    return DatasetDict({split: rows_to_dataset(rows, multilabel) for split, rows in splits.items()})
+
+
+def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
+    """Returns the column `rationales` of a row with evidence for one class at most; no spans make no rationale.
+
+    Example:
+        >>> rationales_of(1, [[0, 4]]), rationales_of(1, [])
+        ([{'label': 1, 'spans': [[0, 4]]}], [])
+    """
+    return [{"label": label, "spans": spans}] if spans else []
+
+
 def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
-    """Returns a random partition of the rows into train, validation and test."""
+    """Returns the row numbers of a random partition into train, validation and test, each ascending.
+
+    Example:
+        >>> [len(rows) for rows in split_rows(10, 0.1, 0.2, seed=0).values()]
+        [7, 1, 2]
+    """
     order = np.random.default_rng(seed).permutation(num_rows)
     num_test, num_validation = round(test_fraction * num_rows), round(validation_fraction * num_rows)
     parts = np.split(order, [num_test, num_test + num_validation])
     return {"train": np.sort(parts[2]), "validation": np.sort(parts[1]), "test": np.sort(parts[0])}
 
 
+def require_fractions(**fractions: float) -> None:
+    """Checks the fractions of the rows that leave the training split.
+
+    Raises:
+        ValueError: one of them is not above 0, or they leave no training data.
+
+    Example:
+        >>> require_fractions(validation_fraction=0.1, test_fraction=0.2)
+    """
+    if min(fractions.values()) <= 0 or sum(fractions.values()) >= 1:
+        given = " and ".join(f"{name}={value}" for name, value in fractions.items())
+        raise ValueError(f"{given}: give fractions above 0 that leave some training data")
+
+
 class TextSource(ABC):
-    """Rows of text with labels and, where the data has them, rationales.
+    """Loads rows of text with labels and, where the data has them, rationales.
 
     Columns of every split that `load` returns:
         text (str), text_pair (str, optional),
         labels (int; a list of int if `multilabel`),
         rationales (optional): a list of {"label": int, "spans": list of [begin, end]} with character offsets into
-            `text`, end exclusive; `label` is the class that the evidence speaks for,
+            `text`, end exclusive; `label` is the class that the evidence supports,
         id (str): the row's name in its source.
     Splits: "train", "validation", "test", and any further test splits under names of their own.
+
+    Attributes:
+        name: tells the sources apart that are mixed in one data set.
+        multilabel: whether a row has any number of labels.
+        rationales_are_weak: True where spans come from a heuristic or a lexicon, not from annotators.
+
+    Example:
+        >>> class Reviews(TextSource):
+        ...     class_names = ["bad", "good"]
+        ...
+        ...     def load(self):
+        ...         rows = [{"text": "a good film", "labels": 1, "id": "0"}]
+        ...         return rows_to_splits({"train": rows, "validation": rows, "test": rows})
+        >>> Reviews().load()["test"][0]
+        {'text': 'a good film', 'labels': 1, 'id': '0'}
     """
 
-    class_names: list[str]
-    name: str = ""  # tells apart the sources that are mixed in one data set
+    name: str = ""
     multilabel: bool = False
-    rationales_are_weak: bool = False  # True where spans come from a heuristic or lexicon, not from annotators
+    rationales_are_weak: bool = False
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        """Names of the classes 0, 1, ...; a source sets them, or finds them in its data at their first use."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its class_names")
 
     @abstractmethod
     def load(self) -> DatasetDict:
         """Returns the splits. Called after construction, on every process; downloads belong in `prepare`."""
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Returns texts by split that speak for no class, if the source has any; no text is in two splits."""
+        """Returns texts by split that support no class, {} if the source has none; no text is in two splits."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
-        """Fetches what `load` needs; called once a node, before any process loads."""
+        """Fetches the files that `load` reads. Called once a node, before any process loads."""
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the data worth logging."""
+        """Returns facts about the data for the log."""
         return {
             "source": type(self).__name__,
             "num_classes": len(self.class_names),
@@ -72,7 +138,14 @@ class TextSource(ABC):
 
 
 def check_example(example: dict[str, Any], split: str, num_classes: int, multilabel: bool) -> None:
-    """Raises ValueError, naming the row, unless the example is as TextSource promises."""
+    """Checks the types, labels and spans of a row.
+
+    Raises:
+        ValueError: the row is not as TextSource promises; the error names the row.
+
+    Example:
+        >>> check_example({"text": "good", "labels": 1, "id": "a"}, "train", num_classes=2, multilabel=False)
+    """
     where = f"{split} row {example['id']!r}"
     if not isinstance(example["text"], str):
         raise ValueError(f"{where}: text is {example['text']!r}, not a string; correct or remove the row")

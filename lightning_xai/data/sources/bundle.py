@@ -1,4 +1,4 @@
-"""Long multi-label documents put together from the labelled texts of other sources."""
+"""Long multi-label documents composed of the labelled texts of other sources."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 
 
 def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tuple[str, list[dict[str, Any]]]:
-    """Returns the joined text, and for each class the character spans of its snippets.
+    """Returns the joined text, and its rationales: for each class the character spans of its snippets.
 
     Args:
-        snippets: (class or None for filler, text).
+        snippets: pairs of a class (None for filler) and a text.
+
+    Example:
+        >>> join_snippets([(1, "good"), (None, "so so")], " | ")
+        ('good | so so', [{'label': 1, 'spans': [[0, 4]]}])
     """
     spans: dict[int, list[list[int]]] = {}
     begin = 0
@@ -27,24 +31,31 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 
 
 class Bundle(TextSource):
-    """Documents that mix labelled snippets with filler: a class is gold if one of its snippets is in the document.
+    """Documents that mix labelled snippets with filler. A class is gold if one of its snippets is in the document.
 
-    Class and evidence follow from the composition: the classes are the kinds of snippet, and the rationale of a class
-    is where its snippets stand. With several sources a kind is "name/class", for instance "movie/positive". Snippets
-    never cross splits, none is in a document twice, and further test splits of the sources are ignored.
+    The rationale of a class is the spans of its snippets. With several sources a class is "name/class", for instance
+    "movie/positive". No snippet is in two splits or twice in a document. Further test splits of the sources are
+    ignored.
 
     Args:
-        sources: single-label sources; their rows are the evidence, their filler the rest.
-        evidence_per_document: fewest and most evidence snippets; each is of a kind drawn uniformly.
+        sources: single-label sources; their rows are the evidence, and their filler is the rest.
+        evidence_per_document: fewest and most evidence snippets; each is of a class drawn uniformly.
         filler_per_document: fewest and most filler snippets.
-        words_per_document: fewest and most whitespace words to aim at: further filler is added until a number drawn
-            between them is reached, so the last snippet may go over it. None for no such aim.
-        separator: what stands between snippets.
-        num_train, num_validation, num_test: documents.
-        seed: of everything; a document does not depend on how many there are.
+        words_per_document: fewest and most whitespace words of the goal: a number is drawn between them, and filler is
+            added until the document has that many words, so the last snippet may exceed it. None sets no goal.
+        separator: text between snippets.
+        num_train, num_validation, num_test: numbers of documents.
+        seed: seeds everything; a document does not depend on their number.
 
     Raises:
-        ValueError: a source is multi-label, names repeat, or (on loading) a split has too few snippets.
+        ValueError: a source is multi-label, or names repeat; `load` raises it if a split has too few snippets.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> source = Bundle([Planted()], filler_per_document=(0, 0), num_train=1, num_validation=1, num_test=1)
+        >>> row = source.load()["train"][0]
+        >>> row["labels"] == [rationale["label"] for rationale in row["rationales"]]
+        True
     """
 
     name = "bundle"
@@ -67,7 +78,9 @@ class Bundle(TextSource):
             raise ValueError(f"sources are named {names}; give one or more, with names of their own")
         for source in sources:
             if source.multilabel:
-                raise ValueError(f"source {source.name!r} is multi-label, so a snippet has no one kind; leave it out")
+                raise ValueError(
+                    f"source {source.name!r} is multi-label, so a snippet has no single class; leave it out"
+                )
         self.sources = sources
         prefixes = [f"{name}/" for name in names] if len(sources) > 1 else [""]
         self.class_names = [p + c for p, source in zip(prefixes, sources, strict=True) for c in source.class_names]
@@ -83,55 +96,62 @@ class Bundle(TextSource):
             source.prepare()
 
     def load(self) -> DatasetDict:
-        pools: dict[str, list[list[str]]] = {split: [] for split in self.sizes}  # split -> kind -> texts
+        snippets: dict[str, list[list[str]]] = {split: [] for split in self.sizes}  # split -> class -> texts
         filler: dict[str, list[str]] = {split: [] for split in self.sizes}
         for source in self.sources:
-            rows, unlabelled = source.load(), source.load_filler()
+            splits, filler_of_source = source.load(), source.load_filler()
             for split in self.sizes:
-                texts, labels = rows[split]["text"], rows[split]["labels"]
-                for kind in range(len(source.class_names)):
-                    pools[split].append([text for text, label in zip(texts, labels, strict=True) if label == kind])
-                filler[split] += unlabelled.get(split, [])
-        return DatasetDict(
-            {
-                split: rows_to_dataset(
-                    [
-                        self._row(
-                            f"{split}-{i}", pools[split], filler[split], np.random.default_rng((self.seed, number, i))
-                        )
-                        for i in range(size)
-                    ],
-                    multilabel=True,
-                )
-                for number, (split, size) in enumerate(self.sizes.items())
-            }
-        )
+                texts, labels = splits[split]["text"], splits[split]["labels"]
+                for label in range(len(source.class_names)):
+                    snippets[split].append([text for text, own in zip(texts, labels, strict=True) if own == label])
+                filler[split] += filler_of_source.get(split, [])
+        rows = {}
+        for number, (split, size) in enumerate(self.sizes.items()):
+            generators = [np.random.default_rng((self.seed, number, i)) for i in range(size)]
+            rows[split] = [
+                self._row(f"{split}-{i}", snippets[split], filler[split], generator)
+                for i, generator in enumerate(generators)
+            ]
+        return rows_to_splits(rows, multilabel=True)
 
     def _row(
-        self, name: str, pools: list[list[str]], filler: list[str], generator: np.random.Generator
+        self, name: str, snippets: list[list[str]], filler: list[str], generator: np.random.Generator
     ) -> dict[str, Any]:
-        count = int(generator.integers(*self.evidence_per_document, endpoint=True))
-        kinds, counts = np.unique(generator.integers(len(pools), size=count), return_counts=True)
-        snippets: list[tuple[int | None, str]] = []
-        for kind, wanted in zip(kinds.tolist(), counts.tolist(), strict=True):
-            if wanted > len(pools[kind]):
-                raise ValueError(f"{name}: {wanted} snippets of {self.class_names[kind]!r}, but the split has fewer")
-            snippets += [(kind, pools[kind][i]) for i in generator.choice(len(pools[kind]), wanted, replace=False)]
+        chosen = self._choose_evidence(name, snippets, generator)
+        chosen += self._choose_filler(name, filler, sum(len(text.split()) for _, text in chosen), generator)
+        chosen = [chosen[i] for i in generator.permutation(len(chosen))]
+        text, rationales = join_snippets(chosen, self.separator)
+        labels = [rationale["label"] for rationale in rationales]
+        return {"text": text, "labels": labels, "rationales": rationales, "id": name}
+
+    def _choose_evidence(
+        self, name: str, snippets: list[list[str]], generator: np.random.Generator
+    ) -> list[tuple[int | None, str]]:
+        size = int(generator.integers(*self.evidence_per_document, endpoint=True))
+        labels, counts = np.unique(generator.integers(len(snippets), size=size), return_counts=True)
+        chosen: list[tuple[int | None, str]] = []
+        for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
+            texts = snippets[label]
+            if count > len(texts):
+                raise ValueError(f"{name}: {count} snippets of {self.class_names[label]!r}, but the split has fewer")
+            chosen += [(label, texts[i]) for i in generator.choice(len(texts), count, replace=False)]
+        return chosen
+
+    def _choose_filler(
+        self, name: str, filler: list[str], num_evidence_words: int, generator: np.random.Generator
+    ) -> list[tuple[int | None, str]]:
         num_filler = int(generator.integers(*self.filler_per_document, endpoint=True))
-        num_words = int(generator.integers(*self.words_per_document, endpoint=True)) if self.words_per_document else 0
-        words = sum(len(text.split()) for _, text in snippets)
+        goal = int(generator.integers(*self.words_per_document, endpoint=True)) if self.words_per_document else 0
         order = iter(generator.permutation(len(filler)).tolist())
-        used = 0
-        while used < num_filler or words < num_words:
+        chosen: list[tuple[int | None, str]] = []
+        num_words = num_evidence_words
+        while len(chosen) < num_filler or num_words < goal:
             text = next((filler[i] for i in order), None)
             if text is None:
                 raise ValueError(
-                    f"{name}: {len(filler)} filler snippets are too few for {num_filler} snippets and {num_words} words"
-                    "; lower filler_per_document or words_per_document"
+                    f"{name}: {len(filler)} filler snippets are too few for {num_filler} snippets and {goal} words; "
+                    "lower filler_per_document or words_per_document"
                 )
-            snippets.append((None, text))
-            used, words = used + 1, words + len(text.split())
-        snippets = [snippets[i] for i in generator.permutation(len(snippets))]
-        text, rationales = join_snippets(snippets, self.separator)
-        labels = [rationale["label"] for rationale in rationales]
-        return {"text": text, "labels": labels, "rationales": rationales, "id": name}
+            chosen.append((None, text))
+            num_words += len(text.split())
+        return chosen

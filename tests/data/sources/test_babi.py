@@ -2,12 +2,14 @@
 
 import random
 import re
+from typing import Any
 
 import pytest
 
-from lightning_xai.data.sources.babi import BAbI, Question, generate_story, read_stories
+from lightning_xai.data.sources.babi import BAbI, read_stories
+from lightning_xai.data.sources.babi_stories import Question, Task, generate_story
 
-TASKS = [1, 2, 3]
+TASKS: list[Task] = [1, 2, 3]
 STORY = (
     "1 Mary moved to the garden.\n2 John got the milk.\n3 Where is Mary?\tgarden\t1\n"
     "4 Mary went to the office.\n5 Where is Mary? \toffice\t4\n"
@@ -23,8 +25,8 @@ NAMES = ["bathroom", "bedroom", "garden", "hallway", "kitchen", "office", "apple
 QUESTION = re.compile(r"Where (?:is|was) (?:the )?(?P<subject>\w+)(?: before the (?P<place>\w+))?\?")
 
 
-def solved(question: Question, told: list[str]) -> str | None:
-    """Returns the answer that follows from the sentences told, or None."""
+def solved(question: Question, sentences: list[str]) -> str | None:
+    """Returns the answer that follows from the sentences, or None."""
     actor_places: dict[str, list[str]] = {}  # actor -> places in their order
     holders: dict[str, str] = {}
     visited: dict[str, list[str]] = {}  # object -> places in their order
@@ -33,26 +35,28 @@ def solved(question: Question, told: list[str]) -> str | None:
         known = visited.setdefault(thing, [])
         known += [place for place in places[-1:] if known[-1:] != [place]]
 
-    for sentence in told:
-        found = SENTENCE.fullmatch(sentence)
-        actor, thing = found["actor"], found["thing"]
-        if found["move"]:
+    for sentence in sentences:
+        told = SENTENCE.fullmatch(sentence)
+        assert told is not None, sentence
+        actor, thing = told["actor"], told["thing"]
+        if told["move"]:
             actor_places.setdefault(actor, []).append(thing)
             for held in (held for held, holder in holders.items() if holder == actor):
                 bring(held, [thing])
-        elif found["get"]:
+        elif told["get"]:
             holders[thing] = actor
             bring(thing, actor_places.get(actor, []))
         else:
             holders.pop(thing, None)
-    found = QUESTION.fullmatch(question.text)
-    places = (visited | actor_places).get(found["subject"], [])
-    if found["place"] is None:
+    asked = QUESTION.fullmatch(question.text)
+    assert asked is not None, question.text
+    places = (visited | actor_places).get(asked["subject"], [])
+    if asked["place"] is None:
         return places[-1] if places else None
-    return places[-2] if len(places) > 1 and places[-1] == found["place"] else None
+    return places[-2] if len(places) > 1 and places[-1] == asked["place"] else None
 
 
-def made_up(task: int, count: int = 100) -> list[Question]:
+def made_up(task: Task, count: int = 100) -> list[Question]:
     return [q for i in range(count) for q in generate_story(task, random.Random(i))]
 
 
@@ -117,8 +121,9 @@ def test_missing_file_is_named(folder):
 
 
 def test_wrong_task_is_refused():
+    task: Any = 4
     with pytest.raises(ValueError, match="task is 4"):
-        BAbI(4)
+        BAbI(task)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -145,8 +150,8 @@ def test_whole_story_gives_the_same_answer(task):
 @pytest.mark.parametrize("task", TASKS)
 def test_made_up_sentences_have_the_published_form(task):
     for question in made_up(task, 40):
-        found = [SENTENCE.fullmatch(sentence) for sentence in question.sentences]
-        assert all(found) and {f["thing"] for f in found} <= set(NAMES), question
+        matches = [SENTENCE.fullmatch(sentence) for sentence in question.sentences]
+        assert all(match is not None and match["thing"] in NAMES for match in matches), question
         assert QUESTION.fullmatch(question.text)
 
 

@@ -55,7 +55,7 @@ def test_labels_and_spans_are_those_of_the_snippets():
             pieces = row["text"].split(" | ")
             assert len(set(pieces)) == len(pieces)
             assert {piece.split()[1] for piece in pieces} == {split}
-            wanted = {}
+            wanted: dict[int, list[str]] = {}
             for piece in pieces:
                 source, _, label, _ = piece.split()
                 if label != "x":

@@ -1,0 +1,119 @@
+"""Random bAbI stories: who goes where with which object, questions about it, and the sentences that answer them."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal, NamedTuple
+
+Task = Literal[1, 2, 3]
+ACTORS = ["Daniel", "John", "Mary", "Sandra"]
+PLACES = ["bathroom", "bedroom", "garden", "hallway", "kitchen", "office"]
+OBJECTS = ["apple", "football", "milk"]
+MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
+GET_VERBS = ["got", "grabbed", "took"]
+DROP_VERBS = ["dropped", "put down"]
+QUESTIONS_PER_STORY = 5
+QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # of a question after a sentence; that of task 3 gives the published story length
+
+
+class Question(NamedTuple):
+    """A question with the story told so far.
+
+    Example:
+        >>> question = Question(["Mary went to the office."], [0], "Where is Mary?", "office", line=2)
+        >>> [question.sentences[i] for i in question.supporting]
+        ['Mary went to the office.']
+    """
+
+    sentences: list[str]  # the story before the question, without earlier questions
+    supporting: list[int]  # positions in `sentences` of those that answer the question
+    text: str
+    answer: str
+    line: int  # of the question in its story, from 1
+
+
+class _World:
+    """Where actors and objects are, and which sentences say so. A sentence is named by its position in the story."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.sentences: list[str] = []
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # no sentence says these first places
+        self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
+        self.holders: dict[str, str] = {}  # object -> the actor who has it now
+        self.gets: dict[str, int] = {}  # object -> the sentence in which it was last taken
+        self.moves: dict[str, list[tuple[int, str]]] = {actor: [] for actor in ACTORS}  # (sentence, place)
+        self.journeys: dict[str, tuple[str, str, list[int]]] = {}  # object -> (from, to, supporting sentences)
+
+    def tell(self, actor: str, verbs: list[str], thing: str) -> None:
+        """Adds a sentence to the story."""
+        self.sentences.append(f"{actor} {self.chance.choice(verbs)} the {thing}.")
+
+    def move(self) -> None:
+        """Moves an actor, with the objects that they hold, to another place."""
+        actor = self.chance.choice(ACTORS)
+        place = self.chance.choice([p for p in PLACES if p != self.actor_places[actor]])
+        sentence = len(self.sentences)
+        for thing in (thing for thing, holder in self.holders.items() if holder == actor):
+            self.object_places[thing] = place
+            self.journeys.pop(thing, None)
+            if self.moves[actor]:  # else no sentence says where the object was before
+                earlier, origin = self.moves[actor][-1]
+                self.journeys[thing] = (origin, place, sorted([earlier, self.gets[thing], sentence]))
+        self.actor_places[actor] = place
+        self.moves[actor].append((sentence, place))
+        self.tell(actor, MOVE_VERBS, place)
+
+    def take_or_drop(self) -> None:
+        """Lets an actor take an object at their place, or drop one. If nobody can do either, an actor moves."""
+        free = [thing for thing in OBJECTS if thing not in self.holders]
+        possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
+        possible += [(holder, thing) for thing, holder in self.holders.items()]
+        if not possible:
+            return self.move()
+        actor, thing = self.chance.choice(possible)
+        if self.holders.pop(thing, None) is None:
+            self.holders[thing] = actor
+            self.gets[thing] = len(self.sentences)
+            self.tell(actor, GET_VERBS, thing)
+        else:
+            self.tell(actor, DROP_VERBS, thing)
+
+    def questions(self, task: Task) -> list[tuple[str, str, list[int]]]:
+        """Returns all questions (text, answer, supporting sentences) of the task that can be answered now."""
+        if task == 1:
+            return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
+        if task == 2:
+            carried = [(thing, self.moves[holder][-1]) for thing, holder in self.holders.items() if self.moves[holder]]
+            return [(f"Where is the {t}?", place, sorted([move, self.gets[t]])) for t, (move, place) in carried]
+        return [(f"Where was the {t} before the {to}?", origin, s) for t, (origin, to, s) in self.journeys.items()]
+
+
+def generate_story(task: Task, chance: random.Random) -> list[Question]:
+    """Returns the five questions of a random story; each needs all its supporting sentences and no other.
+
+    Example:
+        >>> question = generate_story(1, random.Random(0))[0]
+        >>> question.text, question.sentences[question.supporting[0]], question.answer
+        ('Where is Mary?', 'Mary travelled to the kitchen.', 'kitchen')
+    """
+    world = _World(chance)
+    questions: list[Question] = []
+    num_sentences = 0  # since the last question
+    while len(questions) < QUESTIONS_PER_STORY:
+        if task == 1 or chance.random() < 1 / 3:
+            world.move()
+        else:
+            world.take_or_drop()
+        num_sentences += 1
+        if task == 1:
+            asks = num_sentences == 2
+        else:
+            asks = num_sentences > 2 and chance.random() < QUESTION_CHANCE[task]
+        possible = world.questions(task) if asks else []
+        if possible:
+            text, answer, supporting = chance.choice(possible)
+            line = len(world.sentences) + len(questions) + 1
+            questions.append(Question([*world.sentences], supporting, text, answer, line))
+            num_sentences = 0
+    return questions
