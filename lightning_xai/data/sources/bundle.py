@@ -103,7 +103,7 @@ class Bundle(TextSource):
             for split in self.sizes:
                 texts, labels = splits[split]["text"], splits[split]["labels"]
                 for label in range(len(source.class_names)):
-                    snippets[split].append([text for text, own in zip(texts, labels, strict=True) if own == label])
+                    snippets[split].append([text for text, gold in zip(texts, labels, strict=True) if gold == label])
                 filler[split] += filler_of_source.get(split, [])
         rows = {}
         for number, (split, size) in enumerate(self.sizes.items()):

@@ -1,4 +1,4 @@
-"""Any corpus in the ERASER format: documents, and annotations that name evidence by token numbers."""
+"""Corpora in the ERASER format: documents, and annotations that give evidence as ranges of token numbers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,56 @@ from typing import Any
 
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
 from lightning_xai.functional.spans import merge_spans, word_offsets
 
 SPLIT_FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a file with one JSON object a line."""
+    """Returns the objects of a file with one JSON object a line.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "rows.jsonl")
+        ...     _ = path.write_text('{"a": 1}\\n{"a": 2}\\n')
+        ...     read_jsonl(path)
+        [{'a': 1}, {'a': 2}]
+    """
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()]
 
 
 def document_ids(annotation: dict[str, Any]) -> list[str]:
-    """Returns the documents that an annotation is about: as listed, or those of its evidence, or its namesake."""
+    """Returns the ids of an annotation's documents.
+
+    They are those that it lists, or else those of its evidence, or else the one with the annotation's own id.
+
+    Example:
+        >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
+        ['d7']
+        >>> document_ids({"annotation_id": "a1", "evidences": []})
+        ['a1']
+    """
     listed = annotation.get("docids") or [e["docid"] for group in annotation["evidences"] for e in group]
     return list(dict.fromkeys(listed)) or [annotation["annotation_id"]]
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns merged character spans in the documents joined by line breaks, in their order.
+    """Returns the merged character spans of an annotation's evidence in its documents, joined by line breaks.
 
     Args:
-        evidences: groups of {"docid", "start_token", "end_token"}; tokens are between white space, the end exclusive.
-        documents: the documents of this annotation.
-        name: the annotation, for errors.
+        evidences: groups of {"docid", "start_token", "end_token"}; tokens are whitespace words, the end is exclusive.
+        documents: id -> text of the annotation's documents, in their order.
+        name: of the annotation, for errors.
+
+    Raises:
+        ValueError: evidence is outside its document.
+
+    Example:
+        >>> evidence_spans([[{"docid": "d", "start_token": 1, "end_token": 3}]], {"d": "a very good film"}, "a1")
+        [[2, 11]]
     """
     spans, begin = [], 0
     for document_id, text in documents.items():
@@ -51,17 +76,27 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
 
 
 class Eraser(TextSource):
-    """Rows of train.jsonl, val.jsonl and test.jsonl, whose documents lie in docs/ or in docs.jsonl.
+    """The rows of train.jsonl, val.jsonl and test.jsonl, with the documents in docs/ or docs.jsonl as texts.
 
-    The rationale of a row's class is all its evidence. A row about several documents has them joined by line breaks.
+    All evidence of a row is the rationale of its class. The documents of a row are joined by line breaks.
 
     Args:
         data_dir: the corpus folder.
-        class_names: the values of "classification", in the order of the classes; None for those found, sorted.
-        query_as_pair: whether the query becomes `text_pair`; of use only where it varies.
+        class_names: the values of "classification" in the order of the classes; None sorts those of the corpus.
+        query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ from row to row.
 
     Raises:
-        ValueError: on loading, if a file, a document or a class is missing, or evidence is outside its document.
+        ValueError: `load` raises it if a file, a document or a class is missing, or evidence is outside its document.
+
+    Example:
+        >>> import tempfile
+        >>> annotation = {"annotation_id": "d", "classification": "POS", "query": "", "evidences": []}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for file in SPLIT_FILES.values():
+        ...         _ = Path(folder, file).write_text(json.dumps(annotation))
+        ...     _ = Path(folder, "docs.jsonl").write_text(json.dumps({"docid": "d", "document": "a good film"}))
+        ...     Eraser(folder).load()["train"]["text"][:]
+        ['a good film']
 
     Reference: DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", arXiv 1911.03429.
     """
@@ -90,10 +125,8 @@ class Eraser(TextSource):
     def load(self) -> DatasetDict:
         collected = self.data_dir / "docs.jsonl"
         documents = {row["docid"]: row["document"] for row in read_jsonl(collected)} if collected.is_file() else {}
-        splits = {}
-        for split, rows in self._annotations().items():
-            splits[split] = rows_to_dataset([self._row(row, documents) for row in rows])
-        return DatasetDict(splits)
+        annotations = self._annotations()
+        return rows_to_splits({split: [self._row(a, documents) for a in annotations[split]] for split in annotations})
 
     def _document(self, document_id: str, collected: dict[str, str]) -> str:
         path = self.data_dir / "docs" / document_id
@@ -108,6 +141,6 @@ class Eraser(TextSource):
         documents = {i: self._document(i, collected) for i in document_ids(annotation)}
         spans = evidence_spans(annotation["evidences"], documents, name)
         label = self.class_names.index(value)
-        row = {"text": "\n".join(documents.values()), "labels": label, "id": name}
-        row["rationales"] = [{"label": label, "spans": spans}] if spans else []
+        text, rationales = "\n".join(documents.values()), rationales_of(label, spans)
+        row = {"text": text, "labels": label, "rationales": rationales, "id": name}
         return row | ({"text_pair": annotation["query"]} if self.query_as_pair else {})

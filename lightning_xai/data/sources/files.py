@@ -1,4 +1,4 @@
-"""Local CSV, TSV, JSON Lines, Parquet and Arrow files, by a mapping of their columns."""
+"""Local CSV, TSV, JSON Lines, Parquet and Arrow files, whose columns have any names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from datasets import ClassLabel, DatasetDict, load_dataset
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
 RationaleFormat = Literal["char_spans", "word_mask"]
@@ -20,41 +20,57 @@ _BUILDERS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".
 
 
 def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
-    """Returns character spans of the words whose mask is 1.
+    """Returns the character spans of the words whose mask is 1.
 
     Args:
-        mask: one 0 or 1 for each whitespace word, or a list of such masks, one an annotator, of which at least half
-            must agree.
-        name: the row, for errors.
+        mask: one 0 or 1 for each whitespace word; or a list of such masks, one an annotator, and a word counts if at
+            least half of the annotators marked it.
+        name: of the row, for errors.
+
+    Raises:
+        ValueError: a mask has another length than the text has words.
+
+    Example:
+        >>> word_mask_spans([0, 1, 1], "a good film", "row 0")
+        [[2, 11]]
     """
     masks = mask if mask and isinstance(mask[0], list) else [mask]
     words = word_offsets(text)
-    for one in masks:
-        if len(one) != len(words):
-            raise ValueError(f"{name}: rationale has {len(one)} values for {len(words)} whitespace words")
+    for annotated in masks:
+        if len(annotated) != len(words):
+            raise ValueError(f"{name}: rationale has {len(annotated)} values for {len(words)} whitespace words")
     return spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, text) if len(words) else []
 
 
 class ColumnSource(TextSource):
-    """Rows of a table whose columns have names of their own; what Files and Hub share.
+    """Base of sources that read tables whose columns have names of their own.
 
-    A list of words as text is joined by spaces. Labels are class names or class numbers. In formats without lists, a
-    rationale is JSON text, and the labels of a multi-label row are one text with a separator.
+    A text that is a list of words is joined by spaces. Labels are class names or class numbers. In formats without
+    lists, a rationale is JSON text, and the labels of a multi-label row are one text with a separator.
 
     Args:
-        text_column, text_pair_column, label_column, rationale_column, id_column: where each is; None where there is
-            none. Without ids, rows are numbered.
+        text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if there
+            is none. Without ids, rows are numbered.
         rationale_format: "char_spans" for [begin, end] pairs, or a list of {"label", "spans"} if multi-label;
-            "word_mask" for 0 or 1 a whitespace word. Unless it names its labels, a rationale speaks for the row's.
-        class_names: names of the classes in their order; None for those of the data, sorted.
+            "word_mask" for 0 or 1 a whitespace word. A rationale without labels supports all labels of its row.
+        class_names: names of the classes in their order; None sorts those of the data.
         multilabel: whether a row has any number of labels.
-        label_separator: between the labels in one text; white space around a label does not count.
-        validation_fraction: fraction of the training rows that validates, where there is no validation split.
-        seed: of that division.
+        label_separator: stands between the labels in one text; white space around a label is dropped.
+        validation_fraction: fraction of the training rows that validates, if there is no validation split.
+        seed: seeds that division.
 
     Raises:
-        ValueError: on loading, if a column, a label or a class is missing, or a rationale does not fit its format or
-            text; at once if `validation_fraction` is out of range.
+        ValueError: `validation_fraction` is out of range. `load` raises it if a column, a label or a class is missing,
+            or a rationale does not fit its format or text.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> class Memory(ColumnSource):
+        ...     def load_table(self):
+        ...         return DatasetDict({"train": Dataset.from_dict({"text": ["a", "b"], "label": ["yes", "no"]})})
+        >>> source = Memory(validation_fraction=0.5)
+        >>> source.class_names, len(source.load()["validation"])
+        (['no', 'yes'], 1)
     """
 
     def __init__(
@@ -87,7 +103,7 @@ class ColumnSource(TextSource):
 
     @abstractmethod
     def load_table(self) -> DatasetDict:
-        """Returns the splits under our names, with the columns as they are."""
+        """Returns the splits under the names that TextSource gives them, with the columns of the table."""
 
     @cached_property
     def _table(self) -> DatasetDict:
@@ -106,8 +122,8 @@ class ColumnSource(TextSource):
         return table
 
     @cached_property
-    def _values(self) -> list[Any]:
-        """The label values that stand for classes 0, 1, ..."""
+    def _label_values(self) -> list[Any]:
+        """The values of labels 0, 1, ... in the table."""
         column = self.columns["labels"]
         feature = next(iter(self._table.values())).features[column]
         if isinstance(getattr(feature, "feature", feature), ClassLabel):
@@ -118,7 +134,7 @@ class ColumnSource(TextSource):
     def class_names(self) -> list[str]:
         feature = next(iter(self._table.values())).features[self.columns["labels"]]
         feature = getattr(feature, "feature", feature)  # a list of class labels
-        return list(feature.names) if isinstance(feature, ClassLabel) else [str(value) for value in self._values]
+        return list(feature.names) if isinstance(feature, ClassLabel) else [str(value) for value in self._label_values]
 
     def _cells(self, cell: Any) -> list[Any]:
         if not self.multilabel:
@@ -137,21 +153,19 @@ class ColumnSource(TextSource):
         raise ValueError(f"{name}: label {value!r} is not in class_names {self.class_names}")
 
     def prepare(self) -> None:
-        self.load_table()  # fills the cache of `datasets`, which other processes then only read
+        self.load_table()  # fills the cache of `datasets`, so that other processes only read it
 
     def load(self) -> DatasetDict:
-        return DatasetDict(
-            {
-                split: rows_to_dataset(
-                    [self._row(row, f"{split} row {i}") for i, row in enumerate(rows)], self.multilabel
-                )
-                for split, rows in self._table.items()
-            }
-        )
+        splits = {
+            split: [self._row(row, f"{split} row {i}") for i, row in enumerate(rows)]
+            for split, rows in self._table.items()
+        }
+        return rows_to_splits(splits, self.multilabel)
 
     def _row(self, raw: dict[str, Any], name: str) -> dict[str, Any]:
-        cells = {ours: raw[column] for ours, column in self.columns.items() if column is not None}
-        row = {key: " ".join(cell) if isinstance(cell, list) else cell for key, cell in cells.items() if "text" in key}
+        cells = {name: raw[column] for name, column in self.columns.items() if column is not None}
+        texts = {name: cell for name, cell in cells.items() if name in ("text", "text_pair")}
+        row = {name: " ".join(cell) if isinstance(cell, list) else cell for name, cell in texts.items()}
         labels = [self._label(value, name) for value in self._cells(cells["labels"])]
         row["labels"] = labels if self.multilabel else labels[0]
         row["id"] = str(cells.get("id", name.rsplit(" ", 1)[-1]))
@@ -175,7 +189,16 @@ class ColumnSource(TextSource):
 
 
 def has_rows(path: Path) -> bool:
-    """Returns whether a text file has a line, beside the header in CSV and TSV; other kinds, whether it has a byte."""
+    """Returns whether a file has any row: a line below the header of CSV and TSV, a line, or in other kinds a byte.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "rows.csv")
+        ...     _ = path.write_text("text,label\\n")
+        ...     has_rows(path)
+        False
+    """
     if path.suffix not in (".csv", ".tsv", ".jsonl"):
         return path.stat().st_size > 0
     needed = 1 if path.suffix == ".jsonl" else 2
@@ -189,9 +212,14 @@ class Files(ColumnSource):
     Args:
         data_files: split -> a file or several; all of one kind: csv, tsv, jsonl, json, parquet or arrow. Splits
             beside "train", "validation" and "test" are further test splits.
+        kwargs: see ColumnSource.
 
     Raises:
-        ValueError: on loading, if a file is missing or has no rows; at once if the files are not all of one known kind.
+        ValueError: the files are not all of one known kind. `load` raises it if a file is missing or has no rows.
+
+    Example:
+        >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
+        'sentiment'
     """
 
     name = "files"

@@ -1,4 +1,4 @@
-"""Any Hugging Face data set, by a mapping of its splits and columns."""
+"""Hugging Face data sets, whose splits and columns have any names."""
 
 from __future__ import annotations
 
@@ -10,20 +10,40 @@ from huggingface_hub import snapshot_download
 from lightning_xai.data.sources.files import ColumnSource
 
 
+def is_saved_dataset(path: str | Path) -> bool:
+    """Returns whether `save_to_disk` of a data set wrote the folder `path`.
+
+    Example:
+        >>> is_saved_dataset("stanfordnlp/imdb")
+        False
+    """
+    return (Path(path) / "dataset_dict.json").is_file()
+
+
 class Hub(ColumnSource):
     """Rows of a data set on the Hugging Face hub, of a local copy of one, or of a folder that `save_to_disk` wrote.
 
     Args:
         path: the hub's id of the data set, or a folder.
-        config_name: which of its configurations; None where it has but one.
-        splits: our split -> theirs; those beside "train", "validation" and "test" are further test splits.
+        config_name: the data set's configuration; None if it has only one.
+        splits: name of a split in this package -> its name in the data set. Splits beside "train", "validation" and
+            "test" are further test splits.
         revision: commit, tag or branch; None for the newest. "refs/convert/parquet" is the hub's own copy of many data
-            sets, also of those made by a script, which `datasets` does not run any more.
+            sets, also of those that are scripts, which `datasets` no longer runs.
         data_dir: folder of the data set whose files are read; None for all. In the hub's own copy each configuration is
-            a folder and none has a name, so there this takes the place of `config_name`.
+            a folder without a name, so `data_dir` takes the place of `config_name`.
+        kwargs: see ColumnSource.
 
     Raises:
-        ValueError: on loading, if the data set or a split is missing.
+        ValueError: `load` raises it if the data set or a split is missing.
+
+    Example:
+        >>> import tempfile
+        >>> from datasets import Dataset
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     DatasetDict({"dev": Dataset.from_dict({"text": ["a"], "label": [0]})}).save_to_disk(folder)
+        ...     Hub(folder, splits={"validation": "dev"}).load()["validation"]["text"][:]
+        ['a']
     """
 
     def __init__(
@@ -44,15 +64,12 @@ class Hub(ColumnSource):
         self.data_dir = data_dir
 
     def load_table(self) -> DatasetDict:
-        if (Path(self.path) / "dataset_dict.json").is_file():
-            found = load_from_disk(self.path)
-        else:
-            found = self._load_dataset()
-        splits = self.splits or {name: name for name in found}
+        table = load_from_disk(self.path) if is_saved_dataset(self.path) else self._load_dataset()
+        splits = self.splits or {name: name for name in table}
         for theirs in splits.values():
-            if theirs not in found:
-                raise ValueError(f"{self.path} has no split {theirs!r}; it has {', '.join(found)}")
-        return DatasetDict({ours: found[theirs] for ours, theirs in splits.items()})
+            if theirs not in table:
+                raise ValueError(f"{self.path} has no split {theirs!r}; it has {', '.join(table)}")
+        return DatasetDict({ours: table[theirs] for ours, theirs in splits.items()})
 
     def _load_dataset(self) -> DatasetDict:
         try:
@@ -66,7 +83,7 @@ class Hub(ColumnSource):
     def _folder(self) -> str:
         if self.data_dir is None or Path(self.path).is_dir():
             return self.path
-        # without the hub, `datasets` does not find again what it has read of a part of a data set
+        # offline, `datasets` does not find the part of a data set that it has downloaded before
         # https://github.com/huggingface/datasets/issues/7551
         only = f"{self.data_dir}/*"
         return snapshot_download(self.path, repo_type="dataset", revision=self.revision, allow_patterns=only)

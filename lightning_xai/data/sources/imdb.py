@@ -7,17 +7,26 @@ from typing import Any
 
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset, split_rows
-from lightning_xai.data.sources.hub import Hub
+from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
+from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 
 CLASS_FOLDERS = ("neg", "pos")
 
 
 def read_reviews(folder: Path) -> list[dict[str, Any]]:
-    """Returns the reviews of folder/neg and folder/pos, by class and then in the order of their numbers.
+    """Returns the reviews of folder/neg and folder/pos, each in the order of their numbers.
 
     Raises:
-        ValueError: a folder is missing or without reviews, or a name is not "number_rating.txt"; names it.
+        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the error names it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in CLASS_FOLDERS:
+        ...         Path(folder, name).mkdir()
+        ...         _ = Path(folder, name, "0_9.txt").write_text(f"so {name}")
+        ...     [row["text"] for row in read_reviews(Path(folder))]
+        ['so neg', 'so pos']
     """
     rows = []
     for label, name in enumerate(CLASS_FOLDERS):
@@ -37,25 +46,32 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
 
 
 class IMDB(TextSource):
-    """Reviews, negative or positive; line breaks, "<br />" in the data, become spaces.
-
-    A fraction of the training reviews validates. Words are those between white space.
+    """Reviews, negative or positive. Line breaks, "<br />" in the data, become spaces.
 
     Args:
         path: the hub's id of the data set, a folder with train/neg, train/pos, test/neg and test/pos, or one that
             `save_to_disk` wrote.
-        min_words: fewest words of a review; shorter ones are left out of every split.
-        max_words: most words of a review; longer ones are left out. None for no limit.
-        validation_fraction: of the training reviews that are not left out.
-        seed: of that division.
+        min_words: fewest whitespace words of a review; shorter ones are left out of every split.
+        max_words: most whitespace words of a review; longer ones are left out. None for no limit.
+        validation_fraction: fraction of the training reviews, without those left out, that validates.
+        seed: seeds that division.
 
     Raises:
-        ValueError: at once if a number is out of range; on loading if a folder or split is missing.
+        ValueError: a number is out of range; `load` raises it if a folder or split is missing.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("train/neg", "train/pos", "test/neg", "test/pos"):
+        ...         Path(folder, name).mkdir(parents=True)
+        ...         _ = Path(folder, name, "0_9.txt").write_text("a film<br />of 1990")
+        ...     IMDB(folder, validation_fraction=0.5).load()["test"]["text"][:]
+        ['a film of 1990', 'a film of 1990']
 
     Reference: Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis", ACL.
     Differs: Jain, Wallace (2019), arXiv 1902.10186, and Madsen et al. (2022), arXiv 2110.08412, keep 7 to 399 words, a
-        fifth of train as validation and a fifth of test; they count the words of a list without punctuation, in which
-        "br" is one, so that their reviews are not exactly those that `min_words` and `max_words` keep.
+        fifth of train as validation and a fifth of test. They count words without punctuation, and "br" is one of them,
+        so `min_words` and `max_words` keep slightly different reviews.
     """
 
     name = "imdb"
@@ -69,8 +85,7 @@ class IMDB(TextSource):
         validation_fraction: float = 0.2,
         seed: int = 0,
     ) -> None:
-        if not 0 < validation_fraction < 1:
-            raise ValueError(f"validation_fraction is {validation_fraction}: give a fraction between 0 and 1")
+        require_fractions(validation_fraction=validation_fraction)
         if min_words < 1 or (max_words is not None and max_words < min_words):
             raise ValueError(f"min_words={min_words} and max_words={max_words} keep nothing: give 1 <= min <= max")
         self.path = path
@@ -84,8 +99,7 @@ class IMDB(TextSource):
             self._hub().prepare()
 
     def _is_archive(self) -> bool:
-        folder = Path(self.path)
-        return folder.is_dir() and not (folder / "dataset_dict.json").is_file()  # else `save_to_disk` wrote it
+        return Path(self.path).is_dir() and not is_saved_dataset(self.path)
 
     def _hub(self) -> Hub:
         return Hub(self.path, splits={"train": "train", "test": "test"})
@@ -104,7 +118,7 @@ class IMDB(TextSource):
         }
         parts = split_rows(len(kept["train"]), self.validation_fraction, 0.0, self.seed)
         splits = {split: [kept["train"][i] for i in parts[split]] for split in ("train", "validation")}
-        return DatasetDict({split: rows_to_dataset(rows) for split, rows in (splits | {"test": kept["test"]}).items()})
+        return rows_to_splits(splits | {"test": kept["test"]})
 
     def _keeps(self, row: dict[str, Any]) -> bool:
         num_words = len(row["text"].split())
