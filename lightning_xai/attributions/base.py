@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,6 +72,22 @@ class AttributionMethod(ABC):
             num_tokens: number of its explainable tokens (token_mask), which leaves out special tokens.
             num_targets: number of its explained classes.
         """
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the method's class and public attributes, and those of methods inside it, in types that JSON has.
+
+        Example:
+            >>> from lightning_xai.attributions.gradient import Gradient
+            >>> Gradient(pooling="sum").settings()
+            {'class': 'Gradient', 'pooling': 'sum'}
+        """
+        settings: dict[str, Any] = {"class": type(self).__name__}
+        for name, value in sorted(vars(self).items()):
+            if isinstance(value, AttributionMethod):
+                settings[name] = value.settings()
+            elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | None):
+                settings[name] = value
+        return settings
 
     def for_split(self, split: str) -> AttributionMethod:
         """Returns the method that explains examples of `split`: this one, unless it reads stored scores.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from lightning import LightningModule, Trainer
 
-from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, method_settings, network_of
+from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, network_of
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, RaggedWriter, is_store
@@ -69,7 +69,7 @@ class AttributionCacheWriter(ExplainedCallback):
             metadata = {
                 "split": split,
                 "weights": weights_hash(network_of(self.module)),
-                "method": method_settings(self.source.methods[method]),
+                "method": self.source.methods[method].settings(),
                 "examples": data_of(trainer).split(split).hash(),
             }
             scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since it refuses other metadata

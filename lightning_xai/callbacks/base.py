@@ -31,7 +31,13 @@ class ResultRow(CostPerExample):
 
 @runtime_checkable
 class ResultSource(Protocol):
-    """A callback that adds rows to the results table when a test has ended."""
+    """A callback that adds rows to the results table when a test has ended.
+
+    Example:
+        >>> from lightning_xai.callbacks.stability import Stability
+        >>> isinstance(Stability(["tm/seed*"]), ResultSource), isinstance(Callback(), ResultSource)
+        (True, False)
+    """
 
     def result_rows(self) -> list[ResultRow]:
         """Returns the rows of the last evaluation."""
@@ -43,19 +49,20 @@ class ExplainedBatch:
     """The explained examples of a batch with their attributions.
 
     Attributes:
-        batch: the explained rows of the evaluated batch, at least one.
-        attributions: by the name of the method; rows are those of `batch`.
-        predict: the network's probabilities. Those of `batch.inputs` are computed once for all who ask.
+        batch: the explained examples, at least one.
+        attributions: by the name of the method, for the examples of `batch`.
+        predict: the network's probabilities. Those of `batch.inputs` are computed once, for all callbacks.
         split: name of the split.
 
     Example:
         >>> from lightning_xai.types import TextInputs
         >>> inputs = TextInputs.of_ids([[5, 6], [7]])
-        >>> scores = Attribution(torch.ones(2, 1, 2), torch.zeros(2, 1).long(), torch.ones(2, 1) > 0, inputs.token_mask)
+        >>> attribution = Attribution.of_scores([[[1.0, 2.0]], [[3.0, 0.0]]], inputs.token_mask)
         >>> predict = PredictOnce(lambda inputs, embed_mask=None: torch.eye(2)[: len(inputs)], inputs)
-        >>> explained = ExplainedBatch(Batch(inputs, torch.tensor([0, 1])), {"ones": scores}, predict, "test")
-        >>> explained[[1]].batch.index.tolist(), explained[[1]].attributions["ones"].token_mask.tolist()
-        ([1], [[True, False]])
+        >>> explained = ExplainedBatch(Batch(inputs, torch.tensor([0, 1])), {"method": attribution}, predict, "test")
+        >>> second = explained[[1]]
+        >>> second.batch.index.tolist(), second.attributions["method"].scores.tolist()
+        ([1], [[[3.0, 0.0]]])
     """
 
     batch: Batch
@@ -72,7 +79,19 @@ class ExplainedBatch:
 
 @runtime_checkable
 class AttributionSource(Protocol):
-    """The callback that computes attributions: its methods by name, and what each of them has cost so far."""
+    """The callback that computes attributions.
+
+    Attributes:
+        methods: by the name that tables show.
+        costs: of each method so far.
+        during_fit: whether it also works in the validation of a fit.
+
+    Example:
+        >>> from lightning_xai.attributions.random import Random
+        >>> from lightning_xai.callbacks.attributions import ComputeAttributions
+        >>> isinstance(ComputeAttributions({"random": Random()}), AttributionSource)
+        True
+    """
 
     methods: dict[str, AttributionMethod]
     costs: dict[str, Cost]
@@ -81,34 +100,46 @@ class AttributionSource(Protocol):
 
 @runtime_checkable
 class ExplainedReceiver(Protocol):
-    """A callback to which the last AttributionSource before it hands every explained batch."""
+    """A callback that gets every explained batch from the last AttributionSource before it.
+
+    Example:
+        >>> class LargestScore(Callback):
+        ...     def on_explained(self, explained):
+        ...         print({name: float(a.scores.max()) for name, a in explained.attributions.items()})
+        >>> isinstance(LargestScore(), ExplainedReceiver)
+        True
+    """
 
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Is called at the end of every batch of which an example is explained."""
+        """Uses one batch; it is called at the batch's end, after the attributions are computed."""
         ...
 
 
 class ExplainedCallback(Callback, ABC):
-    """Gets every explained batch from the last ComputeAttributions before it.
+    """Base of the package's callbacks that use attributions; another package's need only define `on_explained`.
 
-    After `setup` a subclass has `trainer`, `module`, `source` (that ComputeAttributions) and `active`: whether it works
-    in this stage. A callback of another package need not be a subclass, only define `on_explained`.
+    Attributes:
+        trainer: set at setup, like all that follow.
+        module: the objective.
+        source: the last ComputeAttributions before this callback.
+        active: whether the callback works in this stage.
 
     Args:
         during_fit: also work in the validation that `fit` runs every epoch. It is off by default, since attributions
             cost more than the training itself.
 
     Raises:
-        ValueError: at setup, if no ComputeAttributions stands before it, or only one that does not work in `fit`.
+        ValueError: at setup, if there is no ComputeAttributions before it, or if only this callback has `during_fit`.
 
     Example:
-        >>> class CountExamples(ExplainedCallback):
-        ...     total = 0
-        ...
+        >>> from lightning_xai.types import TextInputs
+        >>> class NumExamples(ExplainedCallback):
         ...     def on_explained(self, explained):
-        ...         self.total += len(explained.batch)
-        >>> isinstance(CountExamples(during_fit=True), ExplainedReceiver)
-        True
+        ...         print(len(explained.batch), "examples of", explained.split)
+        >>> inputs = TextInputs.of_ids([[5, 6], [7]])
+        >>> batch = Batch(inputs, torch.tensor([0, 1]))
+        >>> NumExamples().on_explained(ExplainedBatch(batch, {}, PredictOnce(lambda inputs: inputs, inputs), "test"))
+        2 examples of test
     """
 
     def __init__(self, *, during_fit: bool = False) -> None:
@@ -132,7 +163,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Is called at the end of every batch of which an example is explained, whether active or not."""
+        """Uses one batch. It is called in every stage that is explained, so check `active` first."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
@@ -140,6 +171,11 @@ def source_before(trainer: Trainer, callback: Callback, label: str) -> Attributi
 
     Raises:
         ValueError: there is none; `label` names the callback in the message.
+
+    Example:
+        >>> source_before(Trainer(callbacks=[last := Callback()], logger=False), last, "The last callback")
+        Traceback (most recent call last):
+        ValueError: The last callback needs a ComputeAttributions before it in trainer.callbacks
     """
     callbacks = callbacks_of(trainer)
     sources = [c for c in callbacks[: callbacks.index(callback)] if isinstance(c, AttributionSource)]
@@ -149,7 +185,16 @@ def source_before(trainer: Trainer, callback: Callback, label: str) -> Attributi
 
 
 def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceiver]:
-    """Returns the callbacks that get the attributions of `source`: those after it, up to the next AttributionSource."""
+    """Returns the callbacks that get the attributions of `source`: those after it, up to the next AttributionSource.
+
+    Example:
+        >>> from lightning_xai.attributions.random import Random
+        >>> from lightning_xai.callbacks.attributions import ComputeAttributions
+        >>> from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
+        >>> source, writer = ComputeAttributions({"random": Random()}), AttributionCacheWriter()
+        >>> receivers_after(Trainer(callbacks=[source, writer], logger=False), source) == [writer]
+        True
+    """
     callbacks = callbacks_of(trainer)
     receivers: list[ExplainedReceiver] = []
     for callback in callbacks[callbacks.index(source) + 1 :]:
@@ -160,57 +205,90 @@ def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceive
     return receivers
 
 
-def method_settings(method: AttributionMethod) -> dict[str, Any]:
-    """Returns the class and the public attributes of a method, and of methods inside it, in types that JSON has.
+def callbacks_of(trainer: Trainer) -> list[Callback]:
+    """Returns the trainer's callbacks in their order; Lightning does not declare them for type checkers.
 
     Example:
-        >>> from lightning_xai.attributions.transformed import Transformed
-        >>> from lightning_xai.attributions.gradient import Gradient
-        >>> method_settings(Transformed(Gradient(), ["absolute"]))["transforms"]
-        ['absolute']
+        >>> type(callbacks_of(Trainer(callbacks=[Callback()], logger=False))[0]).__name__
+        'Callback'
     """
-    settings: dict[str, Any] = {"class": type(method).__name__}
-    for name, value in sorted(vars(method).items()):
-        if isinstance(value, AttributionMethod):
-            settings[name] = method_settings(value)
-        elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | None):
-            settings[name] = value
-    return settings
-
-
-def callbacks_of(trainer: Trainer) -> list[Callback]:
-    """Returns the trainer's callbacks in their order, which Lightning's Trainer does not declare for type checkers."""
     return getattr(trainer, "callbacks", [])
 
 
 def data_of(trainer: Trainer) -> Any:
-    """Returns the trainer's data module, None if it got loaders."""
+    """Returns the trainer's data module, or None if it was given loaders.
+
+    Example:
+        >>> data_of(Trainer(logger=False)) is None
+        True
+    """
     return getattr(trainer, "datamodule", None)
 
 
+def is_dry_run(trainer: Trainer) -> bool:
+    """Returns whether the trainer runs a few batches to find errors (fast_dev_run), and so writes no files.
+
+    Example:
+        >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))
+        (True, False)
+    """
+    return bool(getattr(trainer, "fast_dev_run", False))
+
+
 def network_of(module: LightningModule) -> Classifier:
-    """Returns the classifier that a module trains or evaluates."""
+    """Returns the classifier that an objective trains or evaluates.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> network_of(Supervised(random_bert())).num_classes
+        2
+    """
     return cast(Classifier, module.network)
 
 
 def decision_threshold_of(module: LightningModule) -> float:
-    """Returns the probability above which a multi-label class counts as predicted."""
+    """Returns the probability above which a multi-label class counts as predicted.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> decision_threshold_of(Supervised(random_bert()))
+        0.5
+    """
     return float(cast(Tensor, module.decision_threshold))
 
 
 def test_splits(trainer: Trainer) -> list[str]:
-    """Returns the names of the splits that a test evaluates, in the order of their loaders."""
+    """Returns the names of the splits that a test evaluates, in the order of their loaders.
+
+    Example:
+        >>> test_splits(Trainer(logger=False))
+        ['test']
+    """
     return getattr(data_of(trainer), "test_splits", None) or ["test"]
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the name of the split behind a test loader; "test", "test1", ... without a data module."""
-    names = getattr(data_of(trainer), "test_splits", None)
-    return names[dataloader_idx] if names else ("test" if dataloader_idx == 0 else f"test{dataloader_idx}")
+    """Returns the name of the split behind a test loader; "test", "test1", ... without a data module.
+
+    Example:
+        >>> split_of_loader(Trainer(logger=False), 1)
+        'test1'
+    """
+    names = test_splits(trainer)
+    return names[dataloader_idx] if dataloader_idx < len(names) else f"test{dataloader_idx}"
 
 
 def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
-    """Returns [B] bool: whether an example is one of the first `num_examples` (None: all) that its split loads."""
+    """Returns [B] bool: whether an example is one of the first `num_examples` (None: all) that its split loads.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> batch = Batch(TextInputs.of_ids([[5], [6], [7]]), torch.zeros(3))
+        >>> first_examples(Trainer(logger=False), batch, "test", 2).tolist()
+        [True, True, False]
+    """
     if num_examples is None:
         return torch.ones_like(batch.index, dtype=torch.bool)
     last = num_examples - 1

@@ -15,6 +15,7 @@ from lightning_xai.callbacks.base import (
     data_of,
     decision_threshold_of,
     first_examples,
+    is_dry_run,
 )
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
@@ -122,7 +123,7 @@ class Heatmaps(ExplainedCallback):
     def _draw(self, trainer: Trainer) -> None:
         """Writes a page and the images of each split; every process takes part and process 0 writes."""
         gathered = gather(self._documents)
-        if not trainer.is_global_zero or getattr(trainer, "fast_dev_run", False):
+        if not trainer.is_global_zero or is_dry_run(trainer):
             return
         weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
         note = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators." if weak else ""

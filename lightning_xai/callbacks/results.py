@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 from lightning import Callback, LightningModule, Trainer
@@ -11,7 +12,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
-from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of
+from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, data_of, is_dry_run
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.runs.folder import RunFacts, RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -23,8 +24,17 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def classification_rows(results: dict[str, tuple[dict[str, Tensor], int]]) -> list[ResultRow]:
-    """Returns a row for each metric of {split: (values, number of examples)}."""
+TestResults = dict[str, tuple[dict[str, Tensor], int]]  # by split: values by metric, and number of examples
+
+
+def classification_rows(results: TestResults) -> list[ResultRow]:
+    """Returns a row for each metric of each split.
+
+    Example:
+        >>> (row,) = classification_rows({"test": ({"accuracy": Tensor([0.75])}, 8)})
+        >>> row["split"], row["metric"], row["value"], row["num_examples"]
+        ('test', 'accuracy', 0.75, 8)
+    """
     return [
         ResultRow(
             split=split, preset="", method="", metric=metric, value=float(value), num_examples=num_examples,
@@ -36,15 +46,20 @@ def classification_rows(results: dict[str, tuple[dict[str, Tensor], int]]) -> li
 
 
 class ResultsFile(Callback):
-    """Gathers the rows of the objective and of every callback that reports, when a test has ended.
+    """Writes the results of the objective and of every ResultSource among the callbacks at the end of a test.
+
+    At the end of `validate` it makes the table, but no files. TensorBoard's HParams get the settings of model and data
+    beside the classification metrics of the test.
 
     Args:
-        run: experiment and seed are columns of every row; settings of model and data go to TensorBoard's HParams. A fit
-            that ends with a test loads and checks the test splits at its start, since an error at its end is too late.
+        run: experiment and seed are columns of every row. If a fit ends with a test, the test splits are loaded and
+            checked before the fit, not after it.
 
     Example:
         >>> results = ResultsFile(RunFacts("tm", seed=0))
-        >>> results.begin_test("0a1b2c3d4e5f", keep_earlier=True)
+        >>> results.begin_test("0a1b2c3d4e5f")
+        >>> results.table is None  # until the test has ended
+        True
     """
 
     def __init__(self, run: RunFacts) -> None:
@@ -56,32 +71,36 @@ class ResultsFile(Callback):
         self._other_data = ""
 
     def begin_test(self, checkpoint: str, *, keep_earlier: bool = False, other_data: str = "") -> None:
-        """Tells which network the next test measures, and so which file its results are written to.
+        """Sets the checkpoint of the next test and the file that its results go to.
 
         Args:
-            checkpoint: hash of the network's weights, a column of every row.
-            keep_earlier: keep the results of another checkpoint, and write these to `results_<checkpoint>`.
-            other_data: hash of tested examples that are not the run's own; it adds to the file's name.
+            checkpoint: hash of the tested checkpoint, a column of every row.
+            keep_earlier: if the folder has results of another checkpoint, keep them and write these to
+                `results_<checkpoint>`.
+            other_data: short hash of the tested examples, or empty if they are the run's own. With other examples the
+                results go to `results_<checkpoint>_<other_data>`.
         """
         self._checkpoint = checkpoint
         self._keeps_earlier = keep_earlier
         self._other_data = other_data
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit" and self.run.tests_after_fit and trainer.datamodule is not None:
-            trainer.datamodule.setup("test")
+        if stage == "fit" and self.run.tests_after_fit and data_of(trainer) is not None:
+            data_of(trainer).setup("test")
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
-            logged = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val/")}
-            values = {name.removeprefix("val/"): value for name, value in logged.items()}
+            prefix = f"{log_prefix(VALIDATION)}/"
+            logged = {name: value for name, value in trainer.callback_metrics.items() if name.startswith(prefix)}
+            values = {name.removeprefix(prefix): value for name, value in logged.items()}
             self.table = self._table(trainer, classification_rows({VALIDATION: (values, 0)}))
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.table = self._table(trainer, classification_rows(pl_module.test_results))
-        if trainer.is_global_zero and not trainer.fast_dev_run:
-            self._write(RunFolder(Path(trainer.default_root_dir)))
-            self._log_hyperparameters(trainer, pl_module)
+        rows = classification_rows(cast(TestResults, pl_module.test_results))
+        self.table = self._table(trainer, rows)
+        if trainer.is_global_zero and not is_dry_run(trainer):
+            self._write(self.table, RunFolder(Path(trainer.default_root_dir)))
+            self._log_hyperparameters(trainer, rows)
 
     def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
         sources = [callback for callback in callbacks_of(trainer) if isinstance(callback, ResultSource)]
@@ -89,27 +108,23 @@ class ResultsFile(Callback):
         run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": self._checkpoint}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
-    def _write(self, folder: RunFolder) -> None:
+    def _write(self, table: pd.DataFrame, folder: RunFolder) -> None:
         file, earlier = folder.results_file, folder.results
         if self._other_data:
             file = file.with_stem(f"{file.stem}_{self._checkpoint}_{self._other_data}")
         elif self._keeps_earlier and earlier is not None and set(earlier["checkpoint"]) != {self._checkpoint}:
             file = file.with_stem(f"{file.stem}_{self._checkpoint}")
-        assert self.table is not None
         self.written = file.with_suffix(".csv")
-        write_whole(self.written, partial(self.table.to_csv, index=False))
-        write_whole(file, partial(self.table.to_parquet, index=False))  # last: it tells that both are there
+        write_whole(self.written, partial(table.to_csv, index=False))
+        write_whole(file, partial(table.to_parquet, index=False))  # last: where it is, both are
 
-    def _log_hyperparameters(self, trainer: Trainer, module: LightningModule) -> None:
+    def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {
             name: value
             for name, value in self.run.settings.items()
             if name.startswith(("model.", "data.", "trainer.max_epochs")) and isinstance(value, str | int | float)
         }
-        final = {
-            f"hp/{log_prefix(row['split'])}/{row['metric']}": row["value"]
-            for row in classification_rows(module.test_results)
-        }
+        final = {f"hp/{log_prefix(row['split'])}/{row['metric']}": row["value"] for row in rows}
         for logger in trainer.loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.log_hyperparams({"seed": self.run.seed, **settings}, final)

@@ -14,7 +14,7 @@ from lightning_xai.callbacks.base import (
     ExplainedCallback,
     ResultRow,
     data_of,
-    method_settings,
+    is_dry_run,
     test_splits,
 )
 from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
@@ -102,18 +102,18 @@ class Stability(ExplainedCallback):
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._rows, self._tables = [], []
-        dry = getattr(trainer, "fast_dev_run", False)
+        is_dry = is_dry_run(trainer)
         gathered = gather(self._similarities)
         for split in self._splits if self._runs else []:
             comparisons = []
             for method in self.source.methods:
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
-                for store in [] if dry else self._scores[split, method]:
+                for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
                 ordered = [by_key[key] for key in sorted(by_key)]  # so that sums do not depend on processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
-            if trainer.is_global_zero and not dry:
+            if trainer.is_global_zero and not is_dry:
                 self._write(comparisons, split)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{PRESET}/{row['method']}/{row['metric']}"
@@ -154,5 +154,5 @@ class Stability(ExplainedCallback):
     def _open(self, run: Path, split: str, method: str) -> StoredScores:
         scores = open_scores(run, split, method)
         examples = data_of(self.trainer).split(split).hash()
-        scores.require_method(method_settings(self.source.methods[method]), examples)
+        scores.require_method(self.source.methods[method].settings(), examples)
         return scores

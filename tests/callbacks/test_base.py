@@ -4,13 +4,10 @@ import pytest
 import torch
 from lightning import Callback
 
-from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.random import Random
-from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     first_examples,
-    method_settings,
     receivers_after,
     source_before,
     split_of_loader,
@@ -62,18 +59,6 @@ def test_callback_without_a_source_before_it_is_refused_by_its_label(tmp_path):
     recorder = Recorder()
     with pytest.raises(ValueError, match="^the recorder needs a ComputeAttributions before it"):
         source_before(trainer(tmp_path, recorder, compute(Random())), recorder, "the recorder")
-
-
-def test_settings_of_a_method_include_those_of_the_method_inside():
-    settings = method_settings(Transformed(IntegratedGradients(num_steps=4), ["absolute"]))
-    assert settings["transforms"] == ["absolute"]
-    assert settings["method"]["class"] == "IntegratedGradients" and settings["method"]["num_steps"] == 4
-
-
-def test_private_attributes_are_no_settings():
-    method = Random()
-    vars(method)["_cache"] = 1
-    assert "_cache" not in method_settings(method)
 
 
 def test_test_loaders_without_a_data_module_are_numbered(tmp_path):

@@ -1,0 +1,93 @@
+"""The table of a test's results, and the files that it is written to."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from lightning.pytorch.loggers import TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightning_xai.attributions.random import Random
+from lightning_xai.callbacks.results import COLUMNS, ResultsFile
+from lightning_xai.runs.folder import RunFacts
+from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
+
+
+def run_test(folder: Path, objective, *callbacks, checkpoint: str = "abc", dry: bool = False, **test) -> ResultsFile:
+    """Returns the callback after a test of the experiment "tm"."""
+    results = ResultsFile(RunFacts("tm", seed=3))
+    results.begin_test(checkpoint, **test)
+    run = trainer(folder, results, *callbacks, fast_dev_run=dry)
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    return results
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if file.is_file())
+
+
+def test_table_has_the_numbers_of_the_objective_and_of_evaluations(objective, tmp_path):
+    table = run_test(tmp_path, objective, compute(Random()), evaluation("preset")).table
+    assert table is not None and list(table.columns) == COLUMNS
+    assert set(table["preset"]) == {"", "preset"}
+    assert set(table.query("preset == ''")["split"]) == {"validation", "test"}
+    assert set(table[["experiment", "seed", "checkpoint"]].itertuples(index=False, name=None)) == {("tm", 3, "abc")}
+
+
+def test_both_files_hold_the_table(objective, tmp_path):
+    table = run_test(tmp_path, objective).table
+    assert table is not None and files(tmp_path) == ["results.csv", "results.parquet"]
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), table)
+    assert len(pd.read_csv(tmp_path / "results.csv")) == len(table)
+
+
+def test_results_of_another_checkpoint_are_replaced_or_kept_on_request(objective, tmp_path):
+    run_test(tmp_path, objective, checkpoint="first")
+    kept = run_test(tmp_path, objective, checkpoint="second", keep_earlier=True)
+    assert kept.written == tmp_path / "results_second.csv"
+    assert set(pd.read_csv(tmp_path / "results.csv")["checkpoint"]) == {"first"}
+    run_test(tmp_path, objective, checkpoint="third")
+    assert set(pd.read_csv(tmp_path / "results.csv")["checkpoint"]) == {"third"}
+
+
+def test_results_on_other_examples_have_their_own_file(objective, tmp_path):
+    run_test(tmp_path, objective, checkpoint="abc", other_data="d0")
+    assert files(tmp_path) == ["results_abc_d0.csv", "results_abc_d0.parquet"]
+
+
+def test_dry_run_writes_no_file(objective, tmp_path):
+    assert run_test(tmp_path, objective, dry=True).table is not None
+    assert files(tmp_path) == []
+
+
+def test_validation_makes_a_table_and_no_file(objective, tmp_path):
+    results = ResultsFile(RunFacts("tm", seed=0))
+    trainer(tmp_path, results).validate(objective, datamodule=planted_data(), verbose=False)
+    assert results.table is not None and set(results.table["split"]) == {"validation"}
+    assert {"accuracy", "log_loss"} <= set(results.table["metric"])
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("tests_after_fit", [True, False])
+def test_test_splits_are_checked_before_a_fit_that_ends_with_a_test(objective, tmp_path, tests_after_fit):
+    data = planted_data(extra_test_splits=["missing"])
+    results = ResultsFile(RunFacts("tm", seed=0, tests_after_fit=tests_after_fit))
+    run = trainer(tmp_path, results, max_epochs=1, enable_checkpointing=False)
+    if tests_after_fit:
+        with pytest.raises(ValueError, match="there is no split 'missing'"):
+            run.fit(objective, datamodule=data)
+    assert run.global_step == 0
+    if not tests_after_fit:
+        run.fit(objective, datamodule=data)
+        assert run.global_step == 1
+
+
+def test_tensorboard_names_the_validation_split_val(objective, tmp_path):
+    logger = TensorBoardLogger(tmp_path, name="", version="", default_hp_metric=False)
+    callbacks = [ResultsFile(RunFacts("tm", seed=0)), compute(Random(), during_fit=True), evaluation(during_fit=True)]
+    run = trainer(tmp_path, *callbacks, logger=logger, max_epochs=1, log_every_n_steps=1, enable_checkpointing=False)
+    run.fit(objective, datamodule=planted_data())
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    logger.finalize("success")
+    parts = {part for tag in EventAccumulator(str(tmp_path)).Reload().Tags()["scalars"] for part in tag.split("/")}
+    assert {"train", "val", "test", "hp"} <= parts and "validation" not in parts
