@@ -123,7 +123,7 @@ class DecompXReverse(DifferentiableAttribution):
                 return output
             factors.append(bias)
             sources.append(rules.linear(output))
-            return track(sources[-1], rules) if output.other is None else output
+            return track(sources[-1], rules) if output.second_run is None else output
 
         with states_replaced(layer, states, values):
             logits = rules.linear(model(inputs).logits)
@@ -151,7 +151,7 @@ class DecompXReverse(DifferentiableAttribution):
         bias = layer.value.bias if self.value_bias else None
 
         def values(output: Tracked) -> Tensor:
-            return output if bias is None else track(output.plain(), rules, output.other - bias)
+            return output if bias is None else track(output.plain(), rules, output.second_run - bias)
 
         with explaining(model, inputs.device.type), torch.no_grad():
             inputs, targets = inputs.map(torch.clone), targets.clone()

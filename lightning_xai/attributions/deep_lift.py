@@ -45,10 +45,10 @@ def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: Pa
     logits = model(inputs, track(leaf, Rescale(), ends.start.detach())).logits
     if not isinstance(logits, Tracked):
         raise ValueError(f"the logits of {type(model).__name__} do not depend on its embeddings")
-    assert logits.other is not None  # the logits of the baseline
+    assert logits.second_run is not None  # the logits of the baseline
     values = logits.plain()
     gradients = list(target_gradients(values, targets, leaf))
-    return gradients, (values.detach() - logits.other).gather(1, targets)
+    return gradients, (values.detach() - logits.second_run).gather(1, targets)
 
 
 class DeepLift(AttributionMethod):

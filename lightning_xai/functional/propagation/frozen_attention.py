@@ -1,4 +1,4 @@
-"""Attention for fixed queries and keys, and its transpose, without the matrix of probabilities."""
+"""Attention for constant queries and keys, and its transpose, without the matrix of probabilities."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lightning_xai.functional.propagation.tracked import attention_scores
+from lightning_xai.functional.propagation.function_arguments import attention_scores
 
 # probabilities at a time: a processor keeps them in its cache, a GPU is busy with them
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
 class FrozenAttention:
-    """The linear map of values that F.scaled_dot_product_attention is for fixed queries and keys.
+    """F.scaled_dot_product_attention as a linear map of the values, for constant queries and keys.
 
-    Derivatives of it are exact to any order, and nothing of T x T numbers outlives a call.
+    Its derivatives are exact to any order, and no T x T matrix outlives a call.
 
     Args:
         query: [..., H, T, d].
         key: [..., heads, T, d], fewer heads with `enable_gqa`.
         options: further arguments of F.scaled_dot_product_attention, without dropout.
+
+    Example:
+        >>> query, key, values = torch.randn(3, 1, 2, 4, 2)
+        >>> attention = FrozenAttention(query, key, {})
+        >>> torch.allclose(attention(3 * values), 3 * attention(values), atol=1e-5)
+        True
+        >>> torch.allclose(attention(values), F.scaled_dot_product_attention(query, key, values), atol=1e-5)
+        True
     """
 
     def __init__(self, query: Tensor, key: Tensor, options: dict[str, Any]) -> None:
@@ -31,7 +39,7 @@ class FrozenAttention:
 
     def __call__(self, values: Tensor) -> Tensor:
         """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]."""
-        return _Mixed.apply(values, self, False)
+        return _Mix.apply(values, self, False)
 
     def mix(self, values: Tensor) -> Tensor:
         """Returns attention @ values [..., H, T, w], w a multiple of d."""
@@ -55,7 +63,7 @@ class FrozenAttention:
         return torch.promote_types(self.query.dtype, torch.float32)  # sums over thousands of tokens, as in the kernels
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields the attention [..., H, b, T] of the queries, b at a time."""
+        """Yields a slice of b queries and their attention [..., H, b, T], until all queries had their turn."""
         query, key = self.query.to(self._precision), self.key.to(self._precision)
         most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
         size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)
@@ -64,8 +72,8 @@ class FrozenAttention:
             yield rows, attention_scores(query, key, rows=rows, **self.options).softmax(-1)
 
 
-class _Mixed(torch.autograd.Function):
-    """`attention.mix` and `attention.mix_back`, each the derivative of the other."""
+class _Mix(torch.autograd.Function):
+    """`attention.mix` and `attention.mix_back`, each of which is the derivative of the other."""
 
     @staticmethod
     def forward(states: Tensor, attention: FrozenAttention, back: bool) -> Tensor:
@@ -77,10 +85,10 @@ class _Mixed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _Mixed.apply(gradient, ctx.attention, not ctx.back), None, None
+        return _Mix.apply(gradient, ctx.attention, not ctx.back), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
         states = states.movedim(in_dims[0], -2)  # several classes beside each other: one more column costs little
-        mixed = _Mixed.apply(states.flatten(-2), attention, back)
+        mixed = _Mix.apply(states.flatten(-2), attention, back)
         return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

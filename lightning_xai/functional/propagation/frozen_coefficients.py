@@ -1,10 +1,11 @@
-"""A network that is linear in its hidden states, because everything that multiplies them is frozen."""
+"""A network that is linear in its hidden states, because everything that multiplies them is a constant."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.frozen_attention import FrozenAttention
+from lightning_xai.functional.propagation.function_arguments import attention_scores, norm_arguments, repeat_heads
 from lightning_xai.functional.propagation.tracked import (
     ELEMENTWISE_LINEAR,
     LINEAR,
@@ -21,23 +23,28 @@ from lightning_xai.functional.propagation.tracked import (
     WITHOUT_RULE,
     Rules,
     Tracked,
-    attention_scores,
-    norm_arguments,
     plain,
-    repeat_heads,
     replaced,
     writes_in_place,
 )
 
-# activations that are 0 at 0, so that act(z) = z * slope
+# activations that are 0 at 0, so that activation(z) = z * slope
 ACTIVATIONS = frozenset(
     "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
 )
+# an activated tensor stays a gate after these functions
 _KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
 
 
 def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Returns activation(z) / z for states z, and its limit, the derivative, at z = 0."""
+    """Returns activation(z) / z for states z, and its limit, the derivative, at z = 0.
+
+    Example:
+        >>> activation_slope(torch.relu, torch.tensor([-2.0, 3.0]))
+        tensor([-0., 1.])
+        >>> activation_slope(torch.tanh, torch.tensor([0.0]))
+        tensor([1.])
+    """
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
@@ -48,14 +55,15 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     return torch.where(is_zero, limit, activation(states) / states.masked_fill(is_zero, 1.0))
 
 
-def _gate(base: str, tracked: list[Tracked], linear: list[Tracked]) -> Tracked | None:
-    """Returns the activated one of two factors, as in SwiGLU, which is then the coefficient of the other."""
+def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
+    """Returns the activated one of two factors, which is then the coefficient of the other, as in SwiGLU."""
     if base not in ("mul", "multiply") or len(linear) != 2 or linear[0].is_gate == linear[1].is_gate:
         return None
     return linear[0] if linear[0].is_gate else linear[1]
 
 
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
+    """Returns whether a function of `tracked` tensors, of which `linear` are linear in the states, is linear too."""
     if base == "addmm":  # its addend is no factor, so a coefficient there ends linearity
         return len(tracked) == 1
     if base in PRODUCTS:
@@ -66,17 +74,26 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 
 
 class FrozenCoefficients(Rules):
-    """Rules that keep a network linear in the tracked states: what multiplies a state is a frozen coefficient.
+    """Rules that keep a network linear in the tracked states: whatever multiplies a state is a constant coefficient.
 
     Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
-    their true values. What is no linear function of the states any more (attention scores, squares, ...) may still
-    become a coefficient, whatever functions it passes; `linear` refuses it as a result.
+    their true values. A tensor that is no linear function of the states any more (attention scores, squares, ...) may
+    pass any function and may still become a coefficient. As a result it is refused, see `linear`.
 
-    A tracked tensor has its true value. With a second run (`other`) the linear function is that of the second run's
-    states, with the coefficients of the true ones.
+    A tracked tensor has its true value. With a second run, the coefficients are those of the true values, and the
+    second run holds the linear function's value for other states.
 
     Args:
-        detached: whether coefficients are constants in derivatives. If not, `other` has to carry the linear function.
+        detached: whether coefficients are constants in derivatives. If not, derivatives by the states have to be taken
+            from the second run.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.tracked import track
+        >>> x, rules = torch.tensor([1.0, 2.0], requires_grad=True), FrozenCoefficients(detached=True)
+        >>> output = track(x, rules).tanh().sum()
+        >>> rules.linear(output).backward()
+        >>> torch.allclose((x * x.grad).sum(), x.tanh().sum())  # a linear function is states times derivative
+        True
     """
 
     def __init__(self, *, detached: bool) -> None:
@@ -84,19 +101,19 @@ class FrozenCoefficients(Rules):
 
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
         writes = writes_in_place(name, args, kwargs)
-        linear = [tensor for tensor in tracked if tensor.origin is None]
+        linear = [tensor for tensor in tracked if tensor.nonlinear_function is None]
         base = name.removesuffix("_")
         if not linear:
             return self._coefficient(func, name, tracked, args, kwargs)
         if base in LINEAR | PRODUCTS | QUOTIENTS:
-            gate = _gate(base, tracked, linear)
+            gate = _gate(base, linear)
             if gate is not None or _is_linear(base, tracked, linear, args):
                 result = self._linear(func, tracked, args, kwargs, gate)
                 if isinstance(result, Tracked):
                     result.is_gate = len(tracked) == 1 and linear[0].is_gate and base in _KEEP_GATES
                 if not writes:
                     return result
-                args[0].other, args[0].is_gate = result.other, result.is_gate
+                args[0].second_run, args[0].is_gate = result.second_run, result.is_gate
                 return args[0]
         if writes:
             raise ValueError(f"{name} writes something not linear into hidden states: {WITHOUT_RULE}")
@@ -111,45 +128,51 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the linear function's own result, to be differentiated by the states.
+        """Returns the value of the linear function, to be differentiated by the states.
 
         Raises:
-            ValueError: `result` is no linear function of the states; the function that ended linearity is named.
+            ValueError: `result` is no linear function of the states; the message names the function that ended it.
         """
         if not isinstance(result, Tracked):
             raise ValueError("the logits do not depend on the first layer's input")
-        if result.origin is not None:
-            raise ValueError(f"{result.origin} has no linear rule, and the logits rest on it: {WITHOUT_RULE}")
-        return result.plain() if result.other is None else result.other
+        if result.nonlinear_function is not None:
+            raise ValueError(
+                f"{result.nonlinear_function} has no linear rule, and the logits depend on it: {WITHOUT_RULE}"
+            )
+        return result.plain() if result.second_run is None else result.second_run
 
     def _frozen(self) -> AbstractContextManager:
         return torch.no_grad() if self.detached else nullcontext()
 
     def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
-        """Applies a function that is linear in its tracked arguments but for `gate` and those that ended linearity."""
+        """Returns the result of a function that is linear in its tracked arguments.
+
+        The gate, and arguments that are not linear in the states, are coefficients.
+        """
 
         def value(tensor: Tracked) -> Tensor:
             return tensor.plain().detach() if tensor is gate and self.detached else tensor.plain()
 
         def state(tensor: Tracked) -> Tensor:
-            return value(tensor) if tensor is gate or tensor.other is None else tensor.other
+            return value(tensor) if tensor is gate or tensor.second_run is None else tensor.second_run
 
         result = func(*replaced(args, value), **replaced(kwargs, value))
-        if all(tensor.other is None for tensor in tracked):
+        if all(tensor.second_run is None for tensor in tracked):
             return self.wrap(result)
         return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
+        """Returns the result of a function that ends linearity, or of tensors that are not linear any more."""
         with self._frozen():
             result = func(*replaced(args, plain), **replaced(kwargs, plain))
         if writes_in_place(name, args, kwargs):
             return args[0]
-        origin = next((tensor.origin for tensor in tracked if tensor.origin is not None), name)
-        return self.wrap(result, origin=origin)
+        earlier = (tensor.nonlinear_function for tensor in tracked if tensor.nonlinear_function is not None)
+        return self.wrap(result, nonlinear_function=next(earlier, name))
 
     def _scaled(self, states: Tracked, coefficient: Tensor, **marks) -> Tracked:
-        other = None if states.other is None else states.other * coefficient
-        return self.wrap(states.plain() * coefficient, other, **marks)
+        second_run = None if states.second_run is None else states.second_run * coefficient
+        return self.wrap(states.plain() * coefficient, second_run, **marks)
 
     def _activation(self, func: Callable, args: tuple, kwargs: dict) -> Tracked:
         states = args[0] if args else kwargs.pop("input")
@@ -167,31 +190,35 @@ class FrozenCoefficients(Rules):
         dims = tuple(range(-len(shape), 0))
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
-        def center(run: Tensor) -> Tensor:
-            # a sum's derivative is a view, where that of a mean or of a difference is one more pass over memory
-            return run + run.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else run
+        def center(values: Tensor) -> Tensor:
+            # the derivative of a sum is a view; that of a mean or of a difference is one more pass over memory
+            return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():
             scale = (center(states.plain()).square().mean(dims, keepdim=True) + eps).rsqrt()
         scale = scale if weight is None else scale * weight
 
-        def apply(run: Tensor) -> Tensor:
-            return center(run) * scale if bias is None else torch.addcmul(bias, center(run), scale)
+        def normalize(values: Tensor) -> Tensor:
+            return center(values) * scale if bias is None else torch.addcmul(bias, center(values), scale)
 
-        return self.wrap(apply(states.plain()), None if states.other is None else apply(states.other))
+        second_run = None if states.second_run is None else normalize(states.second_run)
+        return self.wrap(normalize(states.plain()), second_run)
 
     def _attention(self, args: tuple, kwargs: dict) -> Tracked:
         query, key, value = args[:3]
         options = dict(zip(("attn_mask", "dropout_p", "is_causal"), args[3:], strict=False)) | kwargs
         query, key, options = replaced((query, key, options), plain)
         dropout = options.get("dropout_p", 0.0)
+        mix: Callable[[Tensor], Tensor]
         if self.detached and not dropout:
             mix = FrozenAttention(query, key, options)
         else:
             with self._frozen():
                 attention = F.dropout(attention_scores(query, key, **options).softmax(-1), dropout)
+            mix = partial(_mix_heads, attention)
+        return self.wrap(mix(value.plain()), None if value.second_run is None else mix(value.second_run))
 
-            def mix(run: Tensor) -> Tensor:
-                return attention @ repeat_heads(run, attention.shape[-3])
 
-        return self.wrap(mix(value.plain()), None if value.other is None else mix(value.other))
+def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
+    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]."""
+    return attention @ repeat_heads(values, attention.shape[-3])

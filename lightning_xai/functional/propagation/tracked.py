@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# what is asked about a tensor without a value of it, constants of its shape included
-QUERIES = frozenset(
+# functions that read no value: a tensor's shape, type and place, and constants of its shape
+VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
     "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook "
     "requires_grad shape size storage_offset stride zeros_like".split()
 )
-# linear in the tensors that they move, if masks and indices are constants
+# functions that move values; they are linear if masks and indices are constants
 STRUCTURAL = frozenset(
     "T alias chunk clone contiguous cpu cuda diagonal double expand expand_as flatten flip float gather getitem "
     "index_select mH mT masked_fill movedim moveaxis narrow pad permute positive repeat repeat_interleave reshape "
@@ -36,46 +36,77 @@ _ALIASES = {
 
 
 class Tracked(Tensor):
-    """A tensor that depends on the explained states: every function that is given one is left to its `rules`."""
+    """A tensor that depends on the explained states: each function that gets one is carried out by its `rules`.
+
+    Example:
+        >>> class Linear(Rules):
+        ...     def __call__(self, func, name, tracked, args, kwargs):
+        ...         if name not in {"add", "mul"}:
+        ...             raise ValueError(f"{name} is not linear")
+        ...         return self.wrap(func(*replaced(args, plain), **kwargs))
+        >>> states = track(torch.tensor([1.0, 2.0]), Linear())
+        >>> (2 * states + 1).plain()
+        tensor([3., 5.])
+        >>> states.exp()
+        Traceback (most recent call last):
+        ValueError: exp is not linear
+    """
 
     rules: Rules
-    other: Tensor | None = None  # the same quantity in a second run, if the rules need one
-    origin: str | None = None  # the function that ended linearity, None while the tensor is linear
-    is_gate: bool = False  # whether an activation made it, which a product then takes for a coefficient
+    second_run: Tensor | None = None  # the same quantity in a second run of the network, if the rules need one
+    nonlinear_function: str | None = None  # the function that ended linearity, None while the tensor is linear
+    is_gate: bool = False  # whether an activation made it, so that a product takes it for a coefficient
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
-        if name in QUERIES:
-            # as "Extending PyTorch" in its notes has it, for calls that shall not come back here
+        if name in VALUE_FREE:
+            # PyTorch's "Extending PyTorch" shows this for calls that must not come back here
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         tracked = list(tracked_in((args, kwargs)))
         return tracked[0].rules(func, name, tracked, args, kwargs)
 
     def plain(self) -> Tensor:
-        """Returns the tensor itself, still in the graph, on which functions act as ever."""
+        """Returns the tensor as an ordinary one, still in the graph."""
         with torch._C.DisableTorchFunctionSubclass():
             return self.as_subclass(Tensor)
 
 
-def track(tensor: Tensor, rules: Rules, other: Tensor | None = None) -> Tracked:
-    """Returns `tensor` in the care of `rules`, in the same graph."""
+def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tracked:
+    """Returns `tensor`, in the same graph, as one whose functions are carried out by `rules`.
+
+    Args:
+        tensor: any tensor.
+        rules: see `Rules`.
+        second_run: the same quantity in a second run of the network, of the same shape.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> doubled = 2 * track(torch.tensor(3.0), Rescale(), torch.tensor(1.0))
+        >>> doubled.plain(), doubled.second_run
+        (tensor(6.), tensor(2.))
+    """
     with torch._C.DisableTorchFunctionSubclass():
         tracked = tensor.as_subclass(Tracked)
-    tracked.rules, tracked.other = rules, other
+    tracked.rules, tracked.second_run = rules, second_run
     return tracked
 
 
 def function_name(func: Callable) -> str:
-    """Returns the name by which rules know a function: `Tensor.__rmul__` is "mul", `Tensor.shape` is "shape"."""
+    """Returns the name by which rules know a function.
+
+    Example:
+        >>> [function_name(func) for func in (torch.Tensor.__rmul__, torch.Tensor.add_, torch.nn.functional.gelu)]
+        ['mul', 'add_', 'gelu']
+    """
     name = _NAMES.get(func)
     if name is None:
         name = func.__name__
-        if name == "__get__":
-            name = func.__self__.__name__
-        elif name not in QUERIES and name.startswith("__"):
+        if name == "__get__":  # a property, such as Tensor.shape
+            name = getattr(func, "__self__").__name__  # noqa: B009
+        elif name not in VALUE_FREE and name.startswith("__"):
             name = name.strip("_")
             name = _ALIASES.get(name, name)
         _NAMES[func] = name
@@ -86,7 +117,14 @@ _NAMES: dict[Callable, str] = {}
 
 
 def tracked_in(value: Any) -> Iterator[Tracked]:
-    """Yields the tracked tensors among arguments, in their order, inside lists, tuples and dictionaries too."""
+    """Yields the tracked tensors among arguments, in their order, inside lists, tuples and dictionaries too.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> states = track(torch.zeros(2), Rescale())
+        >>> len(list(tracked_in(([states, torch.zeros(2)], {"other": states}))))
+        2
+    """
     if isinstance(value, Tracked):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -98,7 +136,13 @@ def tracked_in(value: Any) -> Iterator[Tracked]:
 
 
 def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
-    """Returns arguments with every tracked tensor replaced by `choose(tensor)`."""
+    """Returns arguments in which every tracked tensor is replaced by `choose(tensor)`.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> replaced(([track(torch.tensor(1.0), Rescale())], "sum"), plain)
+        ([tensor(1.)], 'sum')
+    """
     if isinstance(value, Tracked):
         return choose(value)
     if isinstance(value, (list, tuple)):
@@ -110,34 +154,49 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns the tensor itself, for `replaced`."""
+    """Returns the tensor as an ordinary one, as an argument of `replaced`.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> plain(track(torch.tensor(1.0), Rescale()))
+        tensor(1.)
+    """
     return tensor.plain()
 
 
 class Rules(ABC):
-    """What functions make of tracked tensors."""
+    """The results of functions of tracked tensors. `Tracked` shows a subclass."""
 
     @abstractmethod
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Returns what the network gets from `func(*args, **kwargs)`.
+        """Returns the result that the network gets for `func(*args, **kwargs)`.
 
         Args:
-            name: of `func` as `function_name` has it.
+            func: a function of torch.
+            name: its name, see `function_name`.
             tracked: the tracked tensors among the arguments, at least one.
+            args: positional arguments.
+            kwargs: named arguments.
 
         Raises:
-            ValueError: `func` cannot be made linear; it is named.
+            ValueError: there is no rule for `func`; the message names it.
         """
 
-    def wrap(self, value: Any, other: Any = None, **marks) -> Any:
-        """Returns the tensors of `value`, a tensor or a sequence of them, tracked together with those of `other`."""
+    def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
+        """Returns the tensors of `value` as tracked ones, together with those of the second run.
+
+        Args:
+            value: a tensor or a sequence of tensors; anything else is returned as it is.
+            second_run: the same for the second run, if there is one.
+            marks: further attributes of the tracked tensors.
+        """
         if isinstance(value, Tensor):
-            tracked = track(value, self, other)
+            tracked = track(value, self, second_run)
             tracked.__dict__.update(marks)
             return tracked
         if isinstance(value, (list, tuple)):
-            others = [None] * len(value) if other is None else other
-            return [self.wrap(item, its, **marks) for item, its in zip(value, others, strict=True)]
+            second = [None] * len(value) if second_run is None else second_run
+            return [self.wrap(item, its_second, **marks) for item, its_second in zip(value, second, strict=True)]
         return value
 
 
@@ -145,7 +204,13 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """Returns whether a function writes into its first argument.
 
     Raises:
-        ValueError: it writes into a tensor that is not tracked, which would have to be from then on.
+        ValueError: it writes tracked values into a tensor that is not tracked, and whose readers would miss them.
+
+    Example:
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> states = track(torch.zeros(2), Rescale())
+        >>> writes_in_place("add_", (states, 1), {}), writes_in_place("add", (states, 1), {})
+        (True, False)
     """
     writes = name.endswith("_") or name == "setitem" or bool(kwargs.get("inplace")) or "out" in kwargs
     if writes and ("out" in kwargs or not isinstance(args[0], Tracked)):
@@ -154,49 +219,3 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
 
 
 WITHOUT_RULE = "choose an architecture without it, or a gradient or perturbation method"
-
-
-def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple:
-    """Returns (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm."""
-    names = ("input", "normalized_shape", "weight", *(("bias",) if name == "layer_norm" else ()), "eps")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    eps = given.get("eps", 1e-5 if name == "layer_norm" else None)
-    eps = torch.finfo(given["input"].dtype).eps if eps is None else eps
-    return given["input"], given["normalized_shape"], given.get("weight"), eps
-
-
-def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns [..., H, T, d] from fewer heads, each of which serves several of the queries'."""
-    share = num_heads // states.shape[-3]
-    return states if share == 1 else states.repeat_interleave(share, -3)
-
-
-def attention_scores(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor | None = None,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    rows: slice = slice(None),
-) -> Tensor:
-    """Returns what F.scaled_dot_product_attention gives to its softmax, [..., T, T], of the queries in `rows`.
-
-    Masked ones are the lowest finite number, since -inf in all of a row (of padding) would make it nan.
-    """
-    if enable_gqa:
-        key = repeat_heads(key, query.shape[-3])
-    num_queries, scale = query.shape[-2], query.shape[-1] ** -0.5 if scale is None else scale
-    scores = (query[..., rows, :] * scale) @ key.transpose(-2, -1)
-    lowest = torch.finfo(scores.dtype).min
-    if is_causal:
-        places = torch.arange(max(num_queries, scores.shape[-1]), device=scores.device)
-        return scores.masked_fill(places[:num_queries][rows].unsqueeze(-1) < places[: scores.shape[-1]], lowest)
-    if attn_mask is None:
-        return scores
-    if attn_mask.shape[-2] > 1:
-        attn_mask = attn_mask[..., rows, :]
-    return scores.masked_fill(~attn_mask, lowest) if attn_mask.dtype == torch.bool else scores + attn_mask.clamp(lowest)

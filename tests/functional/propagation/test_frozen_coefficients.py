@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.frozen_coefficients import FrozenCoefficients, activation_slope
-from lightning_xai.functional.propagation.tracked import function_name, track
+from lightning_xai.functional.propagation.tracked import track
 
 
 def frozen(states):
@@ -39,7 +39,7 @@ LINEAR = {
 def test_states_times_derivative_give_the_value(name):
     x = states(4, 5)
     output = LINEAR[name](frozen(x))
-    assert output.origin is None
+    assert output.nonlinear_function is None
     torch.testing.assert_close(output.plain(), LINEAR[name](x))
     assert by_states(output, x) == pytest.approx(float(LINEAR[name](x).sum().detach()), abs=1e-12)
 
@@ -49,7 +49,7 @@ def test_a_second_run_is_linear_with_the_coefficients_of_the_first(name):
     x, run = states(4, 5), states(4, 5)
 
     def second(states):
-        return LINEAR[name](track(x, FrozenCoefficients(detached=True), states)).other
+        return LINEAR[name](track(x, FrozenCoefficients(detached=True), states)).second_run
 
     torch.testing.assert_close(second(run + 3 * x), second(run) + 3 * LINEAR[name](x))
 
@@ -99,7 +99,7 @@ def test_writing_states_into_another_tensor_is_refused():
 def test_dropout_has_one_mask_for_both_runs():
     x = torch.ones(200, dtype=torch.float64)
     output = F.dropout(track(x, FrozenCoefficients(detached=True), x.clone()), 0.5, training=True)
-    torch.testing.assert_close(output.plain(), output.other)
+    torch.testing.assert_close(output.plain(), output.second_run)
     assert 0 < (output.plain() == 0).sum() < 200
 
 
@@ -115,11 +115,3 @@ def test_modules_may_be_used_twice():
     x, layer = states(4, 5), nn.Sequential(nn.Linear(5, 5, bias=False), nn.Tanh()).double()
     output = layer(layer(frozen(x)))
     assert by_states(output, x) == pytest.approx(float(layer(layer(x)).sum().detach()))
-
-
-@pytest.mark.parametrize(
-    "function, name",
-    [(torch.Tensor.__rmul__, "mul"), (torch.Tensor.shape.__get__, "shape"), (torch.Tensor.add_, "add_")],
-)
-def test_functions_are_known_by_one_name(function, name):
-    assert function_name(function) == name

@@ -1,0 +1,85 @@
+"""The arguments of torch's norms and of its attention function, and the scores that attention takes a softmax of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any, float]:
+    """Returns (states, shape, weight, eps) of a call of F.layer_norm or F.rms_norm.
+
+    Args:
+        name: "layer_norm" or "rms_norm".
+        args: positional arguments of the call.
+        kwargs: named arguments of the call.
+
+    Example:
+        >>> norm_arguments("layer_norm", (torch.zeros(2), (2,)), {"bias": None})
+        (tensor([0., 0.]), (2,), None, 1e-05)
+    """
+    names = ("input", "normalized_shape", "weight", *(("bias",) if name == "layer_norm" else ()), "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    eps = given.get("eps", 1e-5 if name == "layer_norm" else None)
+    eps = torch.finfo(given["input"].dtype).eps if eps is None else eps
+    return given["input"], given["normalized_shape"], given.get("weight"), eps
+
+
+def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
+    """Returns [..., H, T, d] from fewer heads, each of which serves several query heads.
+
+    Example:
+        >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
+        [1.0, 1.0, 2.0, 2.0]
+    """
+    share = num_heads // states.shape[-3]
+    return states if share == 1 else states.repeat_interleave(share, -3)
+
+
+def attention_scores(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    rows: slice = slice(None),
+) -> Tensor:
+    """Returns the scores [..., T, T] that F.scaled_dot_product_attention takes a softmax of.
+
+    Masked scores are the lowest finite number, because a row of -inf (at padding) would become nan.
+
+    Args:
+        query: [..., H, T, d]; this and all arguments up to `enable_gqa` are those of the torch function.
+        key: [..., heads, T, d].
+        value: not used.
+        attn_mask: [..., T, T], bool or added to the scores.
+        dropout_p: not used.
+        is_causal: whether a query attends to no later key.
+        scale: factor of the scores, d ** -0.5 by default.
+        enable_gqa: whether a key may serve several query heads.
+        rows: the queries whose scores are wanted.
+
+    Example:
+        >>> query, key = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[3.0], [5.0]]])
+        >>> attention_scores(query, key).tolist()
+        [[[3.0, 5.0], [6.0, 10.0]]]
+    """
+    if enable_gqa:
+        key = repeat_heads(key, query.shape[-3])
+    num_queries, scale = query.shape[-2], query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query[..., rows, :] * scale) @ key.transpose(-2, -1)
+    lowest = torch.finfo(scores.dtype).min
+    if is_causal:
+        places = torch.arange(max(num_queries, scores.shape[-1]), device=scores.device)
+        return scores.masked_fill(places[:num_queries][rows].unsqueeze(-1) < places[: scores.shape[-1]], lowest)
+    if attn_mask is None:
+        return scores
+    if attn_mask.shape[-2] > 1:
+        attn_mask = attn_mask[..., rows, :]
+    return scores.masked_fill(~attn_mask, lowest) if attn_mask.dtype == torch.bool else scores + attn_mask.clamp(lowest)

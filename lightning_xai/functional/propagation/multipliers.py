@@ -1,0 +1,119 @@
+"""DeepLift's multipliers: slopes between a tensor's value x for the input and its value b for the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# the secant's slope (f(x) - f(b)) / (x - b), written so that nothing cancels
+EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "square": lambda x, b: x + b,
+    "cube": lambda x, b: x * x + x * b + b * b,
+    "sqrt": lambda x, b: 1 / (x.sqrt() + b.sqrt()),
+    "rsqrt": lambda x, b: -x.rsqrt() * b.rsqrt() / (x.sqrt() + b.sqrt()),
+    "reciprocal": lambda x, b: -1 / (x * b),
+}
+POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
+# these may bend between x and b however near the two are, and do not cancel there
+KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
+
+
+def secant_slope(
+    function: Callable[[Tensor], Tensor], x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], *, smooth: bool
+) -> Tensor:
+    """Returns (function(x) - function(b)) / (x - b) elementwise, and a derivative where x and b are too near for it.
+
+    Args:
+        function: an elementwise function.
+        x: any shape.
+        b: the same shape.
+        values: function(x) and function(b).
+        smooth: whether the derivative half-way replaces the quotient wherever rounding would spoil it; otherwise only
+            where x and b are equal.
+
+    Example:
+        >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
+        >>> secant_slope(torch.relu, x, b, (x.relu(), b.relu()), smooth=False)  # (3 - 0) / (3 - -1), and relu'(2)
+        tensor([0.7500, 1.0000])
+    """
+    difference = x - b
+    slope = (values[0] - values[1]) / difference
+    nearest = torch.finfo(x.dtype).eps ** (1 / 3) if smooth else torch.finfo(x.dtype).tiny
+    places = (difference.abs() < nearest).flatten().nonzero().squeeze(1)
+    if len(places):
+        with torch.enable_grad():
+            middle = ((x.flatten()[places] + b.flatten()[places]) / 2).requires_grad_()
+            derivatives = torch.autograd.grad(function(middle).sum(), middle)[0]
+        slope = slope.flatten().index_copy(0, places, derivatives).view_as(x)
+    return slope
+
+
+def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns the secant's slope of exp between two points, and near 0 the mean of the two values.
+
+    Args:
+        difference: the first point minus the second.
+        values: exp at the two points.
+
+    Example:
+        >>> exp_slope(torch.tensor([2.0, 0.0]), (torch.tensor([7.0, 3.0]), torch.tensor([1.0, 3.0])))
+        tensor([3., 3.])
+    """
+    # the difference is nan where both points are -inf
+    near = ~(difference.abs() >= torch.finfo(difference.dtype).eps ** (1 / 3))
+    return torch.where(near, (values[0] + values[1]) / 2, (values[0] - values[1]) / difference)
+
+
+def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
+    """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)), shaped like x.
+
+    The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b), so the slopes s give
+    softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). Both are bounded, whatever constants are added to x or
+    to b, which softmax ignores. Rules for exp(x) and 1 / sum would give large multipliers that cancel.
+
+    Args:
+        x: scores for the input.
+        b: scores for the baseline.
+        values: softmax(x) and softmax(b).
+        dim: dimension of the softmax.
+
+    Example:
+        >>> x, b = torch.tensor([1.0, 3.0]), torch.tensor([2.0, 2.0])
+        >>> slopes, weights = softmax_multipliers(x, b, (x.softmax(0), b.softmax(0)), 0)
+        >>> change = slopes * ((x - b) - (weights * (x - b)).sum())
+        >>> torch.allclose(change, x.softmax(0) - b.softmax(0))
+        True
+    """
+    totals = torch.logsumexp(x, dim, keepdim=True), torch.logsumexp(b, dim, keepdim=True)
+    shift = torch.maximum(*totals)  # subtracted everywhere, so that nothing overflows
+    sums = (totals[0] - shift).exp(), (totals[1] - shift).exp()
+    difference, apart = x - b, totals[0] - totals[1]
+    weights = exp_slope(difference, (values[0] * sums[0], values[1] * sums[1])) / exp_slope(apart, sums)
+    return exp_slope(difference - apart, values), weights
+
+
+def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns (scale, middle, slope) of the norm f(c) = c / sqrt(mean(c^2) + eps) between `x` and `b`.
+
+    f(x) - f(b) = scale * d + middle * slope * mean(middle * d) for d = x - b. The rule for products gives both terms;
+    the slope is that of the square and of 1 / sqrt together.
+
+    Args:
+        x: states for the input, centered if the norm centers.
+        b: the same for the baseline.
+        dims: dimensions of the mean.
+        eps: epsilon of the norm.
+
+    Example:
+        >>> x, b = torch.tensor([3.0, -3.0, 1.0]), torch.tensor([1.0, 2.0, 0.0])
+        >>> scale, middle, slope = norm_multipliers(x, b, (0,), 0.0)
+        >>> change = scale * (x - b) + middle * slope * (middle * (x - b)).mean()
+        >>> torch.allclose(change, x / x.square().mean().sqrt() - b / b.square().mean().sqrt())
+        True
+    """
+    roots = [(states.square().mean(dims, keepdim=True) + eps).rsqrt() for states in (x, b)]
+    slope = -2 * (roots[0] * roots[1]).square() / (roots[0] + roots[1])
+    return (roots[0] + roots[1]) / 2, (x + b) / 2, slope
