@@ -1,9 +1,9 @@
-"""Logits as sums over tokens, whose vectors are carried through the whole network."""
+"""DecompX: each logit as a sum over tokens, whose vectors are carried through the whole network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -16,8 +16,10 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.decomposition.bias_shares import BiasRule
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, check_head, trace_layers
 from lightning_xai.functional.decomposition.frozen_activation import Approximation
-from lightning_xai.functional.decomposition.frozen_layer import FeedForward, freeze_layer
+from lightning_xai.functional.decomposition.frozen_layer import FeedForward, FrozenLayer, freeze_layer
 from lightning_xai.functional.decomposition.source_sums import (
+    Attended,
+    SourceSums,
     decompose_head,
     decompose_layer,
     decompose_mixtures,
@@ -29,76 +31,114 @@ from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 Score = Literal["logit", "norm"]
 
 
-def segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
-    """Yields the columns of each segment of one text, without padding, and what the network gave for it alone.
+@dataclass(frozen=True)
+class DecompositionRules:
+    """How the parts of a network that are not linear are divided among the source tokens, see `DecompX`."""
+
+    bias: BiasRule = "absdot"
+    feed_forward: FeedForward = "zero_origin"  # the line that replaces the activation, or "none" without the blocks
+    head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
+    chunk_size: int = 4  # sources that go through a layer at a time
+
+
+def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
+    """Yields the columns of each segment of one text, and the output of the network for this segment alone.
 
     Args:
-        row: the text's place in the batch.
-        num_tokens: its length; padding follows.
+        output: of a forward pass with attentions and hidden states.
+        row: the text's row in the batch.
+        num_tokens: length of the text, behind which there is padding.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2], [1, 5, 2]])
+        >>> output = random_bert()(inputs, output_attentions=True, output_hidden_states=True)
+        >>> ((columns, segment),) = text_segments(output, row=1, num_tokens=3)
+        >>> columns, segment.hidden_states[0].shape
+        (slice(0, 3, None), torch.Size([1, 3, 4]))
     """
-    attentions = encoder_attentions(output)
-    size, per_text = attentions[0].shape[-1], attentions[0].shape[0] // len(output.logits)
-    for place, first in enumerate(range(0, num_tokens, size)):
-        columns = slice(first, min(first + size, num_tokens))
-        length, at = columns.stop - first, row * per_text + place
+    attentions, hidden_states = encoder_attentions(output), output.hidden_states
+    assert hidden_states is not None
+    size, segments_per_text = attentions[0].shape[-1], attentions[0].shape[0] // len(output.logits)
+    for number, start in enumerate(range(0, num_tokens, size)):
+        columns = slice(start, min(start + size, num_tokens))
+        length, segment = columns.stop - start, row * segments_per_text + number
         yield (
             columns,
             ClassifierOutput(
                 logits=output.logits[row : row + 1],
                 readout=output.readout[row : row + 1, :, columns],
-                attentions=tuple(attention[at : at + 1, :, :length, :length] for attention in attentions),
-                hidden_states=tuple(states[row : row + 1, columns] for states in output.hidden_states),
+                attentions=tuple(attention[segment : segment + 1, :, :length, :length] for attention in attentions),
+                hidden_states=tuple(states[row : row + 1, columns] for states in hidden_states),
             ),
         )
 
 
 def decompose_segment(
-    layers: Sequence[EncoderLayer],
-    output: ClassifierOutput,
-    readout: Tensor,
-    *,
-    bias: BiasRule = "absdot",
-    feed_forward: FeedForward = "zero_origin",
-    chunk_size: int = 4,
+    layers: Sequence[EncoderLayer], output: ClassifierOutput, readout: Tensor, rules: DecompositionRules
 ) -> tuple[Tensor, Tensor]:
     """Returns vectors [R, S, D] of the S tokens of one segment, and the states [R, D] that they sum to.
 
+    With the bias rule "token" there is one more vector, the last, for all biases.
+
     Args:
-        layers: of the network that gave `output`; with fewer of them, states after the last of these are decomposed.
+        layers: of the network that gave `output`, or only the first of them: the states after the last one given here
+            are decomposed.
         output: of one segment without padding, with attentions and hidden states.
         readout: [R, S] weights with which states after the last layer are read.
-        bias: "token" adds a source, the last, that has all biases.
-        chunk_size: sources at a time.
+        rules: how non-linear parts are divided.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> vectors, states = decompose_segment(model.encoder_layers(), output, torch.eye(4), DecompositionRules())
+        >>> torch.allclose(vectors.sum(dim=1), states, atol=1e-4)
+        True
+        >>> torch.allclose(states, output.hidden_states[1][0], atol=1e-4)
+        True
     """
-    length = readout.shape[1]
-    real = torch.ones(1, length, dtype=torch.bool, device=readout.device)
-    every = torch.arange(length, device=readout.device)
-    last = every[(readout != 0).any(dim=0)]
-    scratch, states = None, None
-    if feed_forward != "none" and not torch.is_grad_enabled():
+    num_tokens, hidden_states = readout.shape[1], output.hidden_states
+    assert hidden_states is not None
+    not_padding = torch.ones(1, num_tokens, dtype=torch.bool, device=readout.device)
+    all_rows = torch.arange(num_tokens, device=readout.device)
+    read_rows = all_rows[(readout != 0).any(dim=0)]
+    scratch = None
+    if rules.feed_forward != "none" and not torch.is_grad_enabled():
         widest = max(parts.up.out_features for parts in layers)
-        scratch = output.hidden_states[0].new_empty(length * chunk_size * widest)
-    for place, (parts, trace) in enumerate(zip(layers, trace_layers(layers, output, real), strict=True)):
-        rows = last if place == len(layers) - 1 else every
-        layer = freeze_layer(parts, trace, rows, is_first=place == 0, feed_forward=feed_forward, scratch=scratch)
+        scratch = hidden_states[0].new_empty(num_tokens * rules.chunk_size * widest)
+    states: SourceSums | list[Tensor] | None = None
+    for place, (parts, trace) in enumerate(zip(layers, trace_layers(layers, output, not_padding), strict=True)):
+        rows = read_rows if place == len(layers) - 1 else all_rows
+        layer = freeze_layer(parts, trace, rows, is_first=place == 0, feed_forward=rules.feed_forward, scratch=scratch)
+        attended: Attended
         if states is None:
-            starts = range(0, length, chunk_size)
-            attended = (layer.attend_to_tokens(slice(start, min(start + chunk_size, length))) for start in starts)
-            if bias == "token":
-                attended = chain(attended, [(trace.hidden.new_zeros(len(rows), 1, trace.hidden.shape[-1]), None)])
+            attended = _attend_from_tokens(layer, rules)
         elif isinstance(states, list):
             attended = map(layer.attend_to_mixtures, states)
         else:
             attended = map(layer.attend, states.chunks())
-        if place == len(layers) - 2 and mixtures_suffice(layer, layers[-1], bias, len(last)):
-            unmixed = F.one_hot(last, length).to(trace.hidden.dtype)
-            weights = torch.cat([*output.attentions[place + 1][0][:, last], unmixed])
-            states = decompose_mixtures(layer, attended, bias, weights)
+        if place == len(layers) - 2 and mixtures_suffice(layer, layers[-1], rules.bias, len(read_rows)):
+            unmixed = F.one_hot(read_rows, num_tokens).to(trace.hidden.dtype)
+            weights = torch.cat([*encoder_attentions(output)[place + 1][0][:, read_rows], unmixed])
+            states = decompose_mixtures(layer, attended, rules.bias, weights)
         else:
-            states = decompose_layer(layer, attended, bias)
+            states = decompose_layer(layer, attended, rules.bias)
+    assert isinstance(states, SourceSums)
     weights = readout[:, rows].to(trace.output.dtype)
     read = [(weights @ chunk.flatten(1)).view(len(weights), *chunk.shape[1:]) for chunk in states.chunks()]
     return torch.cat(read, dim=1), weights @ trace.output[0, rows]
+
+
+def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
+    """Yields what the first layer's attention passes on of its tokens, chunk by chunk, and of the source of biases."""
+    num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
+    for start in range(0, num_tokens, rules.chunk_size):
+        yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
+    if rules.bias == "token":
+        yield layer.hidden.new_zeros(len(layer.rows), 1, size), None
 
 
 def decompose_text(
@@ -108,64 +148,85 @@ def decompose_text(
     row: int,
     readout: Tensor,
     logits: Tensor,
-    *,
-    bias: BiasRule = "absdot",
-    activation: Approximation = "zero_origin",
-    feed_forward: FeedForward = "zero_origin",
-    chunk_size: int = 4,
+    rules: DecompositionRules,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the vectors [R, T, D] that the head reads of each token of a text, and their outputs [R, T, C or 1].
+    """Returns each token's vectors [R, T, D] in the states that the head reads, and their logits [R, T, C or 1].
+
+    With the bias rule "token" there is one more token, the last, for all biases.
 
     Args:
-        row: the text's place in the batch.
+        layers: all layers of the encoder.
+        head: the layers of the head.
+        output: of a forward pass with attentions and hidden states.
+        row: the text's row in the batch.
         readout: [R, T] weights with which the head reads token states, without padding.
-        logits: [C] of the text, or [R] if every row reads for a class of its own; the head has to give them.
-        bias: "token" adds a source, the last, that has all biases.
+        logits: [C] logits of the text, or [R] if every row is read for a class of its own; the head must give them.
+        rules: how non-linear parts are divided.
+
+    Raises:
+        ValueError: the head gives other logits.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> layers, head, rules = model.encoder_layers(), model.head_layers(), DecompositionRules()
+        >>> _, shares = decompose_text(layers, head, output, 0, output.readout[0], output.logits[0], rules)
+        >>> torch.allclose(shares.sum(dim=1), output.logits, atol=1e-4)
+        True
     """
-    vectors, states, extra = [], 0, 0
-    for columns, segment in segments(output, row, readout.shape[1]):
-        part, read = decompose_segment(
-            layers, segment, readout[:, columns], bias=bias, feed_forward=feed_forward, chunk_size=chunk_size
-        )
-        if bias == "token":  # segments are sources of their own, but what is left to biases is one
-            part, extra = part[:, :-1], extra + part[:, -1:]
-        vectors.append(part)
-        states = states + read
-    vectors = torch.cat([*vectors, extra] if bias == "token" else vectors, dim=1)
+    parts, reads = [], []
+    for columns, segment in text_segments(output, row, readout.shape[1]):
+        part, read = decompose_segment(layers, segment, readout[:, columns], rules)
+        parts.append(part)
+        reads.append(read)
+    if rules.bias == "token":  # the biases of all segments are one source
+        bias_vectors = [part[:, -1:] for part in parts]
+        parts = [*(part[:, :-1] for part in parts), sum(bias_vectors, torch.zeros_like(bias_vectors[0]))]
+    vectors, states = torch.cat(parts, dim=1), sum(reads, torch.zeros_like(reads[0]))
     check_head(head, states.unsqueeze(0), logits.unsqueeze(0))
-    return vectors, decompose_head(head, vectors, states, rule=bias, activation=activation)
+    return vectors, decompose_head(head, vectors, states, rule=rules.bias, activation=rules.head_activation)
 
 
 class DecompX(DifferentiableAttribution):
-    """Scores a token by what its vector, carried through the whole network, adds to the class's logit.
+    """Scores a token by its share of the class's logit, with one vector for each token carried through the network.
 
-    States are sums of one vector for each token, from the input of the first layer on (after the embedding's LayerNorm,
-    whatever `embedding` of the model is). Attention probabilities, standard deviations of norms and slopes of
-    activations are constants at their true values; so is activation(gate) of gated feed-forward blocks. What remains is
-    linear but for biases, which are shared out among the tokens. Signed scores of all tokens, special ones included,
-    sum to the logit for the rules that keep biases ("token" and "none" do not), unless `activation` is "relu" or the
-    feed-forward blocks are left out.
+    Every state is a sum of one vector for each token, from the input of the first layer on (after the LayerNorm of the
+    embedding, whatever the `embedding` of the model). Attention probabilities, standard deviations of norms and slopes
+    of activations are constants at their true values; so is activation(gate) in gated feed-forward blocks. The network
+    is then linear apart from its biases, which are divided among the tokens.
 
-    Padding takes no part. A text's cost grows with the square of its length (of a segment's where the model segments):
-    R^2 D numbers of a segment of R tokens are held at a time, beside `chunk_size` sources on their way through a layer.
+    Signed scores of all tokens, special ones included, sum to the logit. Exceptions are the bias rules "token" and
+    "none", which leave biases out, the activation "relu", and `feed_forward` "left_out".
+
+    Passes: one forward pass for all classes. Time and memory grow with the square of a text's length, or of a segment's
+    length if the model segments: R^2 D numbers are held for R tokens, beside `chunk_size` sources inside a layer.
 
     Args:
-        bias: shares of the tokens in each bias: by the size of the bias's product with their vectors ("absdot"), of its
-            cosine ("abssim"), of the vectors ("norm"), alike ("equal"), all to the first token ("cls"), all to a source
-            of its own that is no token ("token"), or nothing to anyone ("none"). The value bias of the first layer
-            belongs to the tokens that have it.
-        activation: what stands for an activation: the line through the origin and its true value ("zero_origin"), its
-            tangent, whose intercept is one more bias ("local_affine"), or 1 above zero and 0 below ("relu"; the head
-            keeps "zero_origin").
-        feed_forward: "left_out" goes past the feed-forward blocks, to whose true outputs LayerNorm still refers.
-        score: "logit" scores by the part of the logit; "norm" by the length of the token's vector in the state that
-            the head reads, the same for every class unless classes read for themselves.
-        chunk_size: sources on their way through a layer at a time. Results do not depend on it.
+        bias: the shares of the tokens in each bias. They are proportional to the magnitude of its inner product with
+            their vectors ("absdot"), of its cosine ("abssim"), or to the length of the vectors ("norm"), or they are
+            equal ("equal"). All goes to the first token ("cls"), to a source that is no token ("token"), or nowhere
+            ("none"). The value bias of the first layer always belongs to its own token.
+        activation: the line that replaces an activation at its true value z: through the origin and the value
+            ("zero_origin"), the tangent, whose intercept is one more bias ("local_affine"), or slope 1 above zero and 0
+            below ("relu"; the head keeps "zero_origin").
+        feed_forward: "left_out" leaves out the feed-forward blocks; the LayerNorm still uses their true outputs.
+        score: "logit" scores by the share of the logit; "norm" by the length of the token's vector in the state that
+            the head reads, which is the same for every class unless each class reads a state of its own.
+        chunk_size: sources that go through a layer at a time. It changes no score.
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
-    Decomposition", arXiv 2306.02873, section 3.
-    Differs: with its bias token the published code hands that token's logits out by "absdot" in the end; here they are
-    left out.
+    Decomposition", arXiv 2306.02873, Section 3.
+    Differs: the published code finally distributes the logits of its bias token by "absdot"; here they are left out.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> scores = DecompX().attribute(model, inputs, torch.tensor([[0, 1]])).scores
+        >>> torch.allclose(scores.sum(dim=2), model(inputs).logits, atol=1e-4)
+        True
     """
 
     needs_attentions = True
@@ -189,11 +250,19 @@ class DecompX(DifferentiableAttribution):
         )
         if chunk_size < 1:
             raise ValueError(f"chunk_size is {chunk_size}: give a number of sources from 1")
-        self.bias = bias
-        self.activation = activation
+        self.bias: BiasRule = bias
+        self.activation: Approximation = activation
         self.feed_forward = feed_forward
         self.score = score
         self.chunk_size = chunk_size
+
+    def _rules(self) -> DecompositionRules:
+        return DecompositionRules(
+            bias=self.bias,
+            feed_forward=self.activation if self.feed_forward == "decomposed" else "none",
+            head_activation="zero_origin" if self.activation == "relu" else self.activation,
+            chunk_size=self.chunk_size,
+        )
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         with torch.set_grad_enabled(create_graph):
@@ -204,24 +273,13 @@ class DecompX(DifferentiableAttribution):
                 readout, logits = output.readout[row : row + 1, :, :length], output.logits[row]
                 if model.readout_is_attention:
                     readout, logits = target_rows(readout, targets[row : row + 1]), logits[targets[row]]
-                vectors, outputs = decompose_text(
-                    layers,
-                    head,
-                    output,
-                    row,
-                    readout[0],
-                    logits,
-                    bias=self.bias,
-                    activation="zero_origin" if self.activation == "relu" else self.activation,
-                    feed_forward=self.activation if self.feed_forward == "decomposed" else "none",
-                    chunk_size=self.chunk_size,
-                )
+                vectors, shares = decompose_text(layers, head, output, row, readout[0], logits, self._rules())
                 if self.score == "norm":
                     scores = torch.linalg.vector_norm(vectors, dim=-1).expand(targets.shape[1], -1)
                 elif model.readout_is_attention:
-                    scores = outputs[..., 0]
+                    scores = shares[..., 0]
                 else:
-                    scores = outputs[0][:, targets[row]].T
+                    scores = shares[0][:, targets[row]].T
                 rows.append(F.pad(scores[:, :length], (0, inputs.input_ids.shape[1] - length)))
         return torch.stack(rows)
 

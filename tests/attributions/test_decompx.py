@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lightning_xai.attributions.decompx import DecompX, decompose_segment, decompose_text
+from lightning_xai.attributions.decompx import DecompositionRules, DecompX, decompose_segment, decompose_text
 from lightning_xai.functional.decomposition.bias_shares import distribute_bias
 from lightning_xai.functional.decomposition.encoder_layer import trace_layers
 from lightning_xai.types import ClassifierOutput
@@ -38,7 +38,7 @@ def text(model, inputs, row=0, **arguments):
     output, length = forward(model, inputs), int(inputs.attention_mask[row].sum())
     readout, layers, head = output.readout[row, :, :length], model.encoder_layers(), model.head_layers()
     with torch.no_grad():
-        return decompose_text(layers, head, output, row, readout, output.logits[row], **arguments)
+        return decompose_text(layers, head, output, row, readout, output.logits[row], DecompositionRules(**arguments))
 
 
 def in_double(method, model, inputs, targets):
@@ -103,7 +103,7 @@ def test_norms_after_every_layer_are_those_of_the_authors_code(golden, name):
         output, every = segment(case.model, case.inputs, row), torch.eye(wanted.shape[-1], dtype=torch.float64)
         for depth, norms in enumerate(wanted, start=1):
             layers = case.model.encoder_layers()[:depth]
-            vectors, _ = decompose_segment(layers, output, every)
+            vectors, _ = decompose_segment(layers, output, every, DecompositionRules())
             torch.testing.assert_close(vectors.detach().norm(dim=-1), norms, rtol=0, atol=1e-8)
 
 
@@ -117,7 +117,7 @@ def test_vectors_sum_to_the_hidden_state_after_every_layer(rule):
     model, inputs = tiny_classifier("bert").double(), text_inputs([9])
     output, every = segment(model, inputs), torch.eye(9, dtype=torch.float64)
     for depth in (1, 2):
-        vectors, _ = decompose_segment(model.encoder_layers()[:depth], output, every, bias=rule)
+        vectors, _ = decompose_segment(model.encoder_layers()[:depth], output, every, DecompositionRules(bias=rule))
         torch.testing.assert_close(vectors.sum(dim=1), output.hidden_states[depth][0], rtol=1e-10, atol=1e-10)
 
 
