@@ -13,7 +13,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.chains.erasure_pass import write_erasures
+from lightning_xai.chains.erasure_pass import network_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
@@ -58,18 +58,21 @@ class ChainCallback(Callback, ABC):
         stages: of the chain, in their order.
 
     Example:
-        >>> class Halves(ChainCallback):  # trains again on erased halves
+        >>> class FirstToken(ChainCallback):  # trains a second run on texts without their first token
         ...     explained = "gold"
+        ...
         ...     def erasures_by(self, stage):
-        ...         return {} if stage.name else {"half": {"method": "first half"}}
-        ...     def erase(self, module, batch, split, already, facts):
-        ...         tokens = batch.inputs.token_mask
-        ...         return {"half": tokens & (tokens.cumsum(dim=1) <= tokens.sum(dim=1, keepdim=True) // 2)}
+        ...         return {} if stage.name else {"first": {"method": "first"}}
+        ...
+        ...     def keep_masks(self, module, batch, split, keep, erasures):
+        ...         return {"first": batch.inputs.token_mask.cumsum(dim=1) != 1}
+        ...
         ...     def report(self, chain):
         ...         print(scores_of(chain, chain.stages[1]))
-        >>> stages = [Stage("", "full text", "root"), Stage("half", "second halves", "half", erasures="half")]
-        >>> list(Halves({}, stages).erasures_by(stages[0]))
-        ['half']
+        >>> stages = [Stage("", "all tokens", "root"), Stage("first", "all but the first", "first", erasures="first")]
+        >>> chain = FirstToken({}, stages)
+        >>> [list(chain.erasures_by(stage)) for stage in stages]
+        [['first'], []]
     """
 
     explained: ClassVar[str]  # the class of an example whose explanation decides what is erased, for errors
@@ -81,17 +84,23 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns the erasures that a stage's best checkpoint decides: facts by name, among them "method"."""
+        """Returns facts about the erasures that a stage's best checkpoint decides, by their name.
+
+        Facts can be written as JSON; among them is "method".
+        """
 
     @abstractmethod
-    def erase(
-        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
+    def keep_masks(
+        self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns the erased tokens [B, T] bool by the name of the erasures.
+        """Returns the tokens [B, T] bool that stay, by the name of the erasures.
 
         Args:
-            already: [B, T] bool, True at tokens that are erased in the data of this run.
-            facts: see `erasures_by`.
+            module: holds the network of the best checkpoint.
+            batch: examples of the run's own data.
+            split: name of their split.
+            keep: [B, T] bool, False at tokens that are erased in the run's own data.
+            erasures: see `erasures_by`.
         """
 
     @abstractmethod
@@ -99,7 +108,7 @@ class ChainCallback(Callback, ABC):
         """Writes and prints the scores of all stages of a finished chain; called in one process."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if pl_module.network.multilabel:
+        if network_of(pl_module).multilabel:
             name = type(self).__name__
             raise ValueError(f"{name} explains the one {self.explained} class of an example: use single-label data")
 
@@ -109,20 +118,21 @@ class ChainCallback(Callback, ABC):
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the erasures that other runs train on, if this is the test at the end of a fit."""
         chain, stage = self.chain_of(trainer)
-        facts = self.erasures_by(stage)
-        if not facts or not self._fitted or trainer.fast_dev_run:
+        erasures = self.erasures_by(stage)
+        if not erasures or not self._fitted or trainer.fast_dev_run:
             return
-        began, weights = time.monotonic(), weights_hash(pl_module.network)
-        used = [self.methods[fact["method"]] for fact in facts.values() if fact["method"] in self.methods]
-        with eager_attention(pl_module.network, wanted=any(method.needs_attentions for method in used)):
+        began, network = time.monotonic(), network_of(pl_module)
+        weights = weights_hash(network)
+        used = [self.methods[facts["method"]] for facts in erasures.values() if facts["method"] in self.methods]
+        with eager_attention(network, wanted=any(method.needs_attentions for method in used)):
             write_erasures(
                 trainer,
-                {name: chain.erasures(name) for name in facts},
-                lambda batch, split, already: self.erase(pl_module, batch, split, already, facts),
-                {name: {**fact, "weights": weights} for name, fact in facts.items()},
+                {name: chain.erasures(name) for name in erasures},
+                lambda batch, split, keep: self.keep_masks(pl_module, batch, split, keep, erasures),
+                {name: {**facts, "weights": weights} for name, facts in erasures.items()},
             )
         if trainer.is_global_zero:
-            print(f"{type(self).__name__}: {len(facts)} erasures written, {time.monotonic() - began:.1f} s")
+            print(f"{type(self).__name__}: {len(erasures)} erasures written, {time.monotonic() - began:.1f} s")
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
         """Returns []: the stages before this one are finished, or the chain refuses to begin it.

@@ -1,43 +1,42 @@
-"""The pass over all splits that stores what later runs of a chain have erased."""
+"""The pass over all splits that stores which tokens later runs of a chain have erased."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning import LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.data.erasures import KEY
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.models.base import Classifier
 from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store, read_json, write_json
 from lightning_xai.types import Batch
 
 COMPLETE = "complete.json"  # facts about erasures, written when all of them are there
-# (batch, split, tokens that are erased already [B, T] bool) -> erased tokens [B, T] bool by the name of their folder
-Rule = Callable[[Batch, str, Tensor], dict[str, Tensor]]
+Facts = Mapping[str, Any]  # JSON-able
+# (batch, split, tokens that the data module keeps [B, T] bool) -> tokens that stay [B, T] bool, by name of the erasures
+KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
 
-def splits_of(trainer: Trainer) -> list[str]:
-    """Returns every split that a stage of the chain trains, validates or tests on, each once."""
-    return list(dict.fromkeys(["train", "validation", *trainer.datamodule.test_splits]))
-
-
-def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]) -> None:
-    """Stores what `rule` erases of every example of every split, each process its share of the batches.
+def write_erasures(trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: dict[str, Facts]) -> None:
+    """Stores the erased tokens of every example of every split; each process writes its share of the batches.
 
     A pass that was killed goes on where it stopped. Its last step writes `complete.json` into each folder.
 
     Args:
-        folders: where the erasures of each name go; a store for each split.
-        rule: called with a batch on the module's device, its split, and what the data module has erased already.
-        facts: JSON-able metadata of each name.
+        trainer: of a test that has ended.
+        folders: by the name of the erasures; each gets a store for every split.
+        keep_masks: decides which tokens stay; called with a batch on the module's device.
+        facts: stored beside the erasures of each name.
 
     Raises:
-        ValueError: a folder holds erasures of other facts.
+        ValueError: a folder holds erasures of other facts or of another format.
     """
     for name, folder in folders.items():
         check_complete(folder, facts[name])
@@ -45,8 +44,9 @@ def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts
     trainer.strategy.barrier()  # none may write before all have seen what is there
     if not names:
         return
-    for split in splits_of(trainer):
-        _write_split(trainer, split, {name: folders[name] / split for name in names}, rule, facts)
+    for split in dict.fromkeys(["train", VALIDATION, *data_of(trainer).test_splits]):
+        stores = {name: folders[name] / split for name in names}
+        _write_split(trainer, split, stores, keep_masks, facts)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
         for name in names:
@@ -54,8 +54,12 @@ def write_erasures(trainer: Trainer, folders: dict[str, Path], rule: Rule, facts
     trainer.strategy.barrier()
 
 
-def check_complete(folder: Path, facts: dict[str, Any]) -> None:
-    """Raises ValueError if a folder holds the whole erasures of other facts."""
+def check_complete(folder: Path, facts: Facts) -> None:
+    """Raises ValueError if a folder holds all erasures of other facts.
+
+    Example:
+        >>> check_complete(Path("no/such/folder"), {"method": "gradient"})
+    """
     written = read_complete(folder)
     if written is not None and written != facts:
         raise ValueError(f"{folder} was written by another run ({written}, now {facts}): remove it and run this again")
@@ -68,52 +72,69 @@ def read_complete(folder: Path) -> dict[str, Any] | None:
         ValueError: they are of another format.
 
     Example:
-        >>> read_complete(Path("no/such/folder"))
+        >>> print(read_complete(Path("no/such/folder")))
+        None
     """
     file = folder / COMPLETE
     return without_format(read_json(file), folder, OLD_STORE) if file.exists() else None
 
 
+def data_of(trainer: Trainer) -> TextDataModule:
+    """Returns the trainer's data module.
+
+    Raises:
+        ValueError: it is not a TextDataModule, whose examples alone can be erased.
+    """
+    data = getattr(trainer, "datamodule", None)
+    if not isinstance(data, TextDataModule):
+        raise ValueError(f"a chain erases examples of a TextDataModule, but data is {type(data).__name__}")
+    return data
+
+
+def network_of(module: LightningModule) -> Classifier:
+    """Returns the classifier that a module trains."""
+    return cast(Classifier, module.network)
+
+
 def _write_split(
-    trainer: Trainer, split: str, stores: dict[str, Path], rule: Rule, facts: dict[str, dict[str, Any]]
+    trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: dict[str, Facts]
 ) -> None:
-    data = trainer.datamodule
-    facts = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
-    before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
-    stored = set.intersection(*(_stored(store) for store in stores.values()))
+    data = data_of(trainer)
+    metadata = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
+    erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
+    stored = set.intersection(*(_stored_examples(store) for store in stores.values()))
     trainer.strategy.barrier()
     if trainer.is_global_zero:  # it makes store.json, which the others compare with
-        writers = _open(trainer, stores, facts)
+        writers = _open_writers(trainer, stores, metadata)
     trainer.strategy.barrier()
     if not trainer.is_global_zero:
-        writers = _open(trainer, stores, facts)
+        writers = _open_writers(trainer, stores, metadata)
     for batch in data.ordered_dataloader(split):
         index = batch.index.tolist()
         if stored.issuperset(index):
             continue
         lengths = batch.inputs.attention_mask.sum(dim=1).tolist()
-        already = torch.zeros_like(batch.inputs.attention_mask)
-        if before is not None:
-            for row, i in enumerate(index):
-                already[row, : lengths[row]] = torch.from_numpy(before.get(i, KEY) > 0.5)
-        erased = rule(trainer.strategy.batch_to_device(batch), split, already.to(trainer.strategy.root_device))
+        keep = torch.ones_like(batch.inputs.attention_mask)
+        if erased_before is not None:
+            for row, example in enumerate(index):
+                keep[row, : lengths[row]] = torch.from_numpy(erased_before.get(example, KEY) <= 0.5)
+        device = trainer.strategy.root_device
+        masks = keep_masks(trainer.strategy.batch_to_device(batch), split, keep.to(device))
         for name, writer in writers.items():
-            rows = erased[name].cpu().numpy()
-            for row, (i, length) in enumerate(zip(index, lengths, strict=True)):
-                if i not in stored:
-                    writer.add(i, KEY, rows[row, :length])
+            erased = (~masks[name]).cpu().numpy()
+            for row, (example, length) in enumerate(zip(index, lengths, strict=True)):
+                if example not in stored:
+                    writer.add(example, KEY, erased[row, :length])
     for writer in writers.values():
         writer.close()
 
 
-def _stored(store: Path) -> set[int]:
+def _stored_examples(store: Path) -> set[int]:
     return {index for index, _ in RaggedStore(store).keys()} if is_store(store) else set()
 
 
-def _open(trainer: Trainer, stores: dict[str, Path], facts: dict[str, dict[str, Any]]) -> dict[str, RaggedWriter]:
-    return {name: RaggedWriter(store, rank=trainer.global_rank, metadata=facts[name]) for name, store in stores.items()}
-
-
-def explained_scores(module: LightningModule, method: AttributionMethod, batch: Batch, split: str) -> Tensor:
-    """Returns a method's scores [B, T] for the gold class of every example."""
-    return method.for_split(split).attribute(module.network, batch.inputs, batch.labels.unsqueeze(1)).scores[:, 0]
+def _open_writers(trainer: Trainer, stores: dict[str, Path], metadata: dict[str, Facts]) -> dict[str, RaggedWriter]:
+    return {
+        name: RaggedWriter(store, rank=trainer.global_rank, metadata=dict(metadata[name]))
+        for name, store in stores.items()
+    }

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
-from lightning_xai.chains.stages import Chain, Stage, check_names
+from lightning_xai.chains.erasure_pass import data_of, network_of
+from lightning_xai.chains.stages import ROOT, Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.report.fresh import fresh_table
@@ -23,7 +24,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 Selection = Literal["top", "contiguous"]
 
-FULL_TEXT = "full text"
+FULL_TEXT = "full text"  # stands for a method in the rows of the extractor
 COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
@@ -36,8 +37,15 @@ def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection:
         scores: [B, T].
         mask: [B, T] bool, tokens that may be chosen.
         counts: length of each rationale.
-        selection: "top" takes the highest scores; "contiguous" takes the window with the largest sum, of tokens that
-            follow one another where all outside `mask` are left out.
+        selection: "top" takes the highest scores. "contiguous" takes the window of neighbors with the largest sum;
+            tokens outside `mask` do not separate neighbors.
+
+    Example:
+        >>> scores, mask = torch.tensor([[0.9, 0.0, 0.5, 0.6, 0.1]]), torch.ones(1, 5) > 0
+        >>> select_rationale(scores, mask, torch.tensor([2])).long().tolist()
+        [[1, 0, 0, 1, 0]]
+        >>> select_rationale(scores, mask, torch.tensor([2]), selection="contiguous").long().tolist()
+        [[0, 0, 1, 1, 0]]
     """
     if selection == "top":
         return top_mask(scores, mask, counts)
@@ -56,7 +64,16 @@ def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection:
 
 
 def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
-    """Returns the runs of a chain: the extractor, then a classifier of each method's rationales."""
+    """Returns the runs of a chain: the extractor, then a classifier for each method's rationales.
+
+    Args:
+        methods: names of attribution methods.
+        classifier: configuration that is read over the command's own for the classifiers; None for none.
+
+    Example:
+        >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]
+        [('', 'extractor, full text'), ('gradient', 'rationales of gradient')]
+    """
     return [
         Stage("", "extractor, full text", "extractor"),
         *(
@@ -67,27 +84,35 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains a run of its own on the rationales of every method, and puts its scores beside those of the full text.
+    """Trains a classifier on the rationales of every method, and puts its scores beside those of the full text.
 
     The run to which the callback is added trains the extractor, with any objective. Its best checkpoint predicts a
-    class for every example of all splits, the test sets of other domains included, and the methods score the tokens
-    for it: no label enters. The tokens outside the rationale are deleted, and a new classifier is trained and tested on
-    what is left. What a chain has finished is never repeated: the same command continues it.
+    class for every example of all splits, test sets of other domains included. The methods score the tokens for the
+    predicted class, so no label enters. The tokens outside the rationale are deleted, and a new classifier is trained
+    and tested on the rest. A finished run is never repeated: the same command continues a chain.
 
-    When every run is finished, the root's folder has `fresh.csv`: seed, method ("full text" for the extractor's own
-    scores), split, metric, value, run. The table that is printed has the mean over all seeds that are there by then.
+    When every run is finished, the root's folder has `fresh.csv`: seed, method ("full text" for the scores of the
+    extractor), split, metric, value, run. The printed table has the mean over all seeds that are finished by then.
 
     Args:
         methods: attribution methods by the name that folders and tables show.
         ratio: length of a rationale as a fraction of the tokens that may be explained, rounded up.
         split_ratios: another ratio for a split, such as a test set of longer texts.
         selection: "top" takes the highest scores, "contiguous" the window with the largest sum.
-        classifier: configuration that is read over the command's own for the classifiers, where they are to be trained
-            otherwise than the extractor; it leaves trainer.callbacks alone. None trains them like the extractor.
-        metric: what the table at the end shows; `fresh.csv` has all.
+        classifier: configuration that is read over the command's own for the classifiers, if they are to be trained
+            otherwise than the extractor; it must not set trainer.callbacks. None trains them like the extractor.
+        metric: of the table at the end; `fresh.csv` has all.
 
     Raises:
         ValueError: names or ratios that make no chain; at its start, multi-label data.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> fresh = FRESH({"gradient": Gradient()}, ratio=0.1)
+        >>> [stage.name for stage in fresh.stages]
+        ['', 'gradient']
+        >>> fresh.erasures_by(fresh.stages[0])["gradient"]["ratio"]
+        0.1
 
     Reference: Jain et al. (2020), "Learning to Faithfully Rationalize by Construction", arXiv 2005.00115, Section 3; as
     used by Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
@@ -107,7 +132,7 @@ class FRESH(ChainCallback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"selection": Selection, "metric": Metric}, {"selection": selection, "metric": metric})
-        check_names("methods", list(methods), taken=(FULL_TEXT, "report"))
+        check_names("methods", list(methods), taken=(FULL_TEXT, "report", ROOT))
         ratios = {"ratio": ratio, **{f"split_ratios.{name}": value for name, value in (split_ratios or {}).items()}}
         for name, value in ratios.items():
             if not 0 < value <= 1:
@@ -120,29 +145,29 @@ class FRESH(ChainCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        for unknown in sorted(set(self.split_ratios) - set(trainer.datamodule.rows)):
-            known = ", ".join(trainer.datamodule.rows)
-            raise ValueError(f"split_ratios names split {unknown!r}: choose from {known}")
+        splits = data_of(trainer).rows
+        for unknown in sorted(set(self.split_ratios) - set(splits)):
+            raise ValueError(f"split_ratios names split {unknown!r}: choose from {', '.join(splits)}")
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         settings = {"ratio": self.ratio, "split_ratios": self.split_ratios, "selection": self.selection}
         return {} if stage.name else {name: {"method": name, **settings} for name in self.methods}
 
-    def erase(
-        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
+    def keep_masks(
+        self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        network, inputs = module.network, batch.inputs
+        network, inputs = network_of(module), batch.inputs
         with explaining(network, inputs.device.type):
             predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
         # exact, as 100 * 0.07 is above 7
         percentage = str(100 * Fraction(str(self.split_ratios.get(split, self.ratio))))
         counts = percent_of(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
-        erased = {}
-        for name, method in self.methods.items():
-            scores = method.for_split(split).attribute(network, inputs, predicted).scores[:, 0]
-            kept = select_rationale(scores, inputs.token_mask, counts, selection=self.selection)
-            erased[name] = inputs.token_mask & ~kept
-        return erased
+        masks = {}
+        for name in erasures:
+            scores = self.methods[name].for_split(split).attribute(network, inputs, predicted).scores[:, 0]
+            rationale = select_rationale(scores, inputs.token_mask, counts, selection=self.selection)
+            masks[name] = rationale | ~inputs.token_mask
+        return masks
 
     def report(self, chain: Chain) -> None:
         write_csv(self.results(chain), chain.root.fresh_file)

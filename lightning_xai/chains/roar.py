@@ -1,8 +1,7 @@
-"""Recursive ROAR: erase what a measure calls important, train again, and see whether the score falls."""
+"""Recursive ROAR: erase the tokens that a method scores highest, train again, and see whether the scores fall."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
@@ -13,7 +12,16 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
-from lightning_xai.chains.erasure_pass import explained_scores
+from lightning_xai.chains.erasure_pass import data_of, network_of
+from lightning_xai.chains.roar_stages import (
+    EVERYTHING,
+    POSITIONS,
+    RANDOM,
+    Step,
+    parse_stage_name,
+    roar_stages,
+    stage_name,
+)
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
@@ -24,116 +32,95 @@ from lightning_xai.runs.folder import report_dir
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
-Step = Literal["percentage", "token"]
 
-BASELINE = "random"
-BOUNDS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
-ALL = "all/100"
-ONCE = "_once"  # ends the name of a measure that scores nothing anew beside one that does
-COLUMNS = ["seed", "measure", "percentage", "split", "metric", "value", "control", "step", "run"]
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
+ONCE = "_once"  # ends the name of a method that scores with the root's network alone, beside the recursive one
+COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "step", "run"]
 
 
-def erased_counts(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
-    """Returns how many of `num_tokens` [B] are erased, long [B], by integer arithmetic.
+def num_erased(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
+    """Returns the number of erased tokens of every example, long [B], by integer arithmetic.
 
     Args:
-        num_tokens: tokens that may be erased, those erased already included.
+        num_tokens: [B] tokens that may be erased, those erased already included.
         amount: percent from 0 to 100, rounded down to whole tokens, or a number of tokens.
         step: the unit of `amount`.
 
     Raises:
         ValueError: a percentage outside [0, 100].
+
+    Example:
+        >>> num_erased(torch.tensor([7, 90]), 70, step="percentage").tolist()
+        [4, 63]
+        >>> num_erased(torch.tensor([2, 90]), 3, step="token").tolist()
+        [2, 3]
     """
-    if step == "token":
-        return num_tokens.clamp(max=amount)
-    return percent_of(num_tokens, amount)
+    return num_tokens.clamp(max=amount) if step == "token" else percent_of(num_tokens, amount)
 
 
-def next_erasure(scores: Tensor, token_mask: Tensor, erased: Tensor, counts: Tensor) -> Tensor:
-    """Returns [B, T] bool: `counts` [B] tokens of `token_mask`, those of `erased` first, then the highest scores.
+def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
+    """Returns the tokens [B, T] bool that stay when `counts` tokens of each example are erased.
 
-    Tokens erased already stay erased and count. Of equal scores the first place is erased first, so that nothing
-    depends on the machine.
+    Tokens that are erased already stay erased and count; the highest scores follow. Of equal scores the first is erased
+    first, so that nothing depends on the machine.
 
     Args:
         scores: [B, T].
         token_mask: [B, T] bool, tokens that may be erased.
-        erased: [B, T] bool, tokens of `token_mask` that are erased already.
+        keep: [B, T] bool, False at tokens of `token_mask` that are erased already.
+        counts: [B] numbers of erased tokens.
+
+    Example:
+        >>> scores, tokens = torch.tensor([[0.1, 0.4, 0.3, 0.2]]), torch.tensor([[True, True, True, True]])
+        >>> keep = extend_erasure(scores, tokens, tokens, torch.tensor([1]))
+        >>> keep.tolist()
+        [[True, False, True, True]]
+        >>> extend_erasure(-scores, tokens, keep, torch.tensor([2])).tolist()
+        [[False, False, True, True]]
     """
-    return top_mask(scores.masked_fill(erased, torch.inf), token_mask, counts)
-
-
-def stage_name(measure: str, amount: int, *, control: bool = False) -> str:
-    """Returns the folder of a stage below the root's experiment."""
-    return f"{measure}{'_positions' if control else ''}/{amount:03d}"
-
-
-def roar_stages(
-    measures: Sequence[str],
-    amounts: Sequence[int],
-    *,
-    step: Step,
-    control: bool,
-    anew: Collection[str],
-    fixed: Sequence[str] = (BASELINE,),
-) -> list[Stage]:
-    """Returns the runs of a chain: nothing erased, all erased, the `fixed` orders, then measure by measure.
-
-    Every run of a measure in `anew` erases for the next one; the root does for all runs of the others.
-    """
-    erased = "{} %" if step == "percentage" else "{} tokens"
-    stages = [Stage("", f"all measures, {erased.format(0)}", "root")]
-    if step == "percentage":
-        stages.append(Stage(ALL, "all measures, 100 %", BASELINE, ALL))
-    for positions in (False, True) if control else (False,):
-        for measure in measures if positions else [*fixed, *measures]:
-            for before, amount in zip([0, *amounts], amounts, strict=False):
-                name = stage_name(measure, amount, control=positions)
-                title = f"{'positions of ' if positions else ''}{measure}, {erased.format(amount)}"
-                stages.append(
-                    Stage(
-                        name,
-                        title,
-                        BASELINE if positions or measure in fixed else measure,
-                        erasures=stage_name(measure, amount),
-                        erasure="positions" if positions else "mask",
-                        writer=stage_name(measure, before) if before and measure in anew else "",
-                    )  # fmt: skip
-                )
-    return stages
+    return ~top_mask(scores.masked_fill(~keep, torch.inf), token_mask, counts)
 
 
 class ROAR(ChainCallback):
-    """Trains a run of its own for every measure and percentage of tokens erased, and gathers their scores.
+    """Trains a run for every attribution method and amount of erased tokens, and gathers the scores of all runs.
 
-    The run to which the callback is added is the root, with nothing erased. From its best checkpoint every measure
-    scores the tokens of all splits for the gold class, and the highest are erased. A run is trained on that, its best
-    checkpoint scores what is left, and so on. A token that is erased stays erased and counts. The baseline "random"
-    erases by one draw an example. What a chain has finished is never repeated: the same command continues it.
+    The run to which the callback is added is the root, with nothing erased. From its best checkpoint every method
+    scores the tokens of all splits for the gold class, and the highest are erased. A run is trained on the rest, its
+    best checkpoint scores the tokens that are left, and so on. An erased token stays erased and counts. The baseline
+    "random" erases by one draw for each example. A finished run is never repeated: the same command continues a chain.
 
-    When every run is finished, the root's folder has `roar.csv`: seed, measure, percentage (or number of tokens),
-    split, metric, value, control, step, run. The runs at 0 and 100 percent are rows of every measure. The experiment's
-    folder `report` has RACU and the curves over all seeds that are there by then (see racu_report).
+    When every run is finished, the root's folder has `roar.csv`: seed, method, amount, split, metric, value, control,
+    step (the unit of amount), run. The runs at 0 and 100 percent are rows of every method. The experiment's folder
+    `report` has RACU and the curves over all seeds that are finished by then (see lightning_xai.report.racu).
 
     Args:
-        measures: attribution methods by the name that folders and tables show. Large scores are erased first, so wrap
-            signed ones in Transformed with "absolute", as the authors do.
+        methods: attribution methods by the name that folders and tables show. Large scores are erased first, so wrap
+            signed methods in Transformed with "absolute", as the authors do.
         percentages: of an example's explainable tokens, ascending, rounded down to whole tokens.
         step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
         max_tokens: see `step`.
-        recursive: whether every run scores anew; otherwise all erasures come from the root's scores (ROAR). "both" has
-            every measure twice, "gradient" anew and "gradient_once" not.
-        control: also train on the erasures' positions alone, all other words replaced by one: what such a run scores
-            above the run at 100 percent is the label leaking through the choice of the tokens. Its own ends at 0 and
-            100 percent are that run.
-        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last, as the best and
-            the worst measure would; tokens of one kind come by the random draw.
-        metric: what the table at the end shows; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
+        recursive: whether the network of every run scores the tokens that the next run erases. Otherwise the root's
+            network scores for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
+            "gradient_once" is not.
+        control: also train on the positions of the erasures alone, with all other words replaced by one. Scores above
+            the run at 100 percent then show that the choice of the tokens leaks the label. At 0 and 100 percent the
+            control is that run.
+        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last
+            ("evidence_last"), as the best and the worst method would; the random draw orders tokens within either part.
+        metric: of the table at the end; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
 
     Raises:
-        ValueError: names, percentages or numbers that make no chain; at its start, multi-label data, `bounds`
-            without annotated evidence, pairs of which both texts are explained, or a `control` whose encoder has no
-            unknown token.
+        ValueError: names, percentages or numbers that make no chain. At its start: multi-label data, `bounds` without
+            annotated evidence, pairs of which both texts are explained, or a `control` whose encoder has no unknown
+            token.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> roar = ROAR({"gradient": Gradient()}, percentages=(20, 60))
+        >>> [stage.name for stage in roar.stages]
+        ['', 'all/100', 'random/020', 'random/060', 'gradient/020', 'gradient/060']
+        >>> list(roar.erasures_by(roar.stages[4]))  # a recursive method erases for its next run
+        ['gradient/060']
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
@@ -145,7 +132,7 @@ class ROAR(ChainCallback):
 
     def __init__(
         self,
-        measures: dict[str, AttributionMethod],
+        methods: dict[str, AttributionMethod],
         percentages: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90),
         step: Step = "percentage",
         max_tokens: int = 10,
@@ -155,56 +142,70 @@ class ROAR(ChainCallback):
         metric: Metric = "macro_f1",
     ) -> None:
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
-        check_names("measures", list(measures), taken=(BASELINE, *BOUNDS, "all", "report"))
-        if any(name.endswith(("_positions", ONCE)) for name in measures):
-            raise ValueError(f"measures are {list(measures)}: ..._positions and ...{ONCE} are names that a chain gives")
+        check_names("methods", list(methods), taken=(RANDOM, *EVIDENCE_ORDERS, EVERYTHING, "report"))
+        if any(name.endswith((POSITIONS, ONCE)) for name in methods):
+            raise ValueError(f"methods are {list(methods)}: ...{POSITIONS} and ...{ONCE} are names that a chain gives")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed = [BASELINE, *BOUNDS] if bounds else [BASELINE]
-        self.anew = set(measures) if recursive else set()
-        once = {f"{name}{ONCE}": method for name, method in measures.items()} if recursive == "both" else {}
-        options = {"step": step, "control": control, "anew": self.anew, "fixed": self.fixed}
-        super().__init__(measures | once, roar_stages([*measures, *once], self.amounts, **options))
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # that no network decides
+        self.recursive_methods = set(methods) if recursive else set()
+        methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
+        stages = roar_stages(
+            [*methods, *methods_once],
+            self.amounts,
+            step=step,
+            control=control,
+            recursive_methods=self.recursive_methods,
+            fixed_orders=self.fixed_orders,
+        )
+        super().__init__(methods | methods_once, stages)
         self.step: Step = step
         self.control = control
         self.metric = metric
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        columns, encoder = trainer.datamodule.rows["train"].column_names, trainer.datamodule.encoder
-        if self.fixed != [BASELINE] and "rationales" not in columns:
-            name = type(trainer.datamodule.source).__name__
+        data = data_of(trainer)
+        columns = data.rows["train"].column_names
+        if self.fixed_orders != [RANDOM] and "rationales" not in columns:
+            name = type(data.source).__name__
             raise ValueError(f"bounds need annotated evidence, which {name} does not have: leave bounds out")
-        if "text_pair" in columns and getattr(encoder, "explain_pair", False):
+        if "text_pair" in columns and getattr(data.encoder, "explain_pair", False):
             raise ValueError("explain_pair is true, but ROAR erases the main text of a pair alone: set it to false")
         if self.control:
-            trainer.datamodule.check_removal("positions")
+            data.check_removal("positions")
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        if not stage.name:
-            written = [("all", 100)] if self.step == "percentage" else []
-            for measure in [*self.fixed, *self.methods]:
-                written += [(measure, k) for k in (self.amounts[:1] if measure in self.anew else self.amounts)]
+        erasures: list[tuple[str, int, Step]] = []  # method, amount and its unit
+        if stage.name:
+            method, amount, control = parse_stage_name(stage.name)
+            if method in self.recursive_methods and not control:
+                erasures = [(method, larger, self.step) for larger in self.amounts if larger > amount][:1]
         else:
-            measure, _, amount = stage.name.partition("/")
-            larger = [k for k in self.amounts if k > int(amount)] if measure in self.anew else []
-            written = [(measure, k) for k in larger[:1]]
-        return {stage_name(m, k): {"method": m, self.step: k, "run": stage.name} for m, k in written}
+            if self.step == "percentage":
+                erasures.append((EVERYTHING, 100, "percentage"))
+            for method in [*self.fixed_orders, *self.methods]:
+                amounts = self.amounts[:1] if method in self.recursive_methods else self.amounts
+                erasures += [(method, amount, self.step) for amount in amounts]
+        return {
+            stage_name(method, amount): {"method": method, "amount": amount, "step": step, "run": stage.name}
+            for method, amount, step in erasures
+        }
 
-    def erase(
-        self, module: LightningModule, batch: Batch, split: str, already: Tensor, facts: dict[str, dict[str, Any]]
+    def keep_masks(
+        self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        mask, erased = batch.inputs.token_mask, {}
-        measures = {fact["method"].removesuffix(ONCE) for fact in facts.values()}
-        scores = {measure: self._scores(module, measure, batch, split) for measure in measures}
-        for name, fact in facts.items():
-            step: Any = "percentage" if fact["method"] == "all" else self.step
-            counts = erased_counts(mask.sum(dim=1), fact[self.step], step=step)
-            erased[name] = next_erasure(scores[fact["method"].removesuffix(ONCE)], mask, already, counts)
-        return erased
+        token_mask = batch.inputs.token_mask
+        methods = {facts["method"].removesuffix(ONCE) for facts in erasures.values()}
+        scores = {method: self._scores(module, method, batch, split) for method in methods}
+        masks = {}
+        for name, facts in erasures.items():
+            counts = num_erased(token_mask.sum(dim=1), facts["amount"], step=facts["step"])
+            masks[name] = extend_erasure(scores[facts["method"].removesuffix(ONCE)], token_mask, keep, counts)
+        return masks
 
     def report(self, chain: Chain) -> None:
         results = self.results(chain)
@@ -217,43 +218,46 @@ class ROAR(ChainCallback):
     def results(self, chain: Chain) -> pd.DataFrame:
         """Returns the rows of `roar.csv` from the finished runs."""
         parts = []
-        measures = [*self.fixed, *self.methods]
-        controls = sorted({s.name.partition("/")[0].removesuffix("_positions") for s in chain.stages if _control(s)})
         for stage in chain.stages:
-            measure, _, amount = stage.name.partition("/")
-            rows = scores_of(chain, stage).assign(step=self.step)
-            if _control(stage):
-                shown = [(measure.removesuffix("_positions"), True, int(amount))]
-            elif stage.name == ALL:
-                shown = [(name, False, 100) for name in measures]
-                shown += [(name, True, end) for name in controls for end in (0, 100)]
-            else:
-                shown = [(name, False, int(amount or 0)) for name in (measures if not stage.name else [measure])]
-            parts += [rows.assign(measure=m, control=c, percentage=p) for m, c, p in shown]
-        found = pd.concat(parts)[COLUMNS]
-        order = {name: place for place, name in enumerate(measures)}
-        return found.sort_values(
-            ["control", "measure", "percentage", "split"],
-            key=lambda column: column.map(order) if column.name == "measure" else column,
+            scores = scores_of(chain, stage).assign(step=self.step)
+            parts += [
+                scores.assign(method=method, amount=amount, control=control)
+                for method, amount, control in self._points(stage)
+            ]
+        order = {method: place for place, method in enumerate([*self.fixed_orders, *self.methods])}
+        rows = pd.concat(parts)[COLUMNS]
+        return rows.sort_values(
+            ["control", "method", "amount", "split"],
+            key=lambda column: column.map(order) if column.name == "method" else column,
             kind="stable",
         ).reset_index(drop=True)
 
-    def _scores(self, module: LightningModule, measure: str, batch: Batch, split: str) -> Tensor:
+    def _points(self, stage: Stage) -> list[tuple[str, int, bool]]:
+        """Returns method, amount and control of every point of a curve that a stage's scores are."""
+        methods = [*self.fixed_orders, *self.methods]
+        if not stage.name:
+            return [(method, 0, False) for method in methods]
+        if not stage.name.startswith(f"{EVERYTHING}/"):
+            return [parse_stage_name(stage.name)]
+        # without any token the positions are all that is left, so controls begin and end here
+        controls = sorted(self.methods) if self.control else []
+        ends = [(method, amount, True) for method in controls for amount in (0, 100)]
+        return [*((method, 100, False) for method in methods), *ends]
+
+    def _scores(self, module: LightningModule, method: str, batch: Batch, split: str) -> Tensor:
         inputs = batch.inputs
-        if measure == "all":
+        if method == EVERYTHING:
             return torch.zeros(inputs.token_mask.shape, device=inputs.device)
-        if measure in self.fixed:
-            draws = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
-            drawn = random_scores(inputs, draws, seed=module.run_seed)[:, 0]
-            return drawn + (BOUNDS[measure] * 1e3 * _evidence(batch) if measure in BOUNDS else 0)
-        return explained_scores(module, self.methods[measure], batch, split)
+        if method in self.fixed_orders:
+            targets = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
+            drawn = random_scores(inputs, targets, seed=module.run_seed)[:, 0]
+            return drawn + (EVIDENCE_ORDERS[method] * 1e3 * _evidence(batch) if method in EVIDENCE_ORDERS else 0)
+        method_of_split = self.methods[method].for_split(split)
+        return method_of_split.attribute(network_of(module), inputs, batch.labels.unsqueeze(1)).scores[:, 0]
 
 
 def _evidence(batch: Batch) -> Tensor:
     """Returns the annotated evidence [B, T] of every example's gold class, in [0, 1]."""
+    assert batch.rationale is not None
     gold = batch.rationale.target_mask & gold_pairs(batch.labels, batch.rationale.targets)
     return (batch.rationale.scores * gold.unsqueeze(-1)).sum(dim=1)
-
-
-def _control(stage: Stage) -> bool:
-    return "_positions/" in stage.name

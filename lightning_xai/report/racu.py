@@ -62,7 +62,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
 
 
 def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns experiment, measure, quantity, seed and value for chains in steps of percent.
+    """Returns experiment, method, quantity, seed and value for chains in steps of percent.
 
     Args:
         rows: of `read_chains`.
@@ -74,25 +74,25 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
     chains = rows[rows["step"] == "percentage"]
     for (experiment, seed), chain in chains.groupby(["experiment", "seed"], sort=False):
         curves = {
-            key: curve.set_index("percentage")["value"].sort_index()
-            for key, curve in chain.groupby(["measure", "control"], sort=False)
+            key: curve.set_index("amount")["value"].sort_index()
+            for key, curve in chain.groupby(["method", "control"], sort=False)
         }
         baseline = curves[RANDOM, False]
         fractions = torch.tensor(baseline.index.to_numpy()) / 100
-        for (measure, control), curve in curves.items():
-            if measure == RANDOM:
+        for (method, control), curve in curves.items():
+            if method == RANDOM:
                 continue
             if list(curve.index) != list(baseline.index):
                 raise ValueError(
-                    f"{experiment}, seed {seed}: {measure} has scores at {list(curve.index)} % and random at "
+                    f"{experiment}, seed {seed}: {method} has scores at {list(curve.index)} % and random at "
                     f"{list(baseline.index)} %: run the chain to its end with one list of percentages"
                 )
             quantity: Quantity = "leakage" if control else "racu"
             area = leakage if control else racu
             sign = -1 if chain["metric"].iloc[0] in LOWER_IS_BETTER else 1
             value = area(*(sign * torch.tensor(scores.to_numpy()) for scores in (baseline, curve)), fractions)
-            found.append((experiment, measure, quantity, seed, float(value)))
-    return pd.DataFrame(found, columns=["experiment", "measure", "quantity", "seed", "value"])
+            found.append((experiment, method, quantity, seed, float(value)))
+    return pd.DataFrame(found, columns=["experiment", "method", "quantity", "seed", "value"])
 
 
 def with_intervals(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -108,7 +108,7 @@ def with_intervals(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
-    """Returns measures by experiments in percent, "57.9 +14.4 -19.8", in as many blocks as `width` asks for."""
+    """Returns methods by experiments in percent, "57.9 +14.4 -19.8", in as many blocks as `width` asks for."""
     parts = []
     titles = {
         "racu": "RACU in percent: 100 loses all at once, 0 loses what random erasures lose",
@@ -127,17 +127,17 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
 
 
 def _quantity_table(rows: pd.DataFrame, title: str, width: int) -> str:
-    measures = list(rows["measure"].unique())
-    cells = {(row.experiment, row.measure): _cell(row) for row in rows.itertuples()}
+    methods = list(rows["method"].unique())
+    cells = {(row.experiment, row.method): _cell(row) for row in rows.itertuples()}
     columns = []
     for experiment, group in rows.groupby("experiment", sort=False):
-        shown = [cells.get((experiment, measure), "") for measure in measures]
+        shown = [cells.get((experiment, method), "") for method in methods]
         columns.append(Column(str(experiment), [*shown, _range(group["num_seeds"])]))
-    return text_table([*measures, "seeds"], columns, title=title, width=width)
+    return text_table([*methods, "seeds"], columns, title=title, width=width)
 
 
 def _range(numbers: pd.Series) -> str:
-    """Returns "5", or "3 to 5" where measures have other numbers of seeds."""
+    """Returns "5", or "3 to 5" where methods have other numbers of seeds."""
     low, high = numbers.min(), numbers.max()
     return str(high) if low == high else f"{low} to {high}"
 
@@ -155,11 +155,11 @@ def roar_panels(rows: pd.DataFrame) -> list[Panel]:
     """Returns a panel an experiment: scores in percent by what is erased, from the rows of `read_chains`."""
     panels = []
     for (experiment, metric, step), chain in rows.groupby(["experiment", "metric", "step"], sort=False):
-        points = with_intervals(chain, ["measure", "control", "percentage"]).sort_values("percentage", kind="stable")
+        points = with_intervals(chain, ["method", "control", "amount"]).sort_values("amount", kind="stable")
         curves = []
-        for (measure, control), curve in points.groupby(["measure", "control"], sort=False):
-            role = "control" if control else "reference" if measure == RANDOM else "curve"
-            curves.append(_curve(measure, curve, "percentage", role))
+        for (method, control), curve in points.groupby(["method", "control"], sort=False):
+            role = "control" if control else "reference" if method == RANDOM else "curve"
+            curves.append(_curve(method, curve, "amount", role))
         erased = "% of tokens erased" if step == "percentage" else "tokens erased"
         panels.append(Panel(experiment, erased, f"{metric} [%]", curves))
     return panels
@@ -205,7 +205,7 @@ def write_report(
     rows = read_chains(folders, metrics, split)
     output.mkdir(parents=True, exist_ok=True)
     by_seed = racu_by_seed(rows)
-    summary = with_intervals(by_seed, ["experiment", "measure", "quantity"])
+    summary = with_intervals(by_seed, ["experiment", "method", "quantity"])
     write_whole(output / "racu_seeds.csv", lambda file: by_seed.to_csv(file, index=False))
     write_whole(output / "racu.csv", lambda file: summary.to_csv(file, index=False))
     panels = {"roar": roar_panels(rows), "sparsity": sparsity_panels(folders, split)}

@@ -18,7 +18,7 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
 
     Example:
         >>> rows = [("random", 0, 0.9), ("random", 100, 0.5), ("gradient", 0, 0.9), ("gradient", 100, 0.5)]
-        >>> results = pd.DataFrame(rows, columns=["measure", "percentage", "value"])
+        >>> results = pd.DataFrame(rows, columns=["method", "amount", "value"])
         >>> results = results.assign(split="test", metric="accuracy", control=False, step="percentage")
         >>> print(roar_table(results, "accuracy"))
         ROAR, accuracy of test in percent, by % erased
@@ -27,8 +27,8 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
         gradient  90.0  50.0
     """
     rows = results[(results["metric"] == metric) & (results["split"] == split)]
-    names = rows["measure"] + rows["control"].map({True: " positions", False: ""})
-    table = rows.assign(name=names).pivot(index="name", columns="percentage", values="value").loc[names.unique()]
+    names = rows["method"] + rows["control"].map({True: " positions", False: ""})
+    table = rows.assign(name=names).pivot(index="name", columns="amount", values="value").loc[names.unique()]
     unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
     columns = [Column(str(amount), [_cell(value) for value in table[amount]]) for amount in table.columns]
     title = f"ROAR, {metric} of {split} in percent, by {unit} erased"

@@ -64,9 +64,9 @@ def chain_config(documents: int) -> dict:
             "accelerator": "cpu", "max_epochs": EPOCHS, "enable_progress_bar": False,
             "callbacks": [
                 {
-                    "class_path": f"{prefix}.callbacks.roar.ROAR",
+                    "class_path": f"{prefix}.chains.roar.ROAR",
                     "init_args": {
-                        "measures": {"gradient": {"class_path": f"{prefix}.attributions.gradient.Gradient"}},
+                        "methods": {"gradient": {"class_path": f"{prefix}.attributions.gradient.Gradient"}},
                         "percentages": PERCENTAGES,
                     },
                 }

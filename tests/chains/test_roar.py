@@ -79,7 +79,7 @@ def test_recursive_stage_erases_for_the_next_one_only():
     assert named["gradient/080"] == named["random/020"] == named["all/100"] == []
 
 
-def test_a_measure_may_score_anew_and_once_in_one_chain(tmp_path, objective):
+def test_a_method_may_be_recursive_and_not_in_one_chain(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     roar = ROAR({"gradient": Gradient()}, percentages=(30, 60), recursive="both")
     assert [stage.name for stage in roar.stages[4:]] == [
@@ -231,7 +231,7 @@ def test_erasures_of_other_weights_are_refused(tmp_path, objective):
         trainer(root, callback).test(objective, datamodule=planted_data(), verbose=False)
 
 
-def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objective):
+def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective):
     objective.network.set_attention("sdpa")
     run_stage(tmp_path / "roar/seed0", objective, ROAR({"rollout": AttentionRollout()}, percentages=(50,)))
     assert objective.network.attention_implementation == "sdpa"
@@ -241,12 +241,12 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"measures": {}}, "give one or more"),
-        ({"measures": {"random": Gradient()}}, "not seed... or random, evidence_first, evidence_last, all, report"),
-        ({"measures": {"ig_positions": Gradient()}}, "names that a chain gives"),
-        ({"measures": {"..": Gradient()}}, "letters, digits, spaces"),
-        ({"measures": {"seed1": Gradient()}}, "not seed"),
-        ({"measures": {"a/b": Gradient()}}, "slash"),
+        ({"methods": {}}, "give one or more"),
+        ({"methods": {"random": Gradient()}}, "not seed... or random, evidence_first, evidence_last, all, report"),
+        ({"methods": {"ig_positions": Gradient()}}, "names that a chain gives"),
+        ({"methods": {"..": Gradient()}}, "letters, digits, spaces"),
+        ({"methods": {"seed1": Gradient()}}, "not seed"),
+        ({"methods": {"a/b": Gradient()}}, "slash"),
         ({"percentages": (50, 20)}, "ascending integers from 1 to 99"),
         ({"percentages": (10, 100)}, "ascending integers from 1 to 99"),
         ({"percentages": ()}, "ascending integers from 1 to 99"),
@@ -257,7 +257,7 @@ def test_attention_runs_eagerly_only_while_a_measure_needs_it(tmp_path, objectiv
 )
 def test_chain_that_cannot_run_is_refused_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
-        ROAR(**{"measures": {"gradient": Gradient()}} | options)
+        ROAR(**{"methods": {"gradient": Gradient()}} | options)
 
 
 def test_stage_is_recognized_by_its_folder(tmp_path):

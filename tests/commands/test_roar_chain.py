@@ -16,8 +16,8 @@ NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]
 
 
 def roar(**options) -> dict:
-    measures = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
-    init_args = {"measures": measures, "percentages": [40, 80]} | options
+    methods = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
+    init_args = {"methods": methods, "percentages": [40, 80]} | options
     return {"class_path": "lightning_xai.chains.roar.ROAR", "init_args": init_args}
 
 
@@ -56,7 +56,7 @@ def test_files_of_a_stage_lie_in_its_folder(whole):
 def test_stage_is_announced_with_its_number_and_the_time_left(whole):
     _, printed = whole
     announced = [line for line in printed.splitlines() if line.startswith("ROAR stage")]
-    assert announced[0] == "ROAR stage 1 of 6: all measures, 0 %"
+    assert announced[0] == "ROAR stage 1 of 6: all methods, 0 %"
     assert announced[4].startswith("ROAR stage 5 of 6: gradient, 40 %, ") and announced[4].endswith(" min left")
     assert len(announced) == 6
 
@@ -65,13 +65,13 @@ def test_chain_ends_with_racu_and_curves(whole):
     runs, printed = whole
     assert "RACU in percent" in printed and "runs/roar/report/roar.png" in printed
     table = pd.read_csv(runs / "report" / "racu.csv")
-    assert table[["experiment", "measure", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
+    assert table[["experiment", "method", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
 
 
-def test_results_share_the_ends_between_the_measures(whole):
+def test_results_share_the_ends_between_the_methods(whole):
     runs, printed = whole
     table = pd.read_csv(runs / "seed0" / "roar.csv").query("split == 'test' and metric == 'log_loss'")
-    places = table[["measure", "percentage", "run"]].itertuples(index=False, name=None)
+    places = table[["method", "amount", "run"]].itertuples(index=False, name=None)
     assert list(places) == [
         ("random", 0, "roar/seed0"),
         ("random", 40, "roar/random/040/seed0"),

@@ -21,14 +21,14 @@ from lightning_xai.report.racu import (
 from tests.commands.conftest import command, refusal
 
 RANDOM = [0.9, 0.8, 0.5]
-KEYS = ["experiment", "measure", "quantity"]
+KEYS = ["experiment", "method", "quantity"]
 
 
 def chain(experiment, seed=0, *, step="percentage", metric="macro_f1", amounts=(0, 50, 100), positions=None, **curves):
     """Writes the roar.csv of one seed."""
     rows = [
-        (seed, measure, amount, "test", metric, value, False, step, "run")
-        for measure, values in ({"random": RANDOM} | curves).items()
+        (seed, method, amount, "test", metric, value, False, step, "run")
+        for method, values in ({"random": RANDOM} | curves).items()
         for amount, value in zip(amounts, values, strict=True)
     ]
     for amount, value in zip(amounts, positions or (), strict=bool(positions)):
@@ -64,7 +64,7 @@ def test_control_is_reported_as_leakage(five_seeds):  # 0.5 * 0.1 over 0.25
 
 
 def test_random_baseline_has_no_racu_of_its_own(five_seeds):
-    assert set(summary_of(five_seeds)["measure"]) == {"gradient"}
+    assert set(summary_of(five_seeds)["method"]) == {"gradient"}
 
 
 def test_racu_is_of_each_seeds_own_baseline(tmp_path):
@@ -142,7 +142,7 @@ def test_curve_without_all_points_is_refused(tmp_path):
     folder = chain(tmp_path / "roar", gradient=[0.9, 0.5, 0.5])
     file = folder / "seed0" / "roar.csv"
     rows = pd.read_csv(file)
-    rows[(rows["measure"] != "gradient") | (rows["percentage"] != 50)].to_csv(file, index=False)
+    rows[(rows["method"] != "gradient") | (rows["amount"] != 50)].to_csv(file, index=False)
     with pytest.raises(ValueError, match="seed 0: gradient has scores at"):
         summary_of(folder)
 

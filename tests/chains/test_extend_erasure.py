@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from lightning_xai.chains.roar import erased_counts, next_erasure
+from lightning_xai.chains.roar import extend_erasure, num_erased
 
 
 def erasure(scores, *, count, mask=None, erased=()):
     scores = torch.tensor([scores])
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else torch.tensor([mask]).bool()
-    before = torch.zeros_like(mask)
-    before[0, list(erased)] = True
-    return next_erasure(scores, mask, before, torch.tensor([count]))[0].nonzero().flatten().tolist()
+    keep = torch.ones_like(mask)
+    keep[0, list(erased)] = False
+    return (~extend_erasure(scores, mask, keep, torch.tensor([count])))[0].nonzero().flatten().tolist()
 
 
 def test_highest_scores_are_erased():
@@ -42,8 +42,8 @@ def test_larger_erasures_of_the_same_scores_contain_smaller_ones():
 
 @pytest.mark.parametrize("amount, wanted", [(0, [0, 0, 0]), (10, [0, 1, 9]), (70, [4, 9, 63]), (100, [7, 13, 90])])
 def test_percentages_are_rounded_down_without_float_errors(amount, wanted):  # oracle E6: 70 % of 90 is 63
-    assert erased_counts(torch.tensor([7, 13, 90]), amount, step="percentage").tolist() == wanted
+    assert num_erased(torch.tensor([7, 13, 90]), amount, step="percentage").tolist() == wanted
 
 
 def test_tokens_are_counted_up_to_the_length():
-    assert erased_counts(torch.tensor([0, 2, 9]), 3, step="token").tolist() == [0, 2, 3]
+    assert num_erased(torch.tensor([0, 2, 9]), 3, step="token").tolist() == [0, 2, 3]
