@@ -16,9 +16,9 @@ from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
 
 
 class AttributionCacheWriter(ExplainedCallback):
-    """Appends every row of scores to `<cache_dir>/<split>/<method>`, a RaggedStore with one shard a process.
+    """Appends every row of scores to `<cache_dir>/<split>/<method>`, a RaggedStore with one shard per process.
 
-    The RaggedStore `tokens` inside it has a row an example: 1 where a token may be explained, else 0. Rows that an
+    Inside it, the RaggedStore `tokens` has one row per example: 1 where a token may be explained, else 0. Rows that an
     earlier, perhaps interrupted, test has stored are not written again.
 
     Args:
@@ -72,7 +72,7 @@ class AttributionCacheWriter(ExplainedCallback):
                 "method": self.source.methods[method].settings(),
                 "examples": data_of(trainer).split(split).hash(),
             }
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since it refuses other metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first: it may refuse
             masks = _MissingRows(folder / TOKEN_MASKS, trainer.global_rank, {"split": split})
             self._writers[key] = scores, masks
         return self._writers[key]
@@ -83,7 +83,7 @@ class _MissingRows:
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)
-        has_metadata = is_store(folder)  # else process 0 is about to write it
+        has_metadata = is_store(folder)  # if not, process 0 is about to write it
         self._stored = set(RaggedStore(folder).keys()) if has_metadata else set()
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:

@@ -116,13 +116,10 @@ class ExplainedReceiver(Protocol):
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base of the package's callbacks that use attributions; another package's need only define `on_explained`.
+    """Base class of callbacks that use attributions; a callback of another package need only define `on_explained`.
 
-    Attributes:
-        trainer: set at setup, like all that follow.
-        module: the objective.
-        source: the last ComputeAttributions before this callback.
-        active: whether the callback works in this stage.
+    From setup on it has `trainer`, `module` (the objective), `source` (the last ComputeAttributions before it) and
+    `active` (whether it works in this stage).
 
     Args:
         during_fit: also work in the validation that `fit` runs every epoch. It is off by default, since attributions
@@ -206,7 +203,7 @@ def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceive
 
 
 def callbacks_of(trainer: Trainer) -> list[Callback]:
-    """Returns the trainer's callbacks in their order; Lightning does not declare them for type checkers.
+    """Returns the trainer's callbacks in their order, an attribute that Lightning does not declare.
 
     Example:
         >>> type(callbacks_of(Trainer(callbacks=[Callback()], logger=False))[0]).__name__
@@ -226,7 +223,7 @@ def data_of(trainer: Trainer) -> Any:
 
 
 def is_dry_run(trainer: Trainer) -> bool:
-    """Returns whether the trainer runs a few batches to find errors (fast_dev_run), and so writes no files.
+    """Returns whether this is a fast_dev_run: a few batches to find errors, after which no file is left.
 
     Example:
         >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))

@@ -12,7 +12,7 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-_RESET_SLACK = 4.0  # MiB that a peak just reset may lie above the memory in use, since the kernel counts in batches
+_RESET_SLACK = 4.0  # MiB by which a peak just reset may exceed the memory in use, since the kernel counts in batches
 
 
 class CostPerExample(TypedDict):

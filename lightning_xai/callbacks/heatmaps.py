@@ -93,7 +93,7 @@ class Heatmaps(ExplainedCallback):
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
         offsets = data.encoded(explained.split, index).text_offsets
-        labels, probs = explained.batch.labels[[row]], probs[[row]]  # [1] or [1, C], [1, C]
+        labels, probs = explained.batch.labels[[row]], probs[[row]]  # labels are [1] or [1, C]
         threshold = decision_threshold_of(self.module)
         gold = gold_classes(labels, probs.shape[1])[0].tolist()
         predicted = predicted_classes(probs, multilabel=labels.dim() == 2, decision_threshold=threshold)[0].tolist()

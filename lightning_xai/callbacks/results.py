@@ -116,7 +116,7 @@ class ResultsFile(Callback):
             file = file.with_stem(f"{file.stem}_{self._checkpoint}")
         self.written = file.with_suffix(".csv")
         write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(file, partial(table.to_parquet, index=False))  # last: where it is, both are
+        write_whole(file, partial(table.to_parquet, index=False))  # last, so that a folder with this file has both
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

@@ -71,7 +71,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # every process takes the runs that process 0 has found, since a run may end while they look
+        # only process 0 looks for runs and tells the others, since a run may end in the meantime
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -95,7 +95,7 @@ class Stability(ExplainedCallback):
                 for k in attribution.target_mask[row].nonzero().flatten().tolist():
                     key = (index, int(attribution.targets[row, k]))
                     stored = [store.row(key, length, THIS_RUN) for store in stores]
-                    # torch.tensor copies: memory maps are read-only
+                    # torch.tensor copies the stored scores, whose memory maps are read-only
                     scores = torch.stack([attribution.scores[row, k, :length].cpu(), *map(torch.tensor, stored)])
                     similarity = similarities(scores[:, mask], self.percentage).numpy()
                     self._similarities[explained.split, method][key] = similarity
@@ -110,7 +110,9 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # so that sums do not depend on processes
+                ordered = [
+                    by_key[key] for key in sorted(by_key)
+                ]  # so that sums are the same for any number of processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:
@@ -133,13 +135,13 @@ class Stability(ExplainedCallback):
         cost = self.source.costs[comparison.method].per_example()
         return [
             ResultRow(
-                split=split, preset=PRESET, method=comparison.method, metric=f"{measure}/{name}",
-                value=float(comparison.means[measure][0, place]),
-                num_examples=int(comparison.counts[measure][0, place]),
-                num_skipped=int(comparison.num_explanations - comparison.counts[measure][0, place]), **cost,
+                split=split, preset=PRESET, method=comparison.method, metric=f"{metric}/{name}",
+                value=float(comparison.means[metric][0, position]),
+                num_examples=int(comparison.counts[metric][0, position]),
+                num_skipped=int(comparison.num_explanations - comparison.counts[metric][0, position]), **cost,
             )
-            for measure in SIMILARITIES
-            for place, name in enumerate(self._names[1:], 1)
+            for metric in SIMILARITIES
+            for position, name in enumerate(self._names[1:], 1)
         ]  # fmt: skip
 
     def _write(self, comparisons: list[Comparison], split: str) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store
 
-TOKEN_MASKS = "tokens"  # a store inside that of a method's scores
-NO_CLASS = 0  # takes the place of the class in the keys of token masks, which are the same for all classes
+TOKEN_MASKS = "tokens"  # the store of token masks lies inside that of the scores
+NO_CLASS = 0  # stands for the class in the keys of token masks, which do not depend on it
 
 
 class StoredScores(RaggedStore):

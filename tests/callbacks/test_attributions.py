@@ -177,9 +177,7 @@ def test_validation_of_a_fit_is_explained_on_request(objective, tmp_path):
     calls: list = []
     fit = {"stage": "fit", "max_epochs": 1, "enable_checkpointing": False}
     calls_of(tmp_path, objective, compute(Random(), during_fit=True), Plain("plain", calls), **fit)
-    assert sorted(i for _, explained in calls for i in explained.batch.index.tolist()) == list(
-        range(6)
-    )  # no sanity check
+    assert sorted(i for _, explained in calls for i in explained.batch.index.tolist()) == list(range(6))
 
 
 def test_methods_are_needed():

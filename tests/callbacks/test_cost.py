@@ -37,6 +37,6 @@ def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
     cost = Cost()
     cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
     cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
-    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=math.nan)  # a batch that nothing counted
+    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=math.nan)  # a batch whose memory is unknown
     cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=2)
     assert list(cost.per_example().values()) == [1, 1, 0.5, 10]
