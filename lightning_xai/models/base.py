@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
-    """Raises ValueError unless there are at least two classes, or one if an example can have several (multi-label).
+    """Raises ValueError if there are fewer than two classes, or none where an example can have several (multi-label).
 
     Example:
         >>> check_num_classes(1, multilabel=True)
@@ -24,15 +24,15 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
         Traceback (most recent call last):
         ValueError: num_classes is 1: a single-label classifier needs at least 2
     """
-    kind, least = ("multi-label", 1) if multilabel else ("single-label", 2)
-    if num_classes < least:
-        raise ValueError(f"num_classes is {num_classes}: a {kind} classifier needs at least {least}")
+    kind, fewest = ("multi-label", 1) if multilabel else ("single-label", 2)
+    if num_classes < fewest:
+        raise ValueError(f"num_classes is {num_classes}: a {kind} classifier needs at least {fewest}")
 
 
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Laws, held by tests for every subclass: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
+    Tests hold every subclass to these laws: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
     not depend on padding, on batch size or on neighbors in the batch.
 
     Example:

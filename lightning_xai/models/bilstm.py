@@ -20,7 +20,13 @@ MaskRow = Literal["zero", "random"]
 
 @contextmanager
 def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
-    """Lets these libraries run LSTMs within the context, or keeps them from it; a library that is off stays off."""
+    """Allows or forbids these libraries to run LSTMs within the context; a library that is off stays off.
+
+    Example:
+        >>> with fused_kernels(cudnn=False, onednn=False):
+        ...     torch.backends.mkldnn.enabled
+        False
+    """
     onednn_backend: Any = torch.backends.mkldnn
     before = onednn_backend.enabled
     onednn_backend.enabled = before and onednn
@@ -70,7 +76,7 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], its own inverse
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reversing twice changes nothing
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)

@@ -30,8 +30,14 @@ class TrainedNetwork:
         class_names: classes in the order of the logits, None where the file does not name them: a checkpoint does if
             it was trained with a data module.
         decision_threshold: probability above which a class is predicted: tuned in training if multi-label, else 0.5.
-        data_state: state of the data module in training, as a vocabulary that was built from the training texts; {}
-            if there is none.
+        data_state: state of the data module after training, for example a vocabulary that was built from the training
+            texts; {} if there is none.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> trained = TrainedNetwork(random_bert(), class_names=["no", "yes"])
+        >>> trained.decision_threshold, trained.data_state
+        (0.5, {})
     """
 
     network: Classifier
@@ -76,11 +82,6 @@ def load_trained(path: str) -> TrainedNetwork:
     return trained
 
 
-def load_network(path: str) -> Classifier:
-    """Returns the network of `load_trained(path)` alone."""
-    return load_trained(path).network
-
-
 def checkpoint_path(path: str) -> Path | None:
     """Returns the checkpoint that `path` is, or the best, else the last one of the run folder `path`; None if neither.
 
@@ -104,6 +105,13 @@ def read_checkpoint(path: str) -> dict[str, Any]:
 
     Raises:
         ValueError: there is no checkpoint, it needs pickled code, a newer version wrote it, or no objective did.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".ckpt") as file:
+        ...     torch.save({"format": 2, "network": {}, "state_dict": {}}, file.name)
+        ...     sorted(read_checkpoint(file.name))
+        ['format', 'network', 'state_dict']
     """
     file = checkpoint_path(path)
     if file is None:

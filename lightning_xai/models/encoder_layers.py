@@ -87,7 +87,7 @@ def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     """Returns the roles of the layers of `transformer`, first layer first.
 
-    Roles are told by the names of parts; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
+    Roles follow from the names of parts; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
 
     Raises:
         ValueError: the architecture has no layers of a known form.
@@ -128,7 +128,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     config, base = network.config, network.base_model
     if _part(network, "classifier.dense") is not None and _part(network, "classifier.out_proj") is not None:
         head = network.classifier
-        # BigBird applies its encoder's activation by name, ELECTRA keeps a module, RoBERTa writes tanh
+        # ELECTRA's head has an activation module, BigBird's uses its encoder's activation, and RoBERTa's calls tanh
         activation = getattr(head, "activation", None)
         if activation is None:
             activation = ACT2FN[config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()

@@ -41,10 +41,10 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dt
     else:
         num_tokens = attention_mask.shape[1]
         if pooling == "cls":
-            place = attention_mask.byte().argmax(dim=1)
+            column = attention_mask.byte().argmax(dim=1)
         else:
-            place = num_tokens - 1 - attention_mask.byte().flip(1).argmax(dim=1)
-        weights = F.one_hot(place, num_tokens).to(dtype)
+            column = num_tokens - 1 - attention_mask.byte().flip(1).argmax(dim=1)
+        weights = F.one_hot(column, num_tokens).to(dtype)
     return weights.unsqueeze(1)
 
 
@@ -55,7 +55,7 @@ class HFClassifier(HuggingFaceClassifier):
     reads the last token.
 
     Args:
-        path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept, otherwise a fresh one is drawn.
+        path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept; without one, a random head is drawn.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
@@ -98,10 +98,10 @@ class HFClassifier(HuggingFaceClassifier):
         self.num_classes = num_classes
         self.multilabel = multilabel
         # decoders apply a layer named `score` to the last token; check_contracts refuses those that read another one
-        decoder = hasattr(self.transformer, "score")
-        self.pooling: Pooling = "last" if decoder else getattr(settings, "classifier_pooling", "cls")
+        is_decoder = hasattr(self.transformer, "score")
+        self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
-        if decoder:
+        if is_decoder:
             self.transformer.config.pad_token_id = self.pad_id  # without one, transformers refuses to batch
             self.transformer.config.use_cache = False
         self.check_contracts()
@@ -114,7 +114,7 @@ class HFClassifier(HuggingFaceClassifier):
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        # a row without any token reads its first padding, as kernels differ in what they make of an empty row
+        # a row without any token attends to its first padding token, since kernels treat an empty row differently
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}

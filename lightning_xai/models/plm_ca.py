@@ -121,7 +121,7 @@ class PLMCA(HuggingFaceClassifier):
         super().__init__(load_transformer(AutoModel, path if pretrained else None, settings, **options), embedding)
         if segment_length < 1 or segment_length > (self.max_length or segment_length):
             raise ValueError(
-                f"segment_length is {segment_length}: {settings.model_type} here has positions for {self.max_length}"
+                f"segment_length is {segment_length}: {settings.model_type} has {self.max_length} positions here"
             )
         self.num_classes = num_classes
         self.multilabel = multilabel
@@ -153,7 +153,7 @@ class PLMCA(HuggingFaceClassifier):
             name: value.reshape(num_rows * num_segments, size) for name, value in self.network_inputs(padded).items()
         }
         keep = padded.attention_mask.reshape(num_rows * num_segments, size)
-        # a segment of padding only attends to itself: its tokens are all alike, and no kernel sees an empty row
+        # a segment of padding attends to itself, so that no kernel sees an empty row; real tokens never read it
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
@@ -162,7 +162,7 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # classes attend to a set of tokens, so the columns can go back to where the caller has them
+        # class attention has no positions, so the columns can go back to the caller's order before it
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         values = self.value(states[-1])
         scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)
@@ -172,9 +172,9 @@ class PLMCA(HuggingFaceClassifier):
             readout = scores.softmax(dim=-1, dtype=precision)
             return Reading(self.read_logits(readout, values), readout, states)
         lengths = inputs.attention_mask.sum(dim=1)
-        places, keep = last_segment_padding(lengths, segment_length=self.segment_length)
-        # S columns at most, where the keys of all padding would double the largest tensors
-        padding = take_columns(padded[-1], places.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
+        columns_of_padding, keep = last_segment_padding(lengths, segment_length=self.segment_length)
+        # S columns only: keys of all padding would double the largest tensors
+        padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
         scores = torch.cat([scores, class_attention(self.class_queries, self.key(padding), keep)], dim=-1)
         weights = scores.softmax(dim=-1, dtype=precision)
         readout = weights[..., :length]

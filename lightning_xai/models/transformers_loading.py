@@ -87,7 +87,13 @@ def _config_at(path: str) -> PretrainedConfig:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Silences transformers within the context, errors excepted: it reports every head that starts at random."""
+    """Silences transformers within the context, errors excepted: it reports every head that starts at random.
+
+    Example:
+        >>> with quiet_loading():
+        ...     transformers.logging.get_verbosity() == transformers.logging.ERROR
+        True
+    """
     level, progress = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -1,3 +1,5 @@
+"""explain prints and writes predictions and token scores of texts, with a finished run."""
+
 import contextlib
 import io
 import json
@@ -68,8 +70,9 @@ def test_offsets_count_characters_in_multi_byte_text(fitted, tmp_path):
 def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
     alone = explained(fitted.path, tmp_path, TEXT)[0]["classes"]
     among = explained(fitted.path, tmp_path, f"{TEXT}\n" + "w1 w2 w3 w4 w5 w6 w7\n" * 3)[0]["classes"]
-    for one, other in zip(alone, among, strict=True):
-        assert one["scores"]["InputXGradient"] == pytest.approx(other["scores"]["InputXGradient"], rel=1e-3, abs=1e-7)
+    for expected, actual in zip(alone, among, strict=True):
+        scores = expected["scores"]["InputXGradient"]
+        assert scores == pytest.approx(actual["scores"]["InputXGradient"], rel=1e-3, abs=1e-7)
 
 
 def test_unknown_method_is_named_with_those_there_are(fitted):

@@ -12,7 +12,7 @@ from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.vocabulary import word_tokenizer
-from lightning_xai.models.checkpoint import load_network, read_checkpoint
+from lightning_xai.models.checkpoint import load_trained, read_checkpoint
 from tests.commands.conftest import BERT, ERASER, METHODS, command, methods, refusal, save, tiny_config
 from tests.conftest import tiny_classifier
 
@@ -84,7 +84,7 @@ def test_the_network_has_a_row_for_every_word_of_the_training_split(recurrent):
     best = str(recurrent / "checkpoints" / "best.ckpt")
     words = read_checkpoint(best)["TextDataModule"]["encoder"]["words"]
     assert sorted(words) == sorted(WORDS)
-    assert load_network(best).embedding_matrix.shape == (5 + len(WORDS), 3)
+    assert load_trained(best).network.embedding_matrix.shape == (5 + len(WORDS), 3)
 
 
 def test_the_share_of_words_with_a_vector_is_said(recurrent):

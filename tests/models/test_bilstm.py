@@ -27,13 +27,13 @@ def network(**arguments) -> BiLSTMAttention:
 def paired_inputs(lengths=(9, 7), *, main: int = 5):
     """Returns [CLS] words [SEP] words [SEP] with a main text of `main` tokens, its special ones included."""
     inputs = text_inputs(list(lengths))
-    place = torch.arange(inputs.input_ids.shape[1])
-    special = inputs.special_tokens_mask | (place == main - 1)
+    column = torch.arange(inputs.input_ids.shape[1])
+    special = inputs.special_tokens_mask | (column == main - 1)
     return replace(
         inputs,
         special_tokens_mask=special,
-        token_mask=inputs.attention_mask & ~special & (place < main),
-        token_type_ids=((place >= main) & inputs.attention_mask).long(),
+        token_mask=inputs.attention_mask & ~special & (column < main),
+        token_type_ids=((column >= main) & inputs.attention_mask).long(),
     )
 
 
@@ -58,12 +58,12 @@ def lstm_states(lstm, rows):
 def both_directions(encoder, rows):
     """Returns the states [T, 2H] of a text, and the last ones of both directions [2H]."""
     forward, backward = lstm_states(encoder.left_to_right, rows), lstm_states(encoder.right_to_left, rows.flip(0))
-    states = [torch.cat([one, other]) for one, other in zip(forward, backward[::-1], strict=True)]
+    states = [torch.cat(pair) for pair in zip(forward, backward[::-1], strict=True)]
     return torch.stack(states), torch.cat([forward[-1], backward[-1]])
 
 
-def close(one, other):
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def test_logits_of_a_text_follow_the_formulas():
@@ -209,7 +209,7 @@ def test_a_wrong_argument_is_named(arguments, named):
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_gradients_in_single_precision_are_those_in_double(kernel):
-    """oneDNN has kernels of its own for single precision, second gradients included."""
+    """oneDNN runs LSTMs in single precision only, so its gradients of both orders are checked against plain ones."""
     inputs, results = paired_inputs((9, 7)), []
     model = network(paired=True)
     for each in (copy.deepcopy(model).float(), model):

@@ -5,10 +5,15 @@ import os
 import pytest
 import torch
 
-from lightning_xai.models.checkpoint import checkpoint_hash, load_network, load_trained, read_checkpoint
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import checkpoint_hash, load_trained, read_checkpoint
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.runs.format import FORMAT
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
+
+
+def load_network(path: str) -> Classifier:
+    return load_trained(path).network
 
 
 def save_checkpoint(model, path, **changes):
@@ -179,7 +184,7 @@ def test_hash_follows_the_weights(tmp_path):
     before = checkpoint_hash(path), checkpoint_hash(str(tmp_path / "folder"))
     assert len(before[0]) == 12 and int(before[0], 16) >= 0
     assert checkpoint_hash(str(tmp_path)) == before[0]
-    other = tiny_classifier("bert", seed=9)
-    save_checkpoint(other, tmp_path / "checkpoints" / "best.ckpt")
-    other.transformer.save_pretrained(tmp_path / "folder")
+    retrained = tiny_classifier("bert", seed=9)
+    save_checkpoint(retrained, tmp_path / "checkpoints" / "best.ckpt")
+    retrained.transformer.save_pretrained(tmp_path / "folder")
     assert checkpoint_hash(path) != before[0] and checkpoint_hash(str(tmp_path / "folder")) != before[1]

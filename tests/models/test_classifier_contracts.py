@@ -1,4 +1,4 @@
-"""Laws of every Classifier under lightning_xai.models, found by walking the package."""
+"""Laws of every Classifier in lightning_xai.models; classes are discovered by importing the package."""
 
 import copy
 import importlib
@@ -18,13 +18,13 @@ ARGUMENTS = {"config": TINY_CONFIGS["roberta"], "num_classes": 3, "segment_lengt
 
 
 def classifier_classes() -> list[type[Classifier]]:
-    found = set()
+    classes = set()
     for module in pkgutil.walk_packages(lightning_xai.models.__path__, "lightning_xai.models."):
         for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(value, Classifier) and not inspect.isabstract(value) and value.__module__ == module.name:
                 if hasattr(value, "readout_is_attention"):
-                    found.add(value)
-    return sorted(found, key=lambda c: c.__name__)
+                    classes.add(value)
+    return sorted(classes, key=lambda c: c.__name__)
 
 
 def build(network_class: type[Classifier]) -> Classifier:
@@ -45,7 +45,7 @@ def model(request):
 
 @pytest.fixture
 def attending(model, inputs):
-    """The model, if tokens attend to one another in it; a recurrent network returns no attentions."""
+    """A model whose tokens attend to one another; tests of recurrent networks are skipped."""
     model.set_attention("eager")
     attentions = model(inputs, output_attentions=True).attentions
     model.set_attention("sdpa")
@@ -59,8 +59,8 @@ def inputs():
     return text_inputs([9, 5])
 
 
-def close(one, other):
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
 def test_the_walk_finds_the_models():
@@ -89,10 +89,10 @@ def test_logits_do_not_depend_on_what_stands_at_padding(model, inputs):
 
 
 def test_masked_tokens_inside_the_text_count_as_deleted(model):
-    whole = text_inputs([9])
-    holes = replace(whole, attention_mask=whole.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
+    text = text_inputs([9])
+    holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     kept = [0, 1, 2, 5, 6, 7, 8]
-    deleted = whole.map(lambda t: t[:, kept] if t.dim() > 1 else t)
+    deleted = text.map(lambda t: t[:, kept] if t.dim() > 1 else t)
     close(model(holes).logits, model(deleted).logits)
 
 
@@ -159,7 +159,7 @@ def test_double_backward_through_eager_attention_reaches_encoder_weights(model, 
     embeds = model.embed(inputs).detach().requires_grad_()
     gradient = torch.autograd.grad(model(inputs, embeds).logits.sum(), embeds, create_graph=True)[0]
     gradient.norm().backward()
-    # of a transformer's first layer, of an LSTM
+    # weights of a transformer's first layer, or of an LSTM
     first = re.compile(r"layer\.0\..*query\.weight$|encoder\..*weight_ih_l0$")
     weights = [p for n, p in model.named_parameters() if first.search(n)]
     assert weights and all(p.grad.abs().sum() > 0 for p in weights)

@@ -22,11 +22,11 @@ def forward(model, inputs):
 def test_the_trace_of_each_layer_ends_in_the_next_hidden_state(kind):
     model, inputs = tiny_classifier(kind).double(), text_inputs([6, 13, 9])
     output = forward(model, inputs)
-    for place, trace in enumerate(trace_layers(model.encoder_layers(), output, inputs.attention_mask)):
-        found = from_segments(trace.output, *inputs.input_ids.shape)[inputs.attention_mask]
-        wanted = output.hidden_states[place + 1][inputs.attention_mask]
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-    assert place == 1
+    for number, trace in enumerate(trace_layers(model.encoder_layers(), output, inputs.attention_mask)):
+        actual = from_segments(trace.output, *inputs.input_ids.shape)[inputs.attention_mask]
+        expected = output.hidden_states[number + 1][inputs.attention_mask]
+        torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
+    assert number == 1
 
 
 @each_model

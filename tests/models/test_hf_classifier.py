@@ -78,11 +78,11 @@ def test_a_decoder_reads_the_last_token_even_if_it_is_the_pad_token():
     model, inputs = tiny_classifier("llama").double(), text_inputs([6, 9])
     ids = inputs.input_ids.clone()
     ids[0, 5] = PAD
-    found = model(replace(inputs, input_ids=ids))
-    assert found.readout[0, 0].argmax() == 5
+    output = model(replace(inputs, input_ids=ids))
+    assert output.readout[0, 0].argmax() == 5
     embeds = model.embed(replace(inputs, input_ids=ids))
     states = model.transformer.base_model(inputs_embeds=embeds[:1, :6]).last_hidden_state
-    torch.testing.assert_close(found.logits[0], model.transformer.score(states[0, 5]))
+    torch.testing.assert_close(output.logits[0], model.transformer.score(states[0, 5]))
 
 
 def test_a_decoder_without_a_pad_id_is_built_again_without_one():
@@ -95,20 +95,20 @@ def test_a_decoder_without_a_pad_id_is_built_again_without_one():
 def test_a_row_without_any_token_has_the_same_logits_whatever_the_kernel_and_the_width(kind):
     model, inputs = tiny_classifier(kind).double(), text_inputs([6, 9])
     empty = replace(inputs, attention_mask=inputs.attention_mask & torch.tensor([[True], [False]]))
-    found = []
+    variants = []
     for kernel in ("sdpa", "eager"):
         model.set_attention(kernel)
-        found += [model(empty).logits[1:], model(empty[1:].trim()).logits]
-    for logits in found[1:]:
-        torch.testing.assert_close(logits, found[0])
+        variants += [model(empty).logits[1:], model(empty[1:].trim()).logits]
+    for logits in variants[1:]:
+        torch.testing.assert_close(logits, variants[0])
 
 
 def test_a_decoder_takes_padding_on_the_left():
     model, inputs = tiny_classifier("llama").double(), text_inputs([6], pad_to=9)
     rolled = inputs.map(lambda tensor: tensor.roll(3, dims=1) if tensor.dim() > 1 else tensor)
-    found = model(rolled)
-    torch.testing.assert_close(found.logits, model(inputs).logits)
-    assert found.readout[0, 0].argmax() == 8
+    output = model(rolled)
+    torch.testing.assert_close(output.logits, model(inputs).logits)
+    assert output.readout[0, 0].argmax() == 8
 
 
 def test_word_embeddings_are_rows_of_the_table():

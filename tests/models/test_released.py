@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from lightning_xai.models.checkpoint import load_network, load_trained
+from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.models.plm_ca import PLMCA
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
-from tests.models.test_checkpoint import Attack
+from tests.models.test_checkpoint import Attack, load_network
 
 
 def save_released(network: PLMCA, root, **changes):
