@@ -1,9 +1,9 @@
-"""Examples to tensors, padded on the right to the longest example of the batch."""
+"""Tokenized examples become tensors, padded on the right to the longest example of the batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,16 +13,28 @@ from lightning_xai.data.encoding import Encoded
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 
-class Item(NamedTuple):
-    """One example of a split, tokenized."""
+@dataclass(frozen=True)
+class Item:
+    """One tokenized example with its labels.
 
-    index: int  # row in its split
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> Item(7, VocabularyEncoder().encode({"text": "w1"}), labels=1).encoded.input_ids.tolist()
+        [1, 6, 2]
+    """
+
+    index: int  # its row in the split
     encoded: Encoded
     labels: int | list[int]  # a list of classes if multi-label
 
 
 def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) -> Tensor:
-    """Returns [B, T] with each row followed by `value`."""
+    """Returns [B, T], in which `value` fills each row up to the longest.
+
+    Example:
+        >>> pad_rows([np.array([1, 5, 6]), np.array([1])], 0, torch.long).tolist()
+        [[1, 5, 6], [1, 0, 0]]
+    """
     width = max(len(row) for row in rows)
     padded = np.full((len(rows), width), value, dtype=rows[0].dtype)
     for padded_row, row in zip(padded, rows, strict=True):
@@ -31,17 +43,34 @@ def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) 
 
 
 def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns labels [B] long, or [B, C] float if multi-label."""
+    """Returns labels [B] long, or 0/1 labels [B, C] float if multi-label.
+
+    Example:
+        >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()
+        [2, 0]
+        >>> collate_labels([[0, 2], []], num_classes=3, multilabel=True).tolist()
+        [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
     if not multilabel:
         return torch.tensor(labels, dtype=torch.long)
     dense = torch.zeros(len(labels), num_classes)
     for i, classes in enumerate(labels):
-        dense[i, list(classes)] = 1.0
+        assert not isinstance(classes, int), "check_example refuses single labels of a multi-label source"
+        dense[i, classes] = 1.0
     return dense
 
 
 def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attribution:
-    """Returns 0/1 scores [B, K, T] of the classes that have evidence among the tokens, in the order of the classes."""
+    """Returns 0/1 scores [B, K, T] of the classes that have evidence among the tokens, in the order of the classes.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> example = {"text": "w1 w2", "rationales": [{"label": 1, "spans": [[3, 5]]}]}
+        >>> encoded = VocabularyEncoder().encode(example)
+        >>> rationale = collate_rationales([encoded], torch.tensor([[False, True, True, False]]))
+        >>> rationale.targets.tolist(), rationale.scores.tolist()
+        ([[1]], [[[0.0, 0.0, 1.0, 0.0]]])
+    """
     num_targets = max([1, *(len(e.rationales) for e in encoded)])
     scores = torch.zeros(len(encoded), num_targets, token_mask.shape[1])  # [B, K, T]
     targets = torch.zeros(len(encoded), num_targets, dtype=torch.long)
@@ -60,17 +89,24 @@ def collate(
     """Returns the batch of the given examples.
 
     Args:
-        has_rationales: whether any example of the source has one; then every batch has a rationale, if an empty one.
+        has_rationales: whether any example of the source has a rationale; if so, every batch has one, perhaps empty.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> items = [Item(i, VocabularyEncoder().encode({"text": text}), i) for i, text in enumerate(["w1 w2", "w1"])]
+        >>> batch = collate(items, pad_token_id=0, num_classes=2, multilabel=False, has_rationales=False)
+        >>> batch.inputs.input_ids.tolist(), batch.labels.tolist()
+        ([[1, 6, 7, 2], [1, 6, 2, 0]], [0, 1])
     """
     encoded = [item.encoded for item in items]
-    has_types = encoded[0].token_type_ids is not None
+    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # of all examples, or of none
     inputs = TextInputs(
         input_ids=pad_rows([e.input_ids for e in encoded], pad_token_id, torch.long),
         attention_mask=pad_rows([np.ones(len(e), dtype=bool) for e in encoded], False, torch.bool),
         token_mask=pad_rows([e.token_mask for e in encoded], False, torch.bool),
         special_tokens_mask=pad_rows([e.special_tokens_mask for e in encoded], True, torch.bool),
         baseline_ids=pad_rows([e.baseline_ids for e in encoded], pad_token_id, torch.long),
-        token_type_ids=pad_rows([e.token_type_ids for e in encoded], 0, torch.long) if has_types else None,
+        token_type_ids=pad_rows(types, 0, torch.long) if types else None,
         word_ids=pad_rows([e.word_ids for e in encoded], -1, torch.long),
         index=torch.tensor([item.index for item in items], dtype=torch.long),
     )

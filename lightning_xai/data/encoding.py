@@ -1,11 +1,11 @@
-"""Text to tokens: ids, words, character offsets and token rationales."""
+"""Encoders, which turn texts into tokens: ids, words, character offsets and token rationales."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import Tensor
@@ -20,7 +20,14 @@ _PROBE = "The cat and 2 other animals walked, unbelievably."
 
 @dataclass(frozen=True)
 class Encoded:
-    """One tokenized example; arrays are over its tokens, special ones included, without padding."""
+    """One tokenized example. The arrays have an entry for each token, special tokens included, without padding.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoded = VocabularyEncoder().encode({"text": "w1 w2"})
+        >>> encoded.input_ids.tolist(), encoded.offsets.tolist()
+        ([1, 6, 7, 2], [[0, 0], [0, 2], [3, 5], [0, 0]])
+    """
 
     input_ids: np.ndarray  # [T] int32
     special_tokens_mask: np.ndarray  # [T] bool
@@ -28,10 +35,10 @@ class Encoded:
     baseline_ids: np.ndarray  # [T] int32, input_ids with token_mask tokens replaced by the fill token
     word_ids: np.ndarray  # [T] int32, -1 at special tokens; words of the pair are numbered after those of the text
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
-    offsets: np.ndarray  # [T, 2] int32, characters of text or of text_pair, white space stripped; 0, 0 at specials
+    offsets: np.ndarray  # [T, 2] int32, characters of text or of text_pair, without spaces; 0, 0 at special tokens
     token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, classes with kept evidence
-    evidence_kept: float | None = None  # fraction of the evidence characters that truncation left; None: no evidence
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, where any is left
+    evidence_kept: float | None = None  # fraction of evidence characters left by truncation; None without evidence
     truncated: bool = False
 
     def __len__(self) -> int:
@@ -39,37 +46,71 @@ class Encoded:
 
     @property
     def text_offsets(self) -> np.ndarray:
-        """[T, 2] characters of text; 0, 0 at tokens of text_pair, which are not drawn, as at special ones."""
+        """[T, 2] offsets into the text; 0, 0 at special tokens and at tokens of the pair."""
         return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)
 
 
 class Encoder(ABC):
-    """Turns an example, a dict with the columns of TextSource, into tokens."""
+    """Turns an example, a dict with the columns of TextSource, into tokens.
+
+    Attributes:
+        pad_token_id: id at padding.
+        fill_token_id: id that replaces an erased token.
+        mask_token_id, unk_token_id: ids of the mask and the unknown token, None if there are none.
+
+    Example:
+        >>> class Letters(Encoder):
+        ...     pad_token_id, fill_token_id, mask_token_id, unk_token_id, vocab_size = 0, 1, 1, None, 28
+        ...
+        ...     def encode_batch(self, examples):
+        ...         return [self.letters(example["text"]) for example in examples]
+        ...
+        ...     def letters(self, text):
+        ...         ids = np.array([ord(letter) - 95 for letter in text], dtype=np.int32)
+        ...         number, offset = np.arange(len(ids)), np.arange(len(ids))[:, None] + [0, 1]
+        ...         special, fill = np.zeros(len(ids), dtype=bool), np.ones_like(ids)
+        ...         return Encoded(ids, special, ~special, fill, number, 0 * number, offset)
+        ...
+        ...     def tokens(self, encoded):
+        ...         return [chr(95 + i) for i in encoded.input_ids]
+        >>> encoder = Letters()
+        >>> encoded = encoder.encode({"text": "cab"})
+        >>> encoded.input_ids.tolist(), encoder.tokens(encoded)
+        ([4, 2, 3], ['c', 'a', 'b'])
+    """
 
     pad_token_id: int
+    fill_token_id: int
     mask_token_id: int | None
-    fill_token_id: int  # what stands for an erased token
     unk_token_id: int | None
-    needs_fit: bool = False  # True as long as `fit` has to come before anything is encoded
-    word_vectors: Tensor | None = None  # [V, D] pretrained embeddings of the ids, NaN in rows without one
 
     @property
     @abstractmethod
     def vocab_size(self) -> int:
         """Number of ids V, special ones included."""
 
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `fit` must be called before anything can be encoded."""
+        return False
+
+    @property
+    def word_vectors(self) -> Tensor | None:
+        """[V, D] pretrained embeddings of the ids, NaN in rows without one; None if there are none."""
+        return None
+
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
-        """Learns from the training rows what encoding needs."""
+        """Learns the vocabulary from the training rows, if the encoder has one to learn."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what `fit` learned, primitives only; {} if nothing."""
+        """Returns the state that `fit` learned, primitives only; {} if there is none."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over what another encoder learned, as a checkpoint has it.
+        """Sets the state that another encoder learned, as a checkpoint holds it.
 
         Raises:
-            ValueError: this encoder has ids of its own.
+            ValueError: the ids of this encoder cannot be changed.
         """
         raise ValueError(
             f"the checkpoint was trained on a vocabulary of its own, but the data is encoded by {type(self).__name__}: "
@@ -77,7 +118,7 @@ class Encoder(ABC):
         )
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the vocabulary worth logging."""
+        """Returns facts about the vocabulary for the log."""
         return {}
 
     def encode(self, example: dict[str, Any]) -> Encoded:
@@ -94,19 +135,26 @@ class Encoder(ABC):
 
 
 class FastTokenizerEncoder(Encoder):
-    """Encodes with a Hugging Face fast tokenizer that is at hand; configurations name one of the subclasses.
+    """Encodes with a Hugging Face fast tokenizer; configurations name one of the subclasses.
 
-    Texts are cut on the right, final special tokens kept. A text and its pair are cut longest first. Words are those
-    of the pre-tokenizer; where it makes none, those between white space. A text without any token, not even special
-    ones, becomes one unknown or end-of-text token that counts as special.
+    Long texts lose tokens on the right, but keep their final special tokens; of a text and its pair, the longer one
+    loses them first. Words are those of the pre-tokenizer, or whitespace words if it makes none. A text without any
+    token, not even special ones, becomes one unknown or end-of-text token that counts as special.
 
     Args:
+        tokenizer: the tokenizer.
         max_length: most tokens of an example, special ones included.
-        fill: which of the tokenizer's special tokens stands for an erased one in `baseline_ids`.
+        fill: the special token that replaces an erased token in `baseline_ids`.
         explain_pair: whether tokens of `text_pair` may be explained and erased.
 
     Raises:
-        ValueError: the tokenizer is slow, has no fill token, or reports wrong offsets.
+        ValueError: the tokenizer is slow, has no fill token, or reports wrong offsets; or `max_length` is too small.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import word_tokenizer
+        >>> tokenizer = word_tokenizer(["good", "film"], split="whitespace", lowercase=True)
+        >>> FastTokenizerEncoder(tokenizer, max_length=4).encode({"text": "Good film today"}).input_ids.tolist()
+        [1, 5, 6, 2]
     """
 
     def __init__(
@@ -120,10 +168,10 @@ class FastTokenizerEncoder(Encoder):
             )
         fill_token_id = getattr(tokenizer, f"{fill}_token_id")
         if fill_token_id is None:
-            others = [f for f in ("mask", "pad", "unk") if getattr(tokenizer, f"{f}_token_id") is not None]
-            raise ValueError(
-                f"{name} has no {fill} token; set fill: {' or fill: '.join(others) or 'another tokenizer'}"
-            )
+            possible = [f for f in get_args(Fill) if getattr(tokenizer, f"{f}_token_id") is not None]
+            if not possible:
+                raise ValueError(f"{name} has no mask, pad or unknown token to fill with; use another tokenizer")
+            raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}")
         num_special = tokenizer.num_special_tokens_to_add(pair=True)
         if max_length <= num_special:
             raise ValueError(f"max_length={max_length} leaves no room beside {num_special} special tokens; raise it")
@@ -149,7 +197,7 @@ class FastTokenizerEncoder(Encoder):
         return len(self.tokenizer)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
-        """Raises ValueError if a token of the probe does not stand where its offsets say."""
+        """Raises ValueError if the offsets of a token do not point at it in the probe text."""
         for token, (begin, end), special in zip(
             encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
         ):
@@ -203,13 +251,14 @@ class FastTokenizerEncoder(Encoder):
         if second.any():  # the tokenizer numbers the words of each text from 0
             word_ids[second] += word_ids[first].max(initial=-1) + 1
         token_mask = ~special if self.explain_pair else first
-        rationales, spans = {}, []
+        rationales: dict[int, np.ndarray] = {}
+        spans: list[list[int]] = []
         for rationale in example.get("rationales") or []:
             mask = token_mask_from_spans(rationale["spans"], offsets, texts[0], first)
             spans += rationale["spans"]
             if mask.any():
                 label = int(rationale["label"])
-                rationales[label] = rationales.get(label, False) | mask
+                rationales[label] = rationales[label] | mask if label in rationales else mask
         has_types = "token_type_ids" in self.tokenizer.model_input_names
         types = np.array(encoding.type_ids or [0], dtype=np.int8) if has_types else None
         return Encoded(
@@ -227,7 +276,7 @@ class FastTokenizerEncoder(Encoder):
         )
 
     def tokens(self, encoded: Encoded) -> list[str]:
-        return self.tokenizer.convert_ids_to_tokens(encoded.input_ids.tolist())
+        return [str(self.tokenizer.convert_ids_to_tokens(token_id)) for token_id in encoded.input_ids.tolist()]
 
 
 class TokenizerEncoder(FastTokenizerEncoder):
@@ -236,8 +285,16 @@ class TokenizerEncoder(FastTokenizerEncoder):
     Args:
         path: a folder, a hub id, or "package:NAME/FOLDER" for a folder of an installed package.
         max_length, fill, explain_pair: see FastTokenizerEncoder.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.vocabulary import word_tokenizer
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = word_tokenizer(["good", "film"], split="whitespace", lowercase=False).save_pretrained(folder)
+        ...     TokenizerEncoder(folder).encode({"text": "good film"}).input_ids.tolist()
+        [1, 5, 6, 2]
     """
 
     def __init__(self, path: str, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True) -> None:
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path))
+        tokenizer: Any = AutoTokenizer.from_pretrained(resolve_model_path(path))
         super().__init__(tokenizer, max_length, fill, explain_pair)

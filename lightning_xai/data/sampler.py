@@ -1,22 +1,27 @@
-"""Batches of rows of similar length, within a budget of padded tokens, shared out over processes."""
+"""Batches of rows of similar length, within a budget of padded tokens, divided among processes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import torch.distributed
+import torch
 from torch.utils.data import Dataset, DistributedSampler
 
-_BATCHES_PER_BUCKET = 4  # rows mix within a bucket: fewer batches pad less, more batches mix more
-_LENGTH_RATIO = 1.15  # a bucket may be longer than that many batches while its lengths stay within this ratio
+_BATCHES_PER_BUCKET = 4  # rows are shuffled within a bucket: fewer batches pad less, more batches shuffle more
+_LENGTH_RATIO = 1.15  # a bucket may have more batches as long as its lengths stay within this ratio
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
-    """Returns (rows, number of batches) of buckets of similar lengths, longest first; they partition the rows.
+    """Returns a partition of the rows into buckets of similar lengths, longest first, as (rows, number of batches).
 
-    The partition does not depend on chance, so every epoch has the same number of batches. Each bucket is large enough
-    to mix some batches, and any `ceil(rows / batches)` of its rows obey both limits.
+    The partition is not random, so every epoch has the same number of batches. Any `ceil(rows / batches)` rows of a
+    bucket obey both limits.
+
+    Example:
+        >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)
+        >>> [(rows.tolist(), num_batches) for rows, num_batches in buckets]
+        [([1, 2, 3, 4], 4), ([0, 5], 2)]
     """
     order = np.argsort(-lengths, kind="stable")
     buckets, begin = [], 0
@@ -32,12 +37,22 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
-    """Returns how many rows fit into a batch whose longest row has `longest` tokens; at least one."""
+    """Returns how many rows fit into a batch whose longest row has `longest` tokens; at least one.
+
+    Example:
+        >>> rows_per_batch(10, batch_size=8, max_tokens=45), rows_per_batch(99, batch_size=8, max_tokens=45)
+        (4, 1)
+    """
     return batch_size if max_tokens is None else max(1, min(batch_size, max_tokens // longest))
 
 
 def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[list[int]]:
-    """Returns batches of rows sorted by length, longest first, so that too little memory shows at once."""
+    """Returns batches of rows sorted by length, longest first, so that a lack of memory shows in the first batch.
+
+    Example:
+        >>> evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50)
+        [[1], [0, 2]]
+    """
     order = np.argsort(-lengths, kind="stable").tolist()
     batches, begin = [], 0
     while begin < len(order):
@@ -50,7 +65,14 @@ def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | N
 def training_batches(
     lengths: np.ndarray, batch_size: int, max_tokens: int | None, generator: np.random.Generator
 ) -> list[list[int]]:
-    """Returns random batches of rows of similar length in random order."""
+    """Returns random batches of rows of similar length in random order.
+
+    Example:
+        >>> lengths = np.array([2, 2, 9, 9, 9, 9, 9, 9, 9, 9])
+        >>> batches = training_batches(lengths, 2, None, np.random.default_rng(0))
+        >>> len(batches), [0, 1] in map(sorted, batches)  # the two short rows are in one batch
+        (5, True)
+    """
     batches = []
     for rows, num_batches in bucket_rows(lengths, batch_size, max_tokens):
         batches += [part.tolist() for part in np.array_split(generator.permutation(rows), num_batches)]
@@ -58,7 +80,12 @@ def training_batches(
 
 
 def padding_fraction(lengths: np.ndarray, batches: Sequence[Sequence[int]]) -> float:
-    """Returns the fraction of padded positions among all positions of the batches."""
+    """Returns the fraction of padding among all positions of the batches.
+
+    Example:
+        >>> padding_fraction(np.array([4, 2]), [[0, 1]])  # 6 tokens in 8 positions
+        0.25
+    """
     padded = sum(len(rows) * int(lengths[rows].max()) for rows in map(list, batches))
     return 1.0 - sum(int(lengths[list(rows)].sum()) for rows in batches) / max(padded, 1)
 
@@ -66,17 +93,25 @@ def padding_fraction(lengths: np.ndarray, batches: Sequence[Sequence[int]]) -> f
 class LengthBucketSampler(DistributedSampler):
     """Yields lists of rows, each a batch, to a DataLoader with `batch_size=None`.
 
-    Rank and number of processes are read when iteration starts. All processes get the same number of batches; the
-    first ones are repeated where that does not come out even, and whoever evaluates drops repeated examples by index.
-    As a DistributedSampler it is left alone by Lightning, which calls `set_epoch` on it.
+    The rank and the number of processes are read when iteration starts. All processes get the same number of batches;
+    if the batches cannot be divided evenly, the first ones are repeated, and metrics drop repeated examples by index.
+    Lightning does not replace a DistributedSampler, and calls `set_epoch` on it.
 
     Args:
-        lengths: [rows] tokens of each row.
+        dataset: the data set, which DistributedSampler wants to know.
+        lengths: [rows] number of tokens of each row.
         batch_size: most rows of a batch.
-        max_tokens: most padded tokens of a batch (rows times the longest); None for no limit. A row that is longer
-            than that forms a batch of its own.
-        shuffle: mix rows of similar length, and the order of batches, anew every epoch; else sorted by length.
-        seed: of the shuffling, together with the epoch.
+        max_tokens: most tokens of a batch with its padding (rows times the longest); None for no limit. A longer row
+            is a batch of its own.
+        shuffle: whether rows of similar length, and the batches, are shuffled in every epoch; else they are sorted by
+            length.
+        seed: seeds the shuffling, together with the epoch.
+
+    Example:
+        >>> from torch.utils.data import TensorDataset
+        >>> dataset = TensorDataset(torch.zeros(3))
+        >>> list(LengthBucketSampler(dataset, [2, 9, 3], batch_size=2))
+        [[1, 2], [0]]
     """
 
     def __init__(
@@ -100,24 +135,24 @@ class LengthBucketSampler(DistributedSampler):
             self._num_batches = len(evaluation_batches(self.lengths, batch_size, max_tokens))
 
     def batches(self) -> list[list[int]]:
-        """Returns the batches of this epoch, of all processes together, none repeated."""
+        """Returns this epoch's batches of all processes, without repetitions."""
         if not self.shuffle:
             return evaluation_batches(self.lengths, self.batch_size, self.max_tokens)
         generator = np.random.default_rng((self.seed, self.epoch))
         return training_batches(self.lengths, self.batch_size, self.max_tokens, generator)
 
     def __iter__(self) -> Iterator[list[int]]:
-        rank, world_size = process_rank()
+        rank, world_size = _process_rank()
         batches = self.batches()
         for i in range(rank, len(self) * world_size, world_size):
             yield batches[i % len(batches)]
 
     def __len__(self) -> int:
-        return -(-self._num_batches // process_rank()[1])
+        return -(-self._num_batches // _process_rank()[1])
 
 
-def process_rank() -> tuple[int, int]:
-    """Returns this process's rank and the number of processes; (0, 1) outside a process group."""
+def _process_rank() -> tuple[int, int]:
+    """Returns this process's rank and the number of processes; (0, 1) without a process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1

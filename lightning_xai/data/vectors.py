@@ -1,26 +1,35 @@
-"""Pretrained word vectors from GloVe, fastText and word2vec files, read for the words of a vocabulary alone."""
+"""Pretrained word vectors from GloVe, fastText and word2vec files, for the words of a vocabulary only."""
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 import numpy as np
 
 _BLOCK = 1 << 20
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # fastText's own format, which holds n-grams, begins with it
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of fastText's own format, which holds n-grams
 
 
 def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
-    """Returns float32 vectors [len(words), D], NaN where the file has none for a word; the first of a word counts.
+    """Returns float32 vectors [len(words), D], NaN for words that the file lacks. The first vector of a word counts.
 
-    A name with the suffix .bin is word2vec's binary format; all others are text, a word and its numbers a line, with or
-    without a first line of the two counts. Either may be compressed (.gz). The file is streamed.
+    A file with the suffix .bin has word2vec's binary format. All others are text: a word and its numbers a line, with
+    or without a first line of the two counts. Both may be compressed (.gz). The file is streamed.
 
     Raises:
-        ValueError: there is no such file, it is truncated, or a line of a wanted word has another width than the first.
+        ValueError: there is no such file, it is truncated, or the line of a word has another width than the first.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "glove.txt")
+        ...     _ = path.write_text("the 1 2\\ncat 3 4\\n")
+        ...     read_word_vectors(str(path), ["cat", "dog"])
+        array([[ 3.,  4.],
+               [nan, nan]], dtype=float32)
     """
     file = Path(path)
     if not file.is_file():
@@ -29,7 +38,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     read = _binary_vectors if ".bin" in kinds else _text_vectors
     rows = {word.encode(): row for row, word in enumerate(words)}
     table: np.ndarray | None = None
-    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+    with _open(file) as stream:
         for word, vector in read(stream, path, rows):
             if table is None:
                 table = np.full((len(words), len(vector)), np.nan, dtype=np.float32)
@@ -42,8 +51,17 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
 
 
 def coverage(vectors: np.ndarray) -> float:
-    """Returns the fraction of rows [V, D] that are vectors, not NaN."""
+    """Returns the fraction of rows [V, D] that are vectors, not NaN.
+
+    Example:
+        >>> coverage(np.array([[1.0, 2.0], [np.nan, np.nan]]))
+        0.5
+    """
     return float(np.mean(~np.isnan(vectors[:, 0])))
+
+
+def _open(file: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(file)) if file.suffix == ".gz" else file.open("rb")
 
 
 def _counts(line: bytes) -> tuple[int, int] | None:
@@ -52,10 +70,10 @@ def _counts(line: bytes) -> tuple[int, int] | None:
     return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
 
 
-def _text_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
+def _text_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yields wanted words with their vectors [D]."""
-    header, width, number = None, None, 0
-    for number, line in enumerate(stream, start=1):  # noqa: B007 - the last one is used
+    header, width, number = None, 0, 0
+    for number, line in enumerate(stream, start=1):  # noqa: B007 - the last number is used
         if number == 1:
             header = _counts(line)
             width = header[1] if header else len(line.split()) - 1
@@ -77,9 +95,9 @@ def _text_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> Iter
                 f"{'the first line promises' if header else 'the first line has'}; correct or remove the line"
             )
         yield word, np.array(numbers, dtype=np.float32)
-    found = number - (header is not None)
-    if header and found < header[0]:
-        raise ValueError(f"{path} ends after {found} of {header[0]} vectors, line {number}: download it again")
+    num_vectors = number - (header is not None)
+    if header and num_vectors < header[0]:
+        raise ValueError(f"{path} ends after {num_vectors} of {header[0]} vectors, line {number}: download it again")
 
 
 def _is_number(text: bytes) -> bool:
@@ -89,7 +107,7 @@ def _is_number(text: bytes) -> bool:
         return False
 
 
-def _binary_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
+def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yields wanted words with their vectors [D] from "<count> <width>\\n" and entries "<word> <float32 * width>"."""
     line = stream.readline(100)
     header = _counts(line)
@@ -97,7 +115,8 @@ def _binary_vectors(stream: BinaryIO, path: str, wanted: dict[bytes, int]) -> It
         raise ValueError(f"{path} is a model of fastText, not a table of vectors: give the .vec file beside it")
     if header is None or header[1] < 1:
         raise ValueError(
-            f"{path}, line 1: no binary word2vec file, which begins with two counts; text needs another suffix"
+            f"{path}, line 1: a binary word2vec file begins with two counts, this one with other bytes; text needs "
+            "another suffix"
         )
     count, width = header
     size, buffer, start = 4 * width, b"", 0

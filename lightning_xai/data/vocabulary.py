@@ -1,4 +1,4 @@
-"""Words to ids without any pretrained tokenizer: a vocabulary that is given, or built from the training rows."""
+"""Encodes words by a vocabulary that is given, or built from the training rows; no pretrained tokenizer is needed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,26 @@ SPECIAL_WORDS = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"]
 
 
 def numbered_words(num_words: int) -> list[str]:
-    """Returns "w0" to "w{num_words - 1}"."""
+    """Returns "w0" to "w{num_words - 1}".
+
+    Example:
+        >>> numbered_words(3)
+        ['w0', 'w1', 'w2']
+    """
     return [f"w{i}" for i in range(num_words)]
 
 
 def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
-    """Returns the words of texts that are already split, those in most texts first, equals in alphabetical order.
+    """Returns the words of texts, by the number of texts that have them, then in alphabetical order.
 
     Args:
-        min_count: fewest texts that a word occurs in.
-        max_words: most words; None for all.
+        texts: the words of each text.
+        min_count: fewest texts with a word.
+        max_words: most words that are returned; None for all.
+
+    Example:
+        >>> frequent_words([["b", "c"], ["c", "a"], ["c", "b"]], min_count=1, max_words=2)
+        ['c', 'b']
     """
     counts = Counter(word for words in texts for word in set(words))
     kept = [word for word, count in counts.items() if count >= min_count and word not in SPECIAL_WORDS]
@@ -40,7 +50,17 @@ def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words:
 
 
 def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer with one token a word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair."""
+    """Returns a tokenizer with one token a word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair.
+
+    Args:
+        words: the vocabulary, whose ids begin after the five special words.
+        split: see VocabularyEncoder.
+        lowercase: whether letters are lowered before words are looked up.
+
+    Example:
+        >>> word_tokenizer(["good", "film"], split="whitespace", lowercase=True)("Good film?")["input_ids"]
+        [1, 5, 4, 2]
+    """
     vocabulary = {word: i for i, word in enumerate([*SPECIAL_WORDS, *words])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     if lowercase:
@@ -56,23 +76,31 @@ def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> Pr
 
 
 class VocabularyEncoder(FastTokenizerEncoder):
-    """Encodes words, one token a word, without any pretrained tokenizer: [CLS] words [SEP].
+    """Encodes words, one token a word: [CLS] words [SEP].
 
     Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
 
     Args:
-        words: the vocabulary; a number n stands for the words "w0" to "w{n-1}" of the planted source; None builds it
-            from the training rows, and every checkpoint then holds it.
+        words: the vocabulary. A number n means the words "w0" to "w{n-1}" of the planted source. None builds it from
+            the training rows, and every checkpoint then holds it.
         max_length, fill, explain_pair: see FastTokenizerEncoder.
-        split: words are what is between white space, or in addition runs of punctuation are words of their own.
+        split: "whitespace" splits at white space; "punctuation" also makes runs of punctuation words of their own.
         lowercase: whether letters are lowered before words are looked up.
-        min_count: fewest training rows that a word of a built vocabulary occurs in.
+        min_count: fewest training rows with a word of a built vocabulary.
         max_words: most words of a built vocabulary, those in most rows first; None for all.
-        vectors: file of pretrained vectors, see `read_word_vectors`; None for none.
+        vectors: file of pretrained vectors, see `read_word_vectors`; None for no vectors.
 
     Raises:
-        ValueError: words repeat or a number is not positive; in `fit`, no word is left; in `encode_batch`, the
-            vocabulary is still to be built.
+        ValueError: words repeat, or a number is not positive. `fit` raises it if no word is left, and `encode_batch`
+            if the vocabulary has not been built.
+
+    Example:
+        >>> encoder = VocabularyEncoder(words=None, lowercase=True)
+        >>> encoder.fit([{"text": "A good film"}, {"text": "a bad film"}])
+        >>> encoder.words
+        ['a', 'film', 'bad', 'good']
+        >>> encoder.tokens(encoder.encode({"text": "a great film"}))
+        ['[CLS]', 'a', '[UNK]', 'film', '[SEP]']
     """
 
     def __init__(
@@ -93,21 +121,23 @@ class VocabularyEncoder(FastTokenizerEncoder):
                 raise ValueError(f"{name} is {value}: give at least 1")
         self.words = numbered_words(words) if isinstance(words, int) else words
         self.built = words is None
-        self.split = split
+        self.split: Split = split
         self.lowercase = lowercase
         self.min_count = min_count
         self.max_words = max_words
         self.vectors = vectors
         self._vectors: Tensor | None = None
-        taken = {*SPECIAL_WORDS, *(self.words or [])}
-        if len(taken) != len(SPECIAL_WORDS) + len(self.words or []):
-            raise ValueError(f"the {len(self.words)} words of the vocabulary repeat one another; remove the duplicates")
+        vocabulary = [*SPECIAL_WORDS, *(self.words or [])]
+        if len(set(vocabulary)) < len(vocabulary):
+            raise ValueError(
+                f"the vocabulary of {len(self.words or [])} words has duplicates or special words; remove them"
+            )
         super().__init__(self._tokenizer(), max_length, fill, explain_pair)
 
     def _tokenizer(self) -> PreTrainedTokenizerFast:
         return word_tokenizer(self.words or [], split=self.split, lowercase=self.lowercase)
 
-    def _use(self, words: list[str]) -> None:
+    def _set_words(self, words: list[str]) -> None:
         self.words, self._vectors = words, None
         self.tokenizer = self._tokenizer()
         self.tokenizer.truncation_side = "right"
@@ -128,11 +158,11 @@ class VocabularyEncoder(FastTokenizerEncoder):
         words = frequent_words(map(split, examples), min_count=self.min_count, max_words=self.max_words)
         if not words:
             raise ValueError(f"no word occurs in {self.min_count} training rows: lower min_count")
-        self._use(words)
+        self._set_words(words)
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         if self.needs_fit:
-            raise ValueError("the vocabulary is still to be built: call fit(training rows), or give words")
+            raise ValueError("the vocabulary is still to be built: call fit with the training rows, or give words")
         return super().encode_batch(examples)
 
     def state_dict(self) -> dict[str, Any]:
@@ -141,25 +171,25 @@ class VocabularyEncoder(FastTokenizerEncoder):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if not self.built and state["words"] != self.words:
             raise ValueError(
-                f"the checkpoint was trained on a vocabulary of {len(state['words'])} words, this encoder is given "
-                f"other ones, {len(self.words)}: leave its words out (null), so that they come from the checkpoint"
+                f"the checkpoint was trained on a vocabulary of {len(state['words'])} words, but the encoder was given "
+                f"{len(self.words or [])} others: leave its words out (null), so that they come from the checkpoint"
             )
         if self.built:
-            self._use(list(state["words"]))
+            self._set_words(list(state["words"]))
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained vectors, NaN in the rows of special words and of words without one; None without a file.
+        """[V, D] pretrained vectors, NaN for special words and for words without one; None without a file.
 
         Raises:
             ValueError: the file cannot be read.
         """
         if self.vectors is not None and self._vectors is None:
-            found = torch.from_numpy(read_word_vectors(self.vectors, self.words or []))
-            self._vectors = torch.cat([torch.full((len(SPECIAL_WORDS), found.shape[1]), torch.nan), found])
+            vectors = torch.from_numpy(read_word_vectors(self.vectors, self.words or []))
+            self._vectors = torch.cat([torch.full((len(SPECIAL_WORDS), vectors.shape[1]), torch.nan), vectors])
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        read = self._vectors  # not those of a file that nothing has asked for
-        covered = None if read is None else coverage(read[len(SPECIAL_WORDS) :].numpy())
+        vectors = self._vectors  # a file that was not needed is not read for its summary
+        covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

@@ -1,4 +1,4 @@
-"""Discharge summaries of MIMIC-III with a label that follows from the diagnoses: diabetes, or the kind of anemia."""
+"""Discharge summaries of MIMIC-III, labelled by their diagnoses: diabetes or not, or the kind of anemia."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset, split_rows
+from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
 from lightning_xai.functional.choices import require_choices
 
 Task = Literal["diabetes", "anemia"]
@@ -22,12 +22,22 @@ LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", 
 
 
 def diabetes_label(codes: Collection[str]) -> int:
-    """Returns 1 for type II diabetes without complications, ICD-9 250.00, else 0. Codes have no point."""
+    """Returns 1 for type II diabetes without complications, ICD-9 250.00, else 0. Codes are written without points.
+
+    Example:
+        >>> diabetes_label(["4019", "25000"]), diabetes_label(["4019"])
+        (1, 0)
+    """
     return int(any(code.startswith("25000") for code in codes))
 
 
 def anemia_label(codes: Collection[str]) -> int | None:
-    """Returns 1 for acute anemia, ICD-9 285.1, 0 for one of chronic disease, 285.2; None for neither or both."""
+    """Returns 1 for acute anemia, ICD-9 285.1, 0 for anemia of chronic disease, 285.2, and None for neither or both.
+
+    Example:
+        >>> anemia_label(["2851"]), anemia_label(["28521"]), anemia_label(["2851", "28521"])
+        (1, 0, None)
+    """
     acute, chronic = (any(code.startswith(prefix) for code in codes) for prefix in ("2851", "2852"))
     return None if acute == chronic else int(acute)
 
@@ -39,10 +49,13 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 
 
 def normalize(text: str) -> str:
-    """Returns the words and punctuation marks of a note, in lower case and apart by a space.
+    """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    Names that were taken out, "[**...**]", become "<de>"; a mark that repeats stands once; a word with a digit becomes
-    "qqq".
+    De-identified names, "[**...**]", become "<de>"; repeated marks become one; a word with a digit becomes "qqq".
+
+    Example:
+        >>> normalize("Dr. [**Last Name**] gave 2 mg!!")
+        'dr . <de> gave qqq mg !'
     """
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r"\[ ?\* ?\*(.*?)\* ?\* ?\]", " <DE> ", text)
@@ -55,7 +68,14 @@ def read_table(folder: Path, name: str, columns: list[str]) -> Iterator[tuple[st
     """Yields "file, line" and the given columns of every row of {name}.csv or {name}.csv.gz, one row at a time.
 
     Raises:
-        ValueError: the file is missing, lacks a column, or has a row of another width; names file and line.
+        ValueError: the file is missing, lacks a column, or has a row of another width; the error names file and line.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "NOTES.csv").write_text("ID,TEXT\\n7,stable\\n")
+        ...     [row for _, row in read_table(Path(folder), "NOTES", ["TEXT"])]
+        [{'TEXT': 'stable'}]
     """
     paths = [path for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz") if path.is_file()]
     if not paths:
@@ -80,18 +100,36 @@ def read_table(folder: Path, name: str, columns: list[str]) -> Iterator[tuple[st
 
 
 def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:
-    """Returns the patient and the ICD-9 codes of every admission; rows without a code are left out."""
-    found: dict[str, tuple[str, set[str]]] = {}
+    """Returns admission -> (patient, ICD-9 codes); rows without a code are left out.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "DIAGNOSES_ICD.csv").write_text("SUBJECT_ID,HADM_ID,ICD9_CODE\\n1,101,2851\\n")
+        ...     read_diagnoses(Path(folder))
+        {'101': ('1', {'2851'})}
+    """
+    diagnoses: dict[str, tuple[str, set[str]]] = {}
     for _, row in read_table(folder, "DIAGNOSES_ICD", ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
         if row["ICD9_CODE"]:
-            found.setdefault(row["HADM_ID"], (row["SUBJECT_ID"], set()))[1].add(row["ICD9_CODE"])
-    return found
+            diagnoses.setdefault(row["HADM_ID"], (row["SUBJECT_ID"], set()))[1].add(row["ICD9_CODE"])
+    return diagnoses
 
 
 def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
-    """Returns the discharge summaries of the given admissions: reports, then addenda, each by date, joined by spaces.
+    """Returns admission -> discharge summary: its reports, then its addenda, each by date, joined by spaces.
 
-    Notes marked as errors are left out. The file is read row by row and only these notes are kept.
+    Notes that are marked as errors are left out. The file is read row by row, and other notes are not kept.
+
+    Example:
+        >>> import tempfile
+        >>> rows = ["HADM_ID,CHARTDATE,CATEGORY,DESCRIPTION,ISERROR,TEXT"]
+        >>> rows += ["101,2150-01-02,Discharge summary,Addendum,,Later."]
+        >>> rows += ["101,2150-01-01,Discharge summary,Report,,First."]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "NOTEEVENTS.csv").write_text("\\n".join(rows))
+        ...     read_summaries(Path(folder), {"101"})
+        {'101': 'First. Later.'}
     """
     notes = defaultdict(list)
     columns = ["HADM_ID", "CHARTDATE", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT"]
@@ -105,8 +143,20 @@ def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
 
 
 def read_admission_lists(folder: Path) -> dict[str, list[str]]:
-    """Returns the admissions of each split, from files with one number a line."""
-    found = {}
+    """Returns split -> admissions, from files with one number a line.
+
+    Raises:
+        ValueError: a file is missing, or a line is not a number.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in LISTS.values():
+        ...         _ = Path(folder, name).write_text("101\\n")
+        ...     read_admission_lists(Path(folder))["test"]
+        ['101']
+    """
+    admissions = {}
     for split, name in LISTS.items():
         path = folder / name
         if not path.is_file():
@@ -115,8 +165,8 @@ def read_admission_lists(folder: Path) -> dict[str, list[str]]:
         for number, line in enumerate(lines, start=1):
             if line and not line.isdecimal():
                 raise ValueError(f"{path}, line {number}: {line!r} is no admission (HADM_ID); the file has no header")
-        found[split] = [line for line in lines if line]
-    return found
+        admissions[split] = [line for line in lines if line]
+    return admissions
 
 
 def split_by_patient(
@@ -126,7 +176,12 @@ def split_by_patient(
 
     Args:
         patients: admission -> patient.
-        validation_fraction, test_fraction: of the patients.
+        validation_fraction, test_fraction: fractions of the patients.
+
+    Example:
+        >>> parts = split_by_patient({"101": "1", "102": "1", "103": "2", "104": "3"}, 0.3, 0.3, seed=0)
+        >>> any({"101", "102"} <= set(admissions) for admissions in parts.values())
+        True
     """
     names = sorted(set(patients.values()), key=int)
     parts = split_rows(len(names), validation_fraction, test_fraction, seed)
@@ -135,32 +190,35 @@ def split_by_patient(
 
 
 class MimicLabels(TextSource):
-    """Discharge summaries: of diabetes or not, or of acute anemia or that of chronic disease.
+    """Discharge summaries with the label diabetes or other, or with acute anemia or anemia of chronic disease.
 
-    As published by Jain and Wallace: the summaries of an admission and their addenda are joined; diabetes is ICD-9
-    250.00 among the admissions of the lists in `splits_dir`; anemia is 285.1 against 285.2, admissions with both or
-    neither left out; text is in lower case, names taken out are "<de>", words with a digit "qqq". Ours: words are found
-    by a regular expression, not by spaCy; and without lists, patients are divided, so that none is in two splits
-    (published: admissions, a fifth to test and .15 of the rest to validation, with as much of either class in each).
+    The summaries of an admission and their addenda are joined. Diabetes is ICD-9 250.00. Acute anemia is 285.1, that of
+    chronic disease 285.2, and admissions with both or neither are left out. See `normalize` for the text.
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, perhaps as .csv.gz. Several
             gigabytes are read, row by row; only the notes of the task are kept.
-        task: what the label is.
+        task: "diabetes" or "anemia".
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, one admission a
-            line: other admissions are left out. None for all of the task, divided by patient.
-        normalized: whether the text is normalized; else it is as in the notes.
-        max_words: documents of more words, after normalization, are left out; None for no limit.
-        validation_fraction, test_fraction: of the patients, where there are no lists.
-        seed: of that division.
+            line; other admissions are left out. None takes all admissions of the task and divides them by patient.
+        normalized: whether the text is normalized; else it is the text of the notes.
+        max_words: most words of a document, after normalization; longer ones are left out. None for no limit.
+        validation_fraction, test_fraction: fractions of the patients, if there are no lists.
+        seed: seeds that division.
 
     Raises:
-        ValueError: at once if an option is wrong; on loading if a file, a column or a listed admission is missing.
+        ValueError: an option is wrong; `load` raises it if a file, a column or a listed admission is missing.
+
+    Example:
+        >>> MimicLabels("data/mimiciii", task="anemia").class_names
+        ['chronic', 'acute']
 
     Reference: Jain, Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, Sec. 3.2; Madsen et al. (2022),
         "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly Important Tokens
         and Retraining", arXiv 2110.08412, App. B.
-    Differs: the published code limits anemia to 4,000 words, but its check of diabetes, 6 > length > 4000, never holds.
+    Differs: Jain and Wallace split words by spaCy, not by a regular expression, take the diabetes admissions of the
+        lists, and divide anemia by admission, stratified by class, so a patient can be in two splits. Their code limits
+        anemia to 4,000 words, but its check of diabetes, 6 > length > 4000, never holds.
     """
 
     def __init__(
@@ -175,11 +233,7 @@ class MimicLabels(TextSource):
         seed: int = 0,
     ) -> None:
         require_choices({"task": Task}, {"task": task})
-        if min(validation_fraction, test_fraction) <= 0 or validation_fraction + test_fraction >= 1:
-            raise ValueError(
-                f"validation_fraction={validation_fraction} and test_fraction={test_fraction}: "
-                "give positive fractions that leave some for training"
-            )
+        require_fractions(validation_fraction=validation_fraction, test_fraction=test_fraction)
         if max_words is not None and max_words < 1:
             raise ValueError(f"max_words is {max_words}: give at least 1")
         self.name = task
@@ -211,19 +265,15 @@ class MimicLabels(TextSource):
             texts = {admission: normalize(text) for admission, text in texts.items()}
         if self.max_words is not None:
             texts = {admission: text for admission, text in texts.items() if len(text.split()) <= self.max_words}
-        return DatasetDict(
-            {
-                split: rows_to_dataset(
-                    [{"text": texts[a], "labels": labels[a], "id": a} for a in sorted(part, key=int) if a in texts]
-                )
-                for split, part in lists.items()
-            }
+        admissions = {split: [a for a in sorted(part, key=int) if a in texts] for split, part in lists.items()}
+        return rows_to_splits(
+            {split: [{"text": texts[a], "labels": labels[a], "id": a} for a in admissions[split]] for split in lists}
         )
 
-    def _check_listed(self, listed: Collection[str], found: Collection[str], what: str) -> None:
+    def _check_listed(self, listed: Collection[str], known: Collection[str], fact: str) -> None:
         for admission in listed:
-            if admission not in found:
+            if admission not in known:
                 raise ValueError(
-                    f"admission {admission} of the lists in {self.splits_dir} has no {what} of {self.data_dir}; use "
+                    f"admission {admission} of the lists in {self.splits_dir} has no {fact} of {self.data_dir}; use "
                     "the whole of MIMIC-III 1.4, or lists that fit the files"
                 )

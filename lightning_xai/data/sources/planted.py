@@ -1,4 +1,4 @@
-"""Random words among which signal words decide the class: data whose rationales are known exactly."""
+"""Random words among which a few signal words decide the class, so that the rationales are known exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.vocabulary import numbered_words
 
 
@@ -18,16 +18,17 @@ def planted_document(
     length: int,
     generator: np.random.Generator,
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Returns a text of background words in which the signal words of each class stand at random places.
+    """Returns a text of background words with signal words at random places, and the rationales of the classes.
 
     Args:
         words: the vocabulary.
-        signals: class -> numbers of the words to plant.
-        background: numbers of the words that speak for no class.
+        signals: class -> numbers of the words to plant; their character spans are the class's rationale.
+        background: numbers of the words that support no class.
         length: words of the text.
 
-    Returns:
-        The text, and the rationale of each class: character spans of its planted words.
+    Example:
+        >>> planted_document(["bad", "so"], {0: [0]}, np.array([1]), 3, np.random.default_rng(0))
+        ('so so bad', [{'label': 0, 'spans': [[6, 9]]}])
     """
     chosen = generator.choice(background, size=length)
     planted = [(label, word) for label, numbers in signals.items() for word in numbers]
@@ -38,33 +39,39 @@ def planted_document(
     begins = np.cumsum([0, *(len(word) + 1 for word in spelled[:-1])])
     rationales = []
     for label in signals:
-        mine = sorted(int(place) for place, (owner, _) in zip(places, planted, strict=True) if owner == label)
-        spans = [[int(begins[place]), int(begins[place]) + len(spelled[place])] for place in mine]
+        evidence = sorted(int(place) for place, (owner, _) in zip(places, planted, strict=True) if owner == label)
+        spans = [[int(begins[place]), int(begins[place]) + len(spelled[place])] for place in evidence]
         rationales.append({"label": label, "spans": spans})
     return " ".join(spelled), rationales
 
 
 class Planted(TextSource):
-    """Documents of random words in which the words of a class are planted, and nothing else tells the class.
+    """Documents of random words in which the signal words of a class are planted; nothing else tells the class.
 
-    The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. Class c owns `signal_words_per_class` words
-    from number c * signal_words_per_class on; a document without class c has none of them.
+    The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. The signal words of class c are
+    `signal_words_per_class` words from number c * signal_words_per_class on. They are in no document without class c.
 
     Args:
-        num_classes: classes; each is equally likely.
+        num_classes: number of classes; single-label documents have each with the same probability.
         num_words: size of the vocabulary.
-        signal_words_per_class: how many words tell a class.
+        signal_words_per_class: number of signal words of a class.
         signals_per_document: fewest and most words planted for a class.
         words_per_document: fewest and most words of a document.
         label_noise: probability in training that a label is another class's (single-label), or that a class's label
             is flipped (multi-label). Rationales stay with the planted class.
         multilabel: whether a document has any number of classes, each with `class_probability`.
         class_probability: see `multilabel`.
-        num_train, num_validation, num_test: documents.
-        seed: of everything.
+        num_train, num_validation, num_test: numbers of documents.
+        seed: seeds everything; a document does not depend on their number.
 
     Raises:
         ValueError: the signal words leave no other word, or do not fit into the shortest document.
+
+    Example:
+        >>> row = Planted(num_train=1).load()["train"][0]
+        >>> begin, end = row["rationales"][0]["spans"][0]
+        >>> row["labels"], row["text"][begin:end]  # class 1 has the signal words w2 and w3
+        (1, 'w2')
     """
 
     name = "planted"
@@ -102,15 +109,11 @@ class Planted(TextSource):
         self.seed = seed
 
     def load(self) -> DatasetDict:
-        return DatasetDict(
-            {
-                split: rows_to_dataset(
-                    [self._row(np.random.default_rng((self.seed, number, i)), f"{split}-{i}") for i in range(size)],
-                    self.multilabel,
-                )
-                for number, (split, size) in enumerate(self.sizes.items())
-            }
-        )
+        rows = {
+            split: [self._row(np.random.default_rng((self.seed, number, i)), f"{split}-{i}") for i in range(size)]
+            for number, (split, size) in enumerate(self.sizes.items())
+        }
+        return rows_to_splits(rows, self.multilabel)
 
     def _row(self, generator: np.random.Generator, name: str) -> dict[str, Any]:
         num_classes, per_class = len(self.class_names), self.signal_words_per_class

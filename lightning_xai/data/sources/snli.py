@@ -11,16 +11,16 @@ from typing import Any, Literal
 import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
-from lightning_xai.data.sources.hub import Hub
+from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
+from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
 Main = Literal["premise", "hypothesis"]
 CLASSES = ["entailment", "neutral", "contradiction"]  # numbered as on the hub
 WITHOUT_LABEL = ("-", -1)  # annotators disagreed
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # ours -> as files are named
-SIDES = {"premise": 1, "hypothesis": 2}  # as sentences are numbered
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
+SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> its number in column names
 MOST_ANNOTATORS = 3
 
 
@@ -29,15 +29,28 @@ def marked_words(marked: str, text: str, where: str) -> list[bool]:
 
     Raises:
         ValueError: `marked` is not the text with some words between asterisks.
+
+    Example:
+        >>> marked_words("A *gun*", "A gun", "row 1")
+        [False, True]
     """
-    words, found = text.split(), marked.split()
-    if len(words) != len(found) or any(f not in (w, f"*{w}*") for w, f in zip(words, found, strict=True)):
+    words, marks = text.split(), marked.split()
+    if len(words) != len(marks) or any(m not in (w, f"*{w}*") for w, m in zip(words, marks, strict=True)):
         raise ValueError(f"{where}: {marked[:60]!r} is not {text[:60]!r} with words between asterisks; correct the row")
-    return [f == f"*{w}*" for w, f in zip(words, found, strict=True)]
+    return [m == f"*{w}*" for w, m in zip(words, marks, strict=True)]
 
 
 def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of s1.{part}, s2.{part} and labels.{part}, which have one row a line."""
+    """Yields the rows of s1.{part}, s2.{part} and labels.{part}, which have one row a line.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name, line in {"s1": "A dog runs", "s2": "It moves", "labels": "entailment"}.items():
+        ...         _ = Path(folder, f"{name}.dev").write_text(line)
+        ...     [(row["hypothesis"], row["id"]) for row in read_sentence_files(Path(folder), "dev")]
+        [('It moves', 'dev-1')]
+    """
     paths = [folder / f"{name}.{part}" for name in ("s1", "s2", "labels")]
     for path in paths:
         if not path.is_file():
@@ -56,7 +69,16 @@ def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 
 
 def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of snli_1.0_{part}.jsonl, the form of the published archive."""
+    """Yields the rows of snli_1.0_{part}.jsonl, a file of the published archive.
+
+    Example:
+        >>> import tempfile
+        >>> row = {"sentence1": "A dog runs", "sentence2": "It moves", "gold_label": "entailment", "pairID": "7"}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "snli_1.0_dev.jsonl").write_text(json.dumps(row))
+        ...     [row["premise"] for row in read_json_lines(Path(folder), "dev")]
+        ['A dog runs']
+    """
     path = folder / f"snli_1.0_{part}.jsonl"
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
@@ -68,9 +90,18 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 
 
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of esnli_{part}.csv, in training of esnli_train_1.csv and esnli_train_2.csv.
+    """Yields the rows of esnli_{part}.csv; those of the training split are in esnli_train_1.csv and esnli_train_2.csv.
 
-    Beside the texts, a row has the words that each annotator marked, in "premise_masks" and "hypothesis_masks".
+    A row also has "premise_masks" and "hypothesis_masks": for each annotator, whether each word was marked.
+
+    Example:
+        >>> import tempfile
+        >>> header = "pairID,gold_label,Sentence1,Sentence2,Sentence1_marked_1,Sentence2_marked_1"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "esnli_dev.csv")
+        ...     _ = path.write_text(header + "\\n7,entailment,A dog runs,It moves,A *dog* runs,It *moves*\\n")
+        ...     [row["premise_masks"] for row in read_highlights(Path(folder), "dev")]
+        [[[False, True, False]]]
     """
     for path in sorted(folder.glob(f"esnli_{part}*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -81,15 +112,16 @@ def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
                 raise ValueError(f"{path} has no column {', '.join(missing)}; it is no file of e-SNLI")
             for row in rows:
                 where = f"{path}, line {rows.line_num}"
-                found = {side: row[f"Sentence{number}"] for side, number in SIDES.items()}
+                example: dict[str, Any] = {"label": row["gold_label"], "id": row["pairID"], "where": where}
                 for side, number in SIDES.items():
+                    text = row[f"Sentence{number}"]
                     marked = [row.get(f"Sentence{number}_marked_{i + 1}") for i in range(MOST_ANNOTATORS)]
-                    marked = [text for text in marked if text and text != "NA"]
-                    found[f"{side}_masks"] = [marked_words(text, found[side], where) for text in marked]
-                yield found | {"label": row["gold_label"], "id": row["pairID"], "where": where}
+                    masks = [marked_words(marks, text, where) for marks in marked if marks and marks != "NA"]
+                    example |= {side: text, f"{side}_masks": masks}
+                yield example
 
 
-# how the first file of a split is named -> what reads the split; the first that is there is used
+# name of a split's first file -> the function that reads the split; the first existing file decides
 READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
     "esnli_{part}*.csv": read_highlights,
     "snli_1.0_{part}.jsonl": read_json_lines,
@@ -100,19 +132,29 @@ READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
 class SNLI(TextSource):
     """Premises and hypotheses: entailment, neutral or contradiction. Rows without a gold label are left out.
 
-    The main text is the premise, as in the paper, and the hypothesis is its pair; an encoder with `explain_pair: false`
-    explains and erases the main text alone. Where annotators marked words (e-SNLI), those that at least half of them
-    marked in the main text are the rationale of the gold class; they marked none in the premise of a neutral row.
+    One of the sentences is the text, the other its pair. An encoder with `explain_pair: false` explains and erases the
+    text alone. Where annotators marked words (e-SNLI), the words of the text that at least half of them marked are the
+    rationale of the gold class. In the premise of a neutral row they marked none.
 
     Args:
         path: the hub's id of the data set, or a folder. For each of the splits train, dev and test, a folder holds
             esnli_{split}.csv (train in two files), snli_1.0_{split}.jsonl, or s1.{split}, s2.{split} and
-            labels.{split}; the first kind that is there is read. A split without files is left out.
-        main: which sentence is the main text; highlights for all classes are in the hypothesis.
+            labels.{split}; the first of these that exists is read. A split without files is left out.
+        main: the sentence that is the text: the premise, as in the paper, or the hypothesis, which has highlights for
+            all classes.
         revision: commit, tag or branch on the hub; None for the newest.
 
     Raises:
-        ValueError: on loading, if a folder has no files, or a row a wrong label or wrong marks; names file and line.
+        ValueError: `load` raises it if a folder has no files, or a row has a wrong label or wrong marks; the error
+            names file and line.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name, line in {"s1": "A dog runs", "s2": "It moves", "labels": "entailment"}.items():
+        ...         _ = Path(folder, f"{name}.dev").write_text(line)
+        ...     SNLI(folder).load()["validation"][0]
+        {'text': 'A dog runs', 'text_pair': 'It moves', 'labels': 0, 'id': 'dev-1'}
 
     Reference: Bowman et al. (2015), "A large annotated corpus for learning natural language inference", arXiv
         1508.05326; highlights: Camburu et al. (2018), "e-SNLI", arXiv 1812.01193.
@@ -135,28 +177,27 @@ class SNLI(TextSource):
         return Hub(self.path, revision=self.revision)
 
     def _readers(self) -> dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]]:
-        """Returns what reads each split that the folder has."""
-        found = {}
+        """Returns split -> the function that reads its files, for the splits that the folder has."""
+        chosen = {}
         for split, part in SPLITS.items():
             readers = [r for pattern, r in READERS.items() if any(Path(self.path).glob(pattern.format(part=part)))]
-            found |= {split: readers[0]} if readers else {}
-        return found
+            if readers:
+                chosen[split] = readers[0]
+        return chosen
 
     def _splits(self) -> dict[str, Iterator[dict[str, Any]]]:
         if readers := self._readers():
             return {split: read(Path(self.path), SPLITS[split]) for split, read in readers.items()}
-        if Path(self.path).is_dir() and not Path(self.path, "dataset_dict.json").is_file():
+        if Path(self.path).is_dir() and not is_saved_dataset(self.path):
             raise ValueError(
                 f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for some of the splits"
             )
         return {split: hub_rows(rows, split) for split, rows in self._hub().load_table().items()}
 
     def load(self) -> DatasetDict:
-        return DatasetDict(
-            {
-                split: rows_to_dataset([self._row(row) for row in rows if row["label"] not in WITHOUT_LABEL])
-                for split, rows in self._splits().items()
-            }
+        splits = self._splits().items()
+        return rows_to_splits(
+            {split: [self._row(row) for row in rows if row["label"] not in WITHOUT_LABEL] for split, rows in splits}
         )
 
     def _row(self, raw: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +213,7 @@ class SNLI(TextSource):
             return row
         words = word_offsets(row["text"])
         spans = spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, row["text"]) if masks and len(words) else []
-        return row | {"rationales": [{"label": label, "spans": spans}] * bool(spans)}
+        return row | {"rationales": rationales_of(label, spans)}
 
 
 def hub_rows(rows: Any, split: str) -> Iterator[dict[str, Any]]:

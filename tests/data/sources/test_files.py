@@ -1,12 +1,11 @@
-"""Files and saved data sets: every kind of file, every form of label and rationale, errors that name the culprit."""
+"""Files: every kind of file, every form of label and rationale, errors that name the culprit."""
 
 import json
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from datasets import Dataset
 
 from lightning_xai.data.sources.files import Files, word_mask_spans
-from lightning_xai.data.sources.hub import Hub
 
 ROWS = [
     {"text": "a good film", "label": "pos", "evidence": [0, 1, 0]},
@@ -135,27 +134,3 @@ def test_validation_is_taken_from_train_where_there_is_none(tmp_path):
     splits = Files(files, validation_fraction=0.2, seed=1).load()
     assert (len(splits["train"]), len(splits["validation"])) == (16, 4)
     assert set(splits["train"]["text"]).isdisjoint(splits["validation"]["text"])
-
-
-def test_saved_data_set_with_class_labels_is_read_by_split_and_column(tmp_path):
-    features = Features({"body": Value("string"), "target": ClassLabel(names=["no", "yes"])})
-    part = Dataset.from_dict({"body": ["a", "b"], "target": [1, 0]}, features=features)
-    DatasetDict({"train": part, "dev": part, "other": part}).save_to_disk(tmp_path / "saved")
-    source = Hub(
-        str(tmp_path / "saved"), splits={"train": "train", "validation": "dev", "test": "other"}, text_column="body",
-        label_column="target",
-    )  # fmt: skip
-    assert source.class_names == ["no", "yes"]
-    assert source.load()["validation"]["labels"][:] == [1, 0]
-
-
-def test_folder_of_files_is_read_like_a_hub_data_set(tmp_path):
-    (tmp_path / "folder").mkdir()
-    write(tmp_path / "folder", "csv")
-    assert len(Hub(str(tmp_path / "folder"), class_names=["neg", "pos"]).load()["test"]) == 2
-
-
-def test_missing_split_is_named_with_those_there_are(tmp_path):
-    DatasetDict({"train": Dataset.from_list(ROWS)}).save_to_disk(tmp_path / "saved")
-    with pytest.raises(ValueError, match="no split 'dev'; it has train"):
-        Hub(str(tmp_path / "saved"), splits={"validation": "dev"}).load()

@@ -1,0 +1,49 @@
+"""The tokenized examples of a split: their choice, their places and their hash."""
+
+import numpy as np
+import pytest
+
+from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
+from lightning_xai.data.vocabulary import VocabularyEncoder
+
+EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text": "w4 w5 w6", "labels": 0}]
+
+
+def split(examples=EXAMPLES, index=(2, 5, 9)) -> EncodedSplit:
+    return EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array(index))
+
+
+def test_chosen_rows_are_distinct_ascending_and_seeded():
+    first, second = choose_rows(100, 10, seed=0), choose_rows(100, 10, seed=1)
+    assert len(first) == 10 and (np.diff(first) > 0).all()
+    assert (first == choose_rows(100, 10, seed=0)).all() and (first != second).any()
+
+
+@pytest.mark.parametrize("max_rows", [None, 5, 6])
+def test_all_rows_are_chosen_where_the_limit_allows_it(max_rows):
+    assert choose_rows(5, max_rows, seed=0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_items_carry_the_index_and_the_labels_of_their_example():
+    assert [(item.index, item.labels) for item in split()[[2, 0]]] == [(9, 0), (2, 0)]
+
+
+def test_one_position_gives_a_batch_of_one():
+    assert [item.index for item in split()[1]] == [5]
+
+
+def test_index_that_was_left_out_is_refused():
+    with pytest.raises(ValueError, match="example 3 is not in this split"):
+        split().position(3)
+
+
+def test_hash_follows_the_tokens_and_the_indices():
+    hashes = {split().hash(), split(EXAMPLES[::-1]).hash(), split(index=(2, 5, 8)).hash()}
+    assert len(hashes) == 3 and split().hash() in hashes
+
+
+def test_summary_of_a_split_without_evidence():
+    facts = split().summary()
+    assert facts == {
+        "examples": 3, "mean_tokens": 4.0, "truncated_fraction": 0.0, "evidence_kept_fraction": None,
+    }  # fmt: skip
