@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.targets import gold_pairs, predicted_classes
@@ -19,21 +20,36 @@ Explained = Literal["all", "gold", "predicted"]
 
 
 def with_special_tokens(inputs: TextInputs) -> Tensor:
-    """Returns [B, T] bool: the tokens that may be explained, and the special ones that are not padding."""
+    """Returns [B, T] bool: the tokens that may be explained, and the special tokens except padding.
+
+    Example:
+        >>> with_special_tokens(TextInputs.of_ids([[1, 5], [1]], special_ids=[1])).tolist()
+        [[True, True], [True, False]]
+    """
     return inputs.token_mask | (inputs.special_tokens_mask & inputs.attention_mask)
 
 
 class PredictOnce:
-    """The explained network as the metrics of one batch see it; what they share is computed once.
+    """The explained network as the metrics of one batch see it; results that they share are computed once.
 
-    Shared are the probabilities of the batch's own inputs, which every definition compares with, and whatever metrics
-    put into `memo`, a dictionary for results that do not depend on the attribution.
+    Shared are the probabilities of the batch's own inputs, which every definition compares with, and the entries of
+    `memo`, a dictionary for results that do not depend on the attribution.
 
     Args:
         predict: gives the probabilities of any inputs.
         inputs: the batch's own inputs.
         decision_threshold: probability above which a multi-label class counts as predicted.
         pad_id: id of the padding token, which erasures write.
+
+    Example:
+        >>> batch_sizes = []
+        >>> def predict(inputs, embed_mask=None):
+        ...     batch_sizes.append(len(inputs))
+        ...     return torch.ones(len(inputs), 1)
+        >>> inputs = TextInputs.of_ids([[5, 6], [7, 8]])
+        >>> once = PredictOnce(predict, inputs)
+        >>> torch.equal(once(inputs), once(inputs)), batch_sizes
+        (True, [2])
     """
 
     def __init__(
@@ -50,14 +66,13 @@ class PredictOnce:
         """Returns this object if `inputs` are its own, else one of the same network for the other inputs."""
         if inputs is self.inputs:
             return self
-        facts = {"decision_threshold": self.decision_threshold, "pad_id": self.pad_id}
-        return PredictOnce(self.predict, inputs, **facts)
+        return PredictOnce(self.predict, inputs, decision_threshold=self.decision_threshold, pad_id=self.pad_id)
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
 
         Raises:
-            ValueError: one is not finite (the batch's examples are named), which a record would count as undefined.
+            ValueError: a probability is not finite. In a record, NaN would pass for an undefined value.
         """
         if inputs is not self.inputs or embed_mask is not None:
             return self._finite(self.predict(inputs, embed_mask))
@@ -67,36 +82,54 @@ class PredictOnce:
 
     def _finite(self, probs: Tensor) -> Tensor:
         if not probs.isfinite().all():
+            examples = [] if self.inputs.index is None else self.inputs.index.tolist()
             raise ValueError(
-                f"probabilities of examples {self.inputs.index.tolist()}, whole or erased, are not all finite: check "
-                "the network's weights for overflow, or evaluate in float32"
+                f"probabilities of examples {examples}, whole or erased, are not all finite: check the network's "
+                "weights for overflow, or evaluate in float32"
             )
         return probs
 
 
 class AttributionMetric(Metric, ABC):
-    """Measures rows (example, class), keeps one record a row, and aggregates the records at the end.
+    """Measures rows (example, class), keeps one record of numbers a row, and aggregates the records at the end.
 
-    Records are sorted by (index, class) and repeated ones dropped before they are aggregated in float64, so the result
-    does not depend on batch size, on the number of processes or on the sampler's padding. NaN in a record means that
-    the value is undefined for that row; it is skipped and counted as skipped.
+    Records are sorted by (index, class), repeated ones are dropped, and the rest is aggregated in float64. So the
+    result does not depend on batch size, number of processes or the sampler's padding. NaN in a record means that the
+    value is undefined for that row; it is left out of means and counted as skipped.
 
     Args:
         explained: which of the attribution's rows count: all of them, those of gold classes, or of predicted classes.
         name: of the metric in logs and tables; None takes the class's name in snake_case.
+
+    Example:
+        A subclass names the numbers of a record and measures them.
+
+        >>> class MeanScore(AttributionMetric):
+        ...     columns = ("",)
+        ...
+        ...     def measure(self, attribution, batch, predict):
+        ...         return attribution.scores.mean(dim=-1, keepdim=True)
+        >>> inputs = TextInputs.of_ids([[5, 6], [7, 8]])
+        >>> attribution = Attribution.of_scores([[[1.0, 3.0]], [[2.0, 6.0]]], inputs.token_mask)
+        >>> metric = MeanScore()
+        >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0, 0])), predict=None)
+        >>> {name: float(value) for name, value in metric.compute().items()}
+        {'mean_score': 3.0, 'num_examples': 2.0, 'num_skipped': 0.0}
     """
 
     full_state_update = False
     needs_tuning: bool = False  # True where `compute` needs `tune_from` a metric of the validation split first
     columns: tuple[str, ...]  # names of a record's values
+    keys: list[Tensor]  # state, [n, 2] long in all: index, class
+    records: list[Tensor]  # state, [n, len(columns)] float64 in all
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # values change when tuned, which the cache ignores
         self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
         self.tuned: dict[str, float] = {}
         self.explained = explained
-        self.add_state("keys", default=[], dist_reduce_fx="cat")  # [n, 2] long: index, class
-        self.add_state("records", default=[], dist_reduce_fx="cat")  # [n, len(columns)] float64
+        self.add_state("keys", default=[], dist_reduce_fx="cat")
+        self.add_state("records", default=[], dist_reduce_fx="cat")
 
     @abstractmethod
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -110,11 +143,11 @@ class AttributionMetric(Metric, ABC):
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns what the records of this, the validation split's, metric settle for other splits."""
+        """Returns the settings that other splits take from this metric, which has measured the validation split."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
-        """Takes over what `validation`, the same definition measured on the validation split, settles.
+        """Takes the settings of the same definition that has measured the validation split.
 
         Raises:
             ValueError: `validation` is another kind of metric.
@@ -136,12 +169,12 @@ class AttributionMetric(Metric, ABC):
             once = predict.for_inputs(batch.inputs)
         else:
             once = PredictOnce(predict, batch.inputs)
-        kept = attribution.target_mask & self.explained_rows(attribution, batch, once)  # [B, K]
-        attribution = Attribution(attribution.scores, attribution.targets, kept, attribution.token_mask)
+        counted = attribution.target_mask & self.explained_rows(attribution, batch, once)  # [B, K]
+        attribution = Attribution(attribution.scores, attribution.targets, counted, attribution.token_mask)
         records = self.measure(attribution, batch, once)
         index = batch.index.unsqueeze(1).expand_as(attribution.targets)
-        self.keys.append(torch.stack([index[kept], attribution.targets[kept]], dim=-1))
-        self.records.append(records[kept].double())
+        self.keys.append(torch.stack([index[counted], attribution.targets[counted]], dim=-1))
+        self.records.append(records[counted].double())
 
     def explained_rows(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         """Returns [B, K] bool: the rows that `explained` asks for."""
@@ -151,8 +184,8 @@ class AttributionMetric(Metric, ABC):
         if self.explained == "gold":
             return gold_pairs(batch.labels, targets)
         probs, multilabel = predict(batch.inputs), batch.labels.dim() == 2
-        chosen = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
-        return chosen.gather(1, targets)
+        predicted = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
+        return predicted.gather(1, targets)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
         """Synchronizes the states; a rank that saw no example takes part with empty ones.
@@ -166,12 +199,9 @@ class AttributionMetric(Metric, ABC):
 
     def table(self) -> tuple[Tensor, Tensor]:
         """Returns the distinct keys [n, 2] in ascending order and their records [n, len(columns)] in float64."""
-        keys = self.keys if isinstance(self.keys, Tensor) else torch.cat(self.keys or [torch.zeros(0, 2).long()])
-        empty = torch.zeros(0, len(self.columns), dtype=torch.float64)
-        records = self.records if isinstance(self.records, Tensor) else torch.cat(self.records or [empty])
-        keys, records = keys.cpu(), records.cpu()
-        if not len(keys):
-            return keys, records
+        if not len(self.keys):
+            return torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, len(self.columns), dtype=torch.float64)
+        keys, records = dim_zero_cat(self.keys).cpu(), dim_zero_cat(self.records).cpu()
         first, _ = distinct_rows(keys)
         return keys[first], records[first]
 

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.ranking import auroc, average_precision
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 
 LOWER_IS_BETTER = frozenset({"log_loss"})
-_COLUMNS = 256  # classes ranked at once, bounds the memory of rankings over thousands of classes
-_TINY = 1e-12
+_CLASSES_AT_ONCE = 256  # bounds the memory of rankings over thousands of classes
+_TINY = 1e-12  # keeps logarithms finite
 
 
 def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor) -> Tensor:
-    """Returns the harmonic mean of precision and recall in float64; NaN where nothing is gold and nothing predicted."""
+    """Returns the harmonic mean of precision and recall in float64; NaN where nothing is gold and nothing predicted.
+
+    Example:
+        >>> float(f1(torch.tensor(2), false_positives=torch.tensor(1), false_negatives=torch.tensor(3)))  # 4 / 8
+        0.5
+    """
     doubled = 2 * true_positives.double()
     return doubled / (doubled + false_positives + false_negatives)
 
 
 def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns true positives, false positives and false negatives [C] from bool [B, C]."""
+    """Returns the numbers of true positives, false positives and false negatives [C] from bool [B, C].
+
+    Example:
+        >>> predicted, gold = torch.tensor([[True], [True], [False]]), torch.tensor([[True], [False], [False]])
+        >>> [int(count) for count in confusion(predicted, gold)]
+        [1, 1, 0]
+    """
     return (predicted & gold).sum(0), (predicted & ~gold).sum(0), (~predicted & gold).sum(0)
 
 
@@ -35,6 +48,12 @@ def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> t
         scores: [N].
         positives: [N] bool.
         thresholds: [G] ascending, of the scores' dtype.
+
+    Example:
+        >>> scores, positives = torch.tensor([0.2, 0.5, 0.9]), torch.tensor([False, True, True])
+        >>> above = threshold_counts(scores, positives, thresholds=torch.tensor([0.0, 0.5]))
+        >>> [counts.tolist() for counts in above]
+        [[2, 1], [1, 0]]
     """
     exceeded = torch.bucketize(scores, thresholds)  # number of thresholds strictly below the score
     size = len(thresholds) + 1
@@ -52,6 +71,11 @@ def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> fl
         probs: [B, C] probabilities.
         gold: [B, C] bool.
         num_points: thresholds tried, evenly spaced from 0 to 1.
+
+    Example:
+        >>> probs, gold = torch.tensor([[0.3, 0.6], [0.7, 0.8]]), torch.tensor([[False, True], [True, True]])
+        >>> micro_f1_threshold(probs, gold, num_points=5)  # of 0, 0.25, 0.5, 0.75 and 1
+        0.5
     """
     if not gold.any():
         return 0.5
@@ -60,11 +84,24 @@ def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> fl
     return float(thresholds[f1(true_positives, false_positives, gold.sum() - true_positives).argmax()])
 
 
-def mean_over_classes(function: Any, probs: Tensor, gold: Tensor) -> Tensor:
-    """Returns the mean of a ranking measure over the classes [C] for which it is defined."""
+def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor, gold: Tensor) -> Tensor:
+    """Returns the mean of a ranking metric over the classes for which it is defined.
+
+    Args:
+        metric: gives the values [C'] of C' classes from their scores and positives [C', B].
+        probs: [B, C].
+        gold: [B, C] bool.
+
+    Example:
+        >>> probs, gold = torch.tensor([[0.9, 0.2], [0.4, 0.3]]), torch.tensor([[True, False], [False, False]])
+        >>> float(mean_over_classes(auroc, probs, gold))  # undefined for the second class, which is never gold
+        1.0
+    """
     values = [
-        function(scores.T, positives.T)
-        for scores, positives in zip(probs.split(_COLUMNS, dim=1), gold.split(_COLUMNS, dim=1), strict=True)
+        metric(scores.T, positives.T)
+        for scores, positives in zip(
+            probs.split(_CLASSES_AT_ONCE, dim=1), gold.split(_CLASSES_AT_ONCE, dim=1), strict=True
+        )
     ]
     return torch.cat(values).nanmean()
 
@@ -73,22 +110,31 @@ class ClassificationMetrics(Metric):
     """Accuracy, F1, AUROC and log loss; for multi-label also precision, recall, exact match and mean average precision.
 
     Classes for which a value is undefined (no positives, or for F1 neither gold nor predicted) do not enter its mean.
-    Examples are distinguished by their index, so what a distributed sampler repeats counts once.
+    Examples are distinguished by their index, so those that a distributed sampler repeats count once.
 
     Args:
         num_classes: C.
         multilabel: whether labels are [B, C] instead of [B].
+
+    Example:
+        >>> metric = ClassificationMetrics(num_classes=2)
+        >>> metric.update(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), labels=torch.tensor([0, 1]), index=torch.tensor([0, 1]))
+        >>> float(metric.compute()["accuracy"])
+        0.5
     """
 
     full_state_update = False
+    keys: list[Tensor]  # state, [n] long in all
+    probs: list[Tensor]  # state, [n, C] float32 in all
+    labels: list[Tensor]  # state, [n] long, or [n, C] uint8 if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
         super().__init__(compute_with_cache=False)  # a value depends on the threshold, which the cache ignores
         self.num_classes = num_classes
         self.multilabel = multilabel
-        self.add_state("keys", default=[], dist_reduce_fx="cat")  # [n] long
-        self.add_state("probs", default=[], dist_reduce_fx="cat")  # [n, C] float32
-        self.add_state("labels", default=[], dist_reduce_fx="cat")  # [n] long or [n, C] uint8
+        self.add_state("keys", default=[], dist_reduce_fx="cat")
+        self.add_state("probs", default=[], dist_reduce_fx="cat")
+        self.add_state("labels", default=[], dist_reduce_fx="cat")
 
     def update(self, probs: Tensor, labels: Tensor, index: Tensor) -> None:
         """Adds probabilities [B, C] with labels [B] or [B, C] of the examples `index` [B]."""
@@ -101,17 +147,17 @@ class ClassificationMetrics(Metric):
         if not self.keys:
             self.keys.append(torch.zeros(0, dtype=torch.long, device=self.device))
             self.probs.append(torch.zeros(0, self.num_classes, device=self.device))
-            shape, dtype = ((0, self.num_classes), torch.uint8) if self.multilabel else ((0,), torch.long)
-            self.labels.append(torch.zeros(shape, dtype=dtype, device=self.device))
+            if self.multilabel:
+                self.labels.append(torch.zeros(0, self.num_classes, dtype=torch.uint8, device=self.device))
+            else:
+                self.labels.append(torch.zeros(0, dtype=torch.long, device=self.device))
         super().sync(*args, **kwargs)
 
     def table(self) -> tuple[Tensor, Tensor]:
         """Returns probabilities [n, C] and gold classes [n, C] bool of the distinct examples in ascending index."""
         if not len(self.keys):
             return torch.zeros(0, self.num_classes), torch.zeros(0, self.num_classes, dtype=torch.bool)
-        keys, probs, labels = (
-            state if isinstance(state, Tensor) else torch.cat(state) for state in (self.keys, self.probs, self.labels)
-        )
+        keys, probs, labels = (dim_zero_cat(state) for state in (self.keys, self.probs, self.labels))
         first, _ = distinct_rows(keys)
         return probs[first], gold_classes(labels[first], self.num_classes)
 

@@ -14,9 +14,18 @@ _EPSILON = 1e-11  # keeps the logarithm of 0 finite
 
 
 def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1]: the entropy of |scores| [..., T] within `mask` over its maximum.
+    """Returns [...] in [0, 1]: the entropy of the sizes of scores, divided by the largest possible entropy.
 
     NaN for texts of one token and for scores that are all 0.
+
+    Args:
+        scores: [..., T]; their signs are ignored.
+        mask: [..., T] bool, the tokens that count.
+
+    Example:
+        >>> mask = torch.ones(4, dtype=torch.bool)
+        >>> float(normalized_entropy(torch.tensor([1.0, 1.0, 0.0, 0.0]), mask).round(decimals=6))  # log(2) / log(4)
+        0.5
     """
     shares = _shares(scores, mask)
     entropy = -(shares * (shares + _EPSILON).log()).sum(dim=-1)
@@ -25,35 +34,62 @@ def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def gini(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1): the Gini index of |scores| [..., T] within `mask`; 0 where all are equal.
+    """Returns [...] in [0, 1): the Gini index of the sizes of scores; 0 where all sizes are equal.
 
     NaN for scores that are all 0.
+
+    Args:
+        scores: [..., T]; their signs are ignored.
+        mask: [..., T] bool, the tokens that count.
+
+    Example:
+        >>> float(gini(torch.tensor([0.0, 0.0, 0.0, -2.0]), torch.ones(4, dtype=torch.bool)))  # one of four has all
+        0.75
     """
     shares = _shares(scores, mask)
-    count = mask.sum(dim=-1, keepdim=True)
-    ordered = shares.masked_fill(~mask, torch.inf).sort(dim=-1).values
+    num_tokens = mask.sum(dim=-1, keepdim=True)
+    ascending = shares.masked_fill(~mask, torch.inf).sort(dim=-1).values
     places = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    weights = (2 * places - count - 1).double()
-    inside = places <= count
-    return (ordered.masked_fill(~inside, 0) * weights).sum(dim=-1) / count.squeeze(-1)
+    weights = (2 * places - num_tokens - 1).double()
+    inside = places <= num_tokens
+    return (ascending.masked_fill(~inside, 0) * weights).sum(dim=-1) / num_tokens.squeeze(-1)
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that holds `mass` of |scores| [..., T] within `mask`."""
+    """Returns [...] in (0, 1]: the smallest fraction of tokens whose scores hold `mass` of the total size.
+
+    NaN for scores that are all 0.
+
+    Args:
+        scores: [..., T]; their signs are ignored.
+        mask: [..., T] bool, the tokens that count.
+        mass: fraction of the total size.
+
+    Example:
+        >>> float(mass_fraction(torch.tensor([6.0, -3.0, 1.0, 0.0]), torch.ones(4, dtype=torch.bool), mass=0.9))
+        0.5
+    """
     shares = _shares(scores, mask)
     held = shares.sort(dim=-1, descending=True).values.cumsum(dim=-1)
-    # the slack lets nine of ten equal shares hold 0.9
+    # nine of ten equal shares hold 0.9 in spite of rounding
     needed = (held < mass - 1e-9).sum(dim=-1) + 1
     return (needed.double() / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., P] in [0, 1]: the share of |scores| [..., T] within `mask` that the largest tokens hold.
+    """Returns [..., J] in [0, 1]: the share of the total size that the largest scores hold.
 
     NaN for scores that are all 0.
 
     Args:
-        counts: [..., P] long: how many of the largest; more than a text has are all of it.
+        scores: [..., T]; their signs are ignored.
+        mask: [..., T] bool, the tokens that count.
+        counts: [..., J] long, how many of the largest scores; a count above T stands for all.
+
+    Example:
+        >>> scores, mask = torch.tensor([4.0, -3.0, 1.0, 9.0]), torch.tensor([True, True, True, False])
+        >>> top_shares(scores, mask, torch.tensor([0, 1, 2])).tolist()  # 0, 4 and 7 of 8
+        [0.0, 0.5, 0.875]
     """
     held = _shares(scores, mask).sort(dim=-1, descending=True).values.cumsum(dim=-1)
     held = torch.cat([torch.zeros_like(held[..., :1]).where(~held[..., :1].isnan(), torch.nan), held], dim=-1)
@@ -61,18 +97,27 @@ def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns |scores| within `mask` over their sum, in float64; NaN where all are 0."""
+    """Returns the sizes of scores within `mask`, divided by their sum, in float64; NaN where all are 0."""
     sizes = scores.double().abs().masked_fill(~mask, 0)
     total = sizes.sum(dim=-1, keepdim=True)
     return sizes / total.masked_fill(total == 0, torch.nan)
 
 
 class Entropy(AttributionMetric):
-    """Entropy of a text's attributions over that of uniform ones, in [0, 1]; lower is more concentrated.
+    """Entropy of a text's attributions divided by that of uniform ones, in [0, 1]; lower is more concentrated.
 
     Args:
         evidence_only: skip rows whose class has no evidence in the text.
         **kwargs: see AttributionMetric.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[1.0, 1.0, 0.0, 0.0]]], inputs.token_mask)
+        >>> metric = Entropy()
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), predict=None)
+        >>> round(float(metric.compute()["entropy"]), 6)  # log(2) / log(4)
+        0.5
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958.
@@ -99,6 +144,15 @@ class Sparsity(AttributionMetric):
         mass: fraction of the total score in (0, 1].
         **kwargs: see AttributionMetric.
 
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[0.0, 0.0, 0.0, 2.0]]], inputs.token_mask)
+        >>> metric = Sparsity()
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), predict=None)
+        >>> float(metric.compute()["sparsity/gini"]), float(metric.compute()["sparsity/mass_fraction"])
+        (0.75, 0.25)
+
     Reference: Hurley and Rickard (2009), "Comparing Measures of Sparsity", arXiv 0811.4706, section II.
     """
 
@@ -117,11 +171,20 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Share of |scores| that the k largest tokens hold, for several k: the points of a sparsity curve.
+    """Share of the scores' total size that the k largest hold, for several k: the points of a sparsity curve.
 
     Args:
         sizes: the numbers k.
         **kwargs: see AttributionMetric.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> attribution = Attribution.of_scores([[[4.0, -3.0, 1.0]]], inputs.token_mask)
+        >>> metric = TopShare(Counts([1, 2]), name="top")
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), predict=None)
+        >>> float(metric.compute()["top/1"]), float(metric.compute()["top/2"])
+        (0.5, 0.875)
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
         Allegedly Important Tokens and Retraining", arXiv 2110.08412, Appendix E.
@@ -139,7 +202,17 @@ class TopShare(AttributionMetric):
 
 
 class SpecialTokenShare(AttributionMetric):
-    """Fraction of |scores| that falls on special tokens, in [0, 1]."""
+    """Fraction of the scores' total size that falls on special tokens, in [0, 1].
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> attribution = Attribution.of_scores([[[3.0, 2.0, -1.0]]], inputs.token_mask)
+        >>> metric = SpecialTokenShare()
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), predict=None)
+        >>> float(metric.compute()["special_token_share"])
+        0.5
+    """
 
     columns = ("",)
 

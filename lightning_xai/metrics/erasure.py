@@ -112,8 +112,9 @@ class ErasureMetric(AttributionMetric):
     def changed(self, rows: Rows, predict: PredictOnce) -> Tensor:
         """Returns the probabilities [R, J] in float64 after the erasures."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
-        options = {"how": self.erasure, "pad_id": predict.pad_id}
-        return predict_erased(predict, rows.inputs, versions, rows.target, rows.probs, **options)
+        return predict_erased(
+            predict, rows.inputs, versions, rows.target, rows.probs, how=self.erasure, pad_id=predict.pad_id
+        )
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         if self.over_sizes == "per_k":

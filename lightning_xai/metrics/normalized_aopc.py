@@ -23,9 +23,14 @@ _LEAST_ROOM = 1e-6  # probability; ten times the float32 noise between batch siz
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-    """Returns (aopc - lower) / (upper - lower); NaN where all orders are worth the same, as for a single unit.
+    """Returns (aopc - lower) / (upper - lower), or NaN where the bounds are less than 1e-6 apart.
 
-    That is where the bounds are less than 1e-6 apart: the value would be that of rounding errors.
+    Then all orders are worth the same, as in a text of one unit, and the value would show rounding errors.
+
+    Example:
+        >>> aopc, lower, upper = torch.tensor([0.375]), torch.tensor([0.25]), torch.tensor([0.5])
+        >>> normalized_aopc(aopc, lower, upper)
+        tensor([0.5000])
     """
     room = upper - lower
     return (aopc - lower) / room.masked_fill(room < _LEAST_ROOM, torch.nan)
@@ -60,19 +65,38 @@ _BY_SCORE = Ranking()
 _BEAM = OrderSearch()
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """R rows (example, class) of a batch, on the CPU."""
+
+    inputs: TextInputs  # the B texts
+    targets: Tensor  # [B, K] long, the explained classes of each text
+    units: Tensor  # [B, T] long, the unit of each token, -1 for none
+    example: Tensor  # [R] long, the text of each row
+    place: Tensor  # [R] long, the place of each row's class among those of its text
+
+    @property
+    def target(self) -> Tensor:
+        """[R] long: the class of each row."""
+        return self.targets[self.example, self.place]
+
+    def __getitem__(self, rows: Tensor) -> _Rows:
+        return replace(self, example=self.example[rows], place=self.place[rows])
+
+
 class NormalizedAOPC(AttributionMetric):
     """Area over the perturbation curve of an attribution, between those of the worst and of the best order of erasure.
 
-    AOPC is the mean over k = 1 ... N of f(x) - f(x without k units), f being the probability of the class; units go in
-    the attribution's order. k = N, where all of them are gone, counts although no order changes it; k = 0 does not.
-    Drops keep their sign, and special tokens stay. It compares attributions of one model. Its least and largest values
-    over all orders, `lower` and `upper`, differ between models and texts, and dividing their range out lets models be
-    compared as well. The bounds are searched once for a batch, whatever number of attributions and metrics reads them;
-    sufficiency, which is the AOPC of the reverse order, has the same ones.
+    AOPC is the mean over k = 1 ... N of f(x) - f(x without the first k units). f is the probability of the class, and
+    the units go in the attribution's order. k = N, where all units are gone, counts although no order changes it; k = 0
+    does not. Drops keep their sign, and special tokens stay. AOPC compares attributions of one model. Its least and its
+    largest value over all orders, `lower` and `upper`, differ between models and texts; divided by their range, it also
+    compares models. The bounds are searched once for a batch, however many attributions and metrics read them.
+    Sufficiency is the AOPC of the reverse order, so it has the same bounds.
 
-    Bounds are exact for short texts. For longer ones each is what a beam search of its own finds, which a good
-    attribution may exceed; a larger beam tightens them. A row costs about b N^2 predictions for N units and a beam
-    of b. Where all orders are worth the same to the precision of float32, the value is undefined.
+    Bounds are exact for short texts. For longer texts a beam search finds each of them, and a good attribution may
+    exceed it; a larger beam tightens the bounds. A row costs about b N^2 predictions for N units and a beam of b. The
+    value is undefined where all orders are worth the same to the precision of float32.
 
     Args:
         order: "comprehensiveness" erases the most important units first; higher is better. "sufficiency" erases the
@@ -83,10 +107,20 @@ class NormalizedAOPC(AttributionMetric):
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6]])
+        >>> attribution = Attribution.of_scores([[[2.0, 1.0]]], inputs.token_mask)
+        >>> def first_token(inputs, embed_mask=None):  # the token 5 is worth 1/2, the token 6 nothing
+        ...     return (inputs.input_ids == 5).sum(dim=1, keepdim=True) / 2
+        >>> metric = NormalizedAOPC(name="naopc")
+        >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), first_token)
+        >>> {name: float(metric.compute()[name]) for name in ("naopc", "naopc/lower", "naopc/upper", "naopc/aopc")}
+        {'naopc': 1.0, 'naopc/lower': 0.25, 'naopc/upper': 0.5, 'naopc/aopc': 0.5}
+
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
         Explainability", arXiv 2408.08137.
     Differs: the released beam holds several orders of one set and runs in half precision; its exact bounds walk
-        through N! orders, and the upper one starts from sums of 0. What is measured is the same.
+        through N! orders, and the upper one starts from sums of 0. The quantity is the same.
     """
 
     columns = ("lower", "upper", "aopc", "naopc")
@@ -106,34 +140,39 @@ class NormalizedAOPC(AttributionMetric):
         self.order, self.ranking, self.erasure, self.search = order, ranking, erasure, search
 
     @property
-    def higher_is_better(self) -> bool:
-        """False for sufficiency, where erasing what matters least should change little."""
+    def higher_is_better(self) -> bool:  # type: ignore[override]  (torchmetrics forbids to set it on an object)
+        """False for sufficiency, where erasing the least important units should change little."""
         return self.order == "comprehensiveness"
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
-        records = torch.full((*attribution.targets.shape, 4), torch.nan, dtype=torch.float64)
+        records = torch.full((*attribution.targets.shape, len(self.columns)), torch.nan, dtype=torch.float64)
         inputs = replace(batch.inputs, token_mask=attribution.token_mask)
         ranks, num_units = self.ranking.ranks(attribution.scores, inputs)
-        units = unit_ids(inputs.token_mask.cpu(), self.ranking.word_ids(inputs))
         short = (num_units > 0) & (num_units <= self.search.max_units)
-        measured = short.unsqueeze(1) & attribution.target_mask.cpu()
-        example, row = measured.nonzero(as_tuple=True)  # [R] each
+        example, place = (short.unsqueeze(1) & attribution.target_mask.cpu()).nonzero(as_tuple=True)  # [R] each
         if len(example):
-            whole = predict(batch.inputs).cpu()
-            lower, upper = self._bounds(predict, inputs, attribution.targets, units, example, row)
-            targets = attribution.targets.cpu()[example, row]
-            keep = self._kept(ranks[example, row], num_units[example])
-            options = {"how": self.erasure, "pad_id": predict.pad_id}
-            changed = predict_erased(predict, inputs, Versions(example, keep), targets, whole, **options)  # [R, J]
-            drops = whole[example, targets].double().unsqueeze(1) - changed
-            counted = torch.arange(1, keep.shape[1] + 1) <= num_units[example].unsqueeze(1)
-            aopc = (drops * counted).sum(dim=1) / num_units[example]
-            records[example, row] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
+            units = unit_ids(inputs.token_mask.cpu(), self.ranking.word_ids(inputs))
+            rows = _Rows(inputs, attribution.targets.cpu(), units, example, place)
+            lower, upper = self._bounds(rows, predict).unbind(dim=1)
+            aopc = self._aopc(rows, ranks[example, place], num_units[example], predict)
+            records[example, place] = torch.stack([lower, upper, aopc, normalized_aopc(aopc, lower, upper)], dim=1)
         return records.to(attribution.scores.device)
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         values = super().aggregate(records)
         return {"": values.pop("naopc"), **values}
+
+    def _aopc(self, rows: _Rows, ranks: Tensor, num_units: Tensor, predict: PredictOnce) -> Tensor:
+        """Returns the AOPC [R] in float64 of the ranks [R, T] of texts of `num_units` [R] units."""
+        probs = predict(predict.inputs).cpu()
+        keep = self._kept(ranks, num_units)
+        versions = Versions(rows.example, keep)
+        changed = predict_erased(
+            predict, rows.inputs, versions, rows.target, probs, how=self.erasure, pad_id=predict.pad_id
+        )  # [R, J]
+        drops = probs[rows.example, rows.target].double().unsqueeze(1) - changed
+        counted = torch.arange(1, keep.shape[1] + 1) <= num_units.unsqueeze(1)
+        return (drops * counted).sum(dim=1) / num_units
 
     def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
         """Returns [R, J, T] bool: the tokens that stay when the first 1, 2, ... J units go, from ranks [R, T]."""
@@ -143,37 +182,31 @@ class NormalizedAOPC(AttributionMetric):
             return ranks >= torch.minimum(counts, num_units.view(-1, 1, 1))
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
-    def _bounds(
-        self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the least and the largest AOPC [R] in float64 of rows (example, row), from the memo where it can."""
-        limits = (self.search.beam_size, self.search.exact_up_to)
-        definition = ("aopc bounds", self.erasure, predict.pad_id, *limits)
+    def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
+        """Returns the least and the largest AOPC [R, 2] in float64, searching those that the memo lacks."""
+        definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
-        classes = targets.cpu()[example, row].tolist()
-        keys = [(b, c, units[b].numpy().tobytes()) for b, c in zip(example.tolist(), classes, strict=True)]
-        places = {key: place for place, key in enumerate(keys) if key not in memo}  # two rows may have one class
-        missing = torch.tensor(list(places.values()), dtype=torch.long)
-        found = self._search(predict, inputs, targets, units, example[missing], row[missing])
-        memo.update(zip(places, found, strict=True))
-        return torch.stack([memo[key] for key in keys]).unbind(dim=1)
+        pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)
+        keys = [(example, target, rows.units[example].numpy().tobytes()) for example, target in pairs]
+        missing = {key: row for row, key in enumerate(keys) if key not in memo}  # two rows may have one class
+        bounds = self._search(rows[torch.tensor(list(missing.values()), dtype=torch.long)], predict)
+        memo.update(zip(missing, bounds, strict=True))
+        return torch.stack([memo[key] for key in keys])
 
-    def _search(
-        self, predict: PredictOnce, inputs: TextInputs, targets: Tensor, units: Tensor, example: Tensor, row: Tensor
-    ) -> Tensor:
+    def _search(self, rows: _Rows, predict: PredictOnce) -> Tensor:
         """Returns the least and the largest AOPC [R, 2] in float64."""
-        # two searches a row, side by side: they share the sets of one unit, of all, and what else they both visit
-        example, row = example.repeat_interleave(2), row.repeat_interleave(2)
-        direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(example) // 2)
-        whole = predict(predict.inputs).cpu()[example, targets.cpu()[example, row]].double()
-        options = {"how": self.erasure, "pad_id": predict.pad_id}
+        # two searches a row, side by side: they share the sets of one unit, of all units, and others that both visit
+        example, place = rows.example.repeat_interleave(2), rows.place.repeat_interleave(2)
+        direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(rows.example))
+        prob = predict(predict.inputs).cpu()[example, rows.targets[example, place]].double()
 
         def drops(problem: Tensor, erased: Tensor) -> Tensor:
-            versions = Versions(example[problem], kept_tokens(units[example[problem]], ~erased))
-            probs = target_outputs(predict, inputs, targets, versions, **options)
-            return direction[problem] * (whole[problem] - probs[torch.arange(len(problem)), row[problem]])
+            versions = Versions(example[problem], kept_tokens(rows.units[example[problem]], ~erased))
+            probs = target_outputs(
+                predict, rows.inputs, rows.targets, versions, how=self.erasure, pad_id=predict.pad_id
+            )
+            return direction[problem] * (prob[problem] - probs[torch.arange(len(problem)), place[problem]])
 
-        num_units = count_units(units)[example]
-        bounds = {"beam_size": self.search.beam_size, "exact_up_to": self.search.exact_up_to}
-        totals = best_orders(drops, num_units, **bounds).totals
-        return (direction * totals / num_units).view(-1, 2)
+        num_units = count_units(rows.units)[example]
+        orders = best_orders(drops, num_units, beam_size=self.search.beam_size, exact_up_to=self.search.exact_up_to)
+        return (direction * orders.totals / num_units).view(-1, 2)

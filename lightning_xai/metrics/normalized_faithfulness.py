@@ -57,6 +57,7 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
+    """Returns the drop of the probability for the empty input, NaN where there is none."""
     room = (prob - empty).clamp(min=0)  # the authors' 1 - s0
     return room.masked_fill(room == 0, torch.nan)
 
@@ -70,11 +71,20 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
         empty: "zero_ids" writes id 0 over every token of a text. "zero_embeddings" sets the embeddings of a text to
             zero that holds as many tokens as are left of it when the k top units are kept.
         erasure: how the other units are taken away, see `erase`.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs, zero = TextInputs.of_ids([[5, 6]]), torch.tensor([0])
+        >>> def predict(inputs, embed_mask=None):  # 1/4 for each token whose id is not 0
+        ...     return (inputs.input_ids > 0).sum(dim=1, keepdim=True) / 4
+        >>> once = PredictOnce(predict, inputs)
+        >>> rows = Rows(inputs, example=zero, target=zero, top=inputs.token_mask[:, None], probs=once(inputs))
+        >>> rows.prob.tolist(), empty_probs(rows, once, "zero_ids", "delete").tolist()
+        ([[0.5]], [[0.0]])
     """
     if empty == "zero_embeddings":
         versions = Versions(rows.example, keep=rows.top)
-        options = {"how": erasure, "pad_id": predict.pad_id}
-        return predict_zero_embeddings(predict, rows.inputs, versions, rows.target, **options)
+        return predict_zero_embeddings(predict, rows.inputs, versions, rows.target, how=erasure, pad_id=predict.pad_id)
     if "zero_ids" not in predict.memo:
         blank = replace(rows.inputs, input_ids=torch.zeros_like(rows.inputs.input_ids))
         predict.memo["zero_ids"] = predict(blank).cpu()
@@ -89,6 +99,18 @@ class NormalizedComprehensiveness(ErasureMetric):
         empty: the empty input, see `empty_probs`.
         capped: a value over 1 counts as 1.
         **kwargs: see ErasureMetric.
+
+    Example:
+        >>> from lightning_xai.metrics.top_units import Counts
+        >>> from lightning_xai.types import Attribution, Batch, TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
+        >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6, 0 for id 0
+        ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
+        >>> metric = NormalizedComprehensiveness(Counts([1]), empty="zero_ids", name="c")  # erases the token 5
+        >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
+        >>> float(metric.compute()["c"])  # a drop of 1/2, of 3/4 for the empty input
+        0.6666666666666666
 
     Reference: Carton et al. (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736.
     """
@@ -112,6 +134,18 @@ class NormalizedSufficiency(ErasureMetric):
         sizes: see ErasureMetric.
         empty: the empty input, see `empty_probs`.
         **kwargs: see ErasureMetric.
+
+    Example:
+        >>> from lightning_xai.metrics.top_units import Counts
+        >>> from lightning_xai.types import Attribution, Batch, TextInputs
+        >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
+        >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
+        >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6, 0 for id 0
+        ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
+        >>> metric = NormalizedSufficiency(Counts([1]), empty="zero_ids", name="s")  # keeps the token 5
+        >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
+        >>> float(metric.compute()["s"])  # 1/2 is left of 3/4, and nothing of the empty input
+        0.6666666666666666
 
     Reference: Carton et al. (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736.
     """

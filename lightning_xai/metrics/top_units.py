@@ -120,8 +120,8 @@ class Percentages:
 
     def of(self, totals: Tensor) -> Tensor:
         """Returns [B, J] long: each k for texts of `totals` [B] units."""
-        options = {"rounding": self.rounding, "minimum": self.minimum}
-        return torch.stack([percent_of(totals, percentage, **options) for percentage in self.percentages], dim=1)
+        sizes = [percent_of(totals, p, rounding=self.rounding, minimum=self.minimum) for p in self.percentages]
+        return torch.stack(sizes, dim=1)
 
 
 @dataclass(frozen=True)

@@ -21,28 +21,33 @@ def bag_of_words(inputs, embed_mask=None, *, multilabel=True):
     return logits.sigmoid() if multilabel else logits.softmax(dim=-1)
 
 
-def explained_batch(lengths, *, seed=0, pad_to=None, num_targets=3):
+def explained_batch(
+    lengths: list[int], *, seed: int = 0, pad_to: int | None = None, num_targets: int = 3
+) -> tuple[Attribution, Batch]:
     """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes an example."""
     inputs = text_inputs(lengths, seed=seed, pad_to=pad_to)
     width = inputs.input_ids.shape[1]
-    targets, rationale_targets, scores, marked, labels = [], [], [], [], []
+    rows: dict[str, list[torch.Tensor]] = {"targets": [], "annotated": [], "scores": [], "marked": [], "labels": []}
     for row, length in enumerate(lengths):
         generator = torch.Generator().manual_seed(100 * seed + row)
-        targets.append(torch.randperm(NUM_CLASSES, generator=generator)[:num_targets].sort().values)
-        rationale_targets.append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
+        rows["targets"].append(torch.randperm(NUM_CLASSES, generator=generator)[:num_targets].sort().values)
+        rows["annotated"].append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
         random = torch.rand(num_targets + 2, length, generator=generator, dtype=torch.float64)
         padded = torch.nn.functional.pad(random, (0, width - length))
-        scores.append((padded[:num_targets] * 20).round() / 20)  # some ties
-        marked.append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
-        labels.append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
-    targets, rationale_targets = torch.stack(targets), torch.stack(rationale_targets)
+        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # some ties
+        rows["marked"].append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
+        rows["labels"].append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
+    targets, annotated, scores, marked, labels = (torch.stack(tensors) for tensors in rows.values())
     target_mask = torch.ones_like(targets, dtype=torch.bool)
     target_mask[::3, -1] = False
-    rationale = Attribution(
-        torch.stack(marked), rationale_targets, torch.ones_like(rationale_targets, dtype=torch.bool), inputs.token_mask
-    )
-    attribution = Attribution(torch.stack(scores), targets, target_mask, inputs.token_mask)
-    return attribution, Batch(inputs, torch.stack(labels), rationale)
+    rationale = Attribution(marked, annotated, torch.ones_like(annotated, dtype=torch.bool), inputs.token_mask)
+    return Attribution(scores, targets, target_mask, inputs.token_mask), Batch(inputs, labels, rationale)
+
+
+def rationale_of(batch: Batch) -> Attribution:
+    """Returns the rationale of a batch that has one."""
+    assert batch.rationale is not None
+    return batch.rationale
 
 
 def scripted(probs):

@@ -8,7 +8,7 @@ from lightning_xai.metrics.classification import ClassificationMetrics
 pytestmark = pytest.mark.filterwarnings("ignore:The y_prob values")
 
 
-def random_case(num_examples, num_classes, multilabel, seed=0):
+def random_case(num_examples, num_classes, multilabel, seed=0) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(num_examples, num_classes, generator=generator)
     if multilabel:

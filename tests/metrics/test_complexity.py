@@ -11,7 +11,7 @@ from lightning_xai.metrics.complexity import (
     top_shares,
 )
 from lightning_xai.metrics.top_units import Counts, Percentages
-from tests.metrics.conftest import bag_of_words, explained_batch
+from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 
 ONES = torch.ones(8, dtype=torch.bool)
 
@@ -35,7 +35,7 @@ def test_entropy_of_a_single_token_is_undefined():
 
 def test_entropy_can_be_limited_to_classes_with_evidence():
     attribution, batch = explained_batch([20, 11])
-    annotated = [set(row) for row in batch.rationale.targets.tolist()]
+    annotated = [set(row) for row in rationale_of(batch).targets.tolist()]
     metric = Entropy(evidence_only=True)
     metric.update(attribution, batch, bag_of_words)
     keys, records = metric.table()

@@ -49,7 +49,7 @@ def by_hand(metric, attribution, batch):
             continue
         words = inputs.word_ids[0] if metric.ranking.unit == "word" else torch.arange(inputs.input_ids.shape[1])
         places = inputs.attention_mask[0] if metric.rank_special else inputs.token_mask[0]
-        units = {}
+        units: dict[int, list[int]] = {}
         for place in places.nonzero().flatten().tolist():
             units.setdefault(int(words[place]), []).append(place)
         totals = {word: attribution.scores[b, k, tokens].double().sum() for word, tokens in units.items()}

@@ -20,7 +20,7 @@ from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.types import Attribution
-from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
+from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch, rationale_of
 
 PRESETS = sorted((Path(__file__).parents[2] / "configs" / "presets").glob("*.yaml"))
 LENGTHS = [9, 14, 6, 11, 3, 8, 17]
@@ -124,7 +124,7 @@ def test_arguments_stay_as_they_were(name):
     attribution, batch = explained_batch(LENGTHS)
     copies = attribution.map(torch.clone), batch.map(torch.clone)
     DEFINITIONS[name]().update(attribution, batch, bag_of_words)
-    values, unchanged = ((a, b.inputs, b.rationale) for a, b in ((attribution, batch), copies))
+    values, unchanged = ((a, b.inputs, rationale_of(b)) for a, b in ((attribution, batch), copies))
     for value, copy in zip(values, unchanged, strict=True):
         for field in fields(value):
             tensor = getattr(value, field.name)

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import combinations, permutations
+from typing import Any, cast
 
 import pytest
 import torch
@@ -101,6 +102,7 @@ def test_a_beam_stays_within_the_exact_bounds():
 
 def test_words_are_erased_together():
     inputs = text_inputs([9], seed=3)
+    assert inputs.word_ids is not None
     words = inputs.word_ids[0]
     units = [tuple((words == word).nonzero().flatten().tolist()) for word in range(int(words.max()) + 1)]
     worth = worth_of_all_orders(inputs, 1, units)
@@ -179,7 +181,7 @@ def test_searches_out_of_range_are_refused(arguments, message):
 
 def test_unknown_orders_are_refused():
     with pytest.raises(ValueError, match="order is 'reverse'"):
-        NormalizedAOPC(order="reverse")
+        NormalizedAOPC(order=cast(Any, "reverse"))
 
 
 def test_only_sufficiency_is_better_when_lower():

@@ -8,7 +8,7 @@ import torch
 from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.metrics.thresholds import PrecisionRecallCurve, ThresholdGrid
 from lightning_xai.types import Attribution, Batch, TextInputs
-from tests.metrics.conftest import bag_of_words, explained_batch
+from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 
 # oracle E2: the toy of Edin et al. (2024), their functions' numbers
 SCORES = [[0.5, 0.3, 0.1, 0.06, 0.04, 0, 0, 0], [1 / 8] * 8, [0.02, 0.02, 0.9, 0.02, 0.02, 0.02, 0, 0]]
@@ -20,7 +20,7 @@ CODE: dict[str, Any] = dict(
 )
 
 
-def toy():
+def toy() -> tuple[Attribution, Batch]:
     ones = torch.ones(3, 8, dtype=torch.bool)
     ids = torch.ones(3, 8, dtype=torch.long)
     inputs = TextInputs(ids, ones, ones, ~ones, ids, index=torch.arange(3))
@@ -90,9 +90,11 @@ def test_tuning_on_another_definition_is_an_error():
 
 def test_rows_without_evidence_are_skipped_and_counted():
     attribution, batch = toy()
-    marked = batch.rationale.scores.clone()
+    marked = rationale_of(batch).scores.clone()
     marked[1] = 0
-    rationale = Attribution(marked, batch.rationale.targets, batch.rationale.target_mask, batch.rationale.token_mask)
+    rationale = Attribution(
+        marked, rationale_of(batch).targets, rationale_of(batch).target_mask, rationale_of(batch).token_mask
+    )
     metric = EvidenceOverlap(name="e", **{**CODE, "threshold": 0.05})
     metric.update(attribution, Batch(batch.inputs, batch.labels, rationale), bag_of_words)
     values = metric.compute()
@@ -115,13 +117,14 @@ def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
     attribution.scores.add_(0.05)  # no threshold from 0 on admits a score of 0
     metric = EvidenceOverlap(threshold=0.1, name="e", curve=PrecisionRecallCurve(20_001))
     metric.update(attribution, batch, bag_of_words)
-    truth, pooled = [], []
+    truth: list[bool] = []
+    pooled: list[float] = []
     for b, k in attribution.target_mask.nonzero().tolist():
-        match = (batch.rationale.targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
-        if match and batch.rationale.scores[b, match[0]].any():
+        match = (rationale_of(batch).targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
+        if match and rationale_of(batch).scores[b, match[0]].any():
             mask = attribution.token_mask[b]
             row = attribution.scores[b, k][mask]
-            truth += (batch.rationale.scores[b, match[0]][mask] > 0.5).tolist()
+            truth += (rationale_of(batch).scores[b, match[0]][mask] > 0.5).tolist()
             pooled += (row / row.sum()).tolist()
     assert float(metric.compute()["e/auprc"]) == pytest.approx(average_precision_score(truth, pooled), abs=2e-3)
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lightning_xai.metrics.rationale_ranking import RationaleRanking
-from tests.metrics.conftest import bag_of_words, explained_batch
+from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 
 
 @pytest.mark.parametrize("include_special", [False, True])
@@ -15,10 +15,10 @@ def test_values_are_scikit_learns_averaged_over_rows(include_special):
     metric.update(attribution, batch, bag_of_words)
     areas, precisions = [], []
     for b, k in attribution.target_mask.nonzero().tolist():
-        match = (batch.rationale.targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
+        match = (rationale_of(batch).targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
         mask = batch.inputs.attention_mask[b] if include_special else batch.inputs.token_mask[b]
         if match:
-            truth = batch.rationale.scores[b, match[0]][mask].numpy() > 0.5
+            truth = rationale_of(batch).scores[b, match[0]][mask].numpy() > 0.5
             scores = attribution.scores[b, k][mask].numpy()
             areas.append(roc_auc_score(truth, scores))
             precisions.append(average_precision_score(truth, scores))
@@ -31,8 +31,8 @@ def test_values_are_scikit_learns_averaged_over_rows(include_special):
 
 def test_a_text_that_is_all_evidence_leaves_only_auroc_undefined():
     attribution, batch = explained_batch([6], num_targets=1)
-    batch.rationale.scores.fill_(1)
-    batch.rationale.targets[:] = attribution.targets[:, :1]
+    rationale_of(batch).scores.fill_(1)
+    rationale_of(batch).targets[:] = attribution.targets[:, :1]
     attribution.target_mask.fill_(True)
     metric = RationaleRanking(name="r")
     metric.update(attribution, batch, bag_of_words)
@@ -43,7 +43,7 @@ def test_a_text_that_is_all_evidence_leaves_only_auroc_undefined():
 
 def test_tokens_left_out_of_the_attribution_do_not_take_part_with_the_special_ones():
     attribution, batch = explained_batch([20], num_targets=1)
-    batch.rationale.targets[:] = attribution.targets
+    rationale_of(batch).targets[:] = attribution.targets
     attribution.target_mask.fill_(True)
     narrow = attribution.token_mask.clone()
     narrow[:, 10:] = False  # as where the second text of a pair is not explained
