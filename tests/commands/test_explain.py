@@ -15,7 +15,7 @@ TEXT = "w7 w0 w9 w30"
 
 
 def explained(run, tmp_path, lines: str, *arguments) -> list[dict]:
-    """Returns the records of a file of lines."""
+    """Writes `lines` into a file, explains it, and returns the records that explain wrote."""
     file = tmp_path / "lines.txt"
     file.write_bytes(lines.encode())
     command("explain", "--ckpt", run, "--file", file, *arguments)

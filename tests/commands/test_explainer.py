@@ -1,4 +1,4 @@
-"""Texts are explained for the classes that a network predicts, whatever the batch."""
+"""The predicted classes of each text are explained, in the order of the texts."""
 
 import pytest
 import torch
@@ -14,8 +14,8 @@ from lightning_xai.models.hf_classifier import random_bert
 WORDS = VocabularyEncoder(words=15)
 
 
-class ByFirstWord(BiLSTMAttention):
-    """Predicts the logits that PROBABILITIES give for the first word's number."""
+class FixedProbabilities(BiLSTMAttention):
+    """Predicts the first row of PROBABILITIES for the first text of a batch, the second row for the second text."""
 
     PROBABILITIES = torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.1, 0.6, 0.2, 0.3]])
 
@@ -24,7 +24,7 @@ class ByFirstWord(BiLSTMAttention):
 
 
 def explainer(*, multilabel: bool, num_classes: int = 3) -> Explainer:
-    network = ByFirstWord(20, 4, multilabel, embedding_size=3, hidden_size=3).eval()
+    network = FixedProbabilities(20, 4, multilabel, embedding_size=3, hidden_size=3).eval()
     trained = TrainedNetwork(network, ["a", "b", "c", "d"], decision_threshold=0.5)
     return Explainer(trained, WORDS, InputXGradient(), num_classes=num_classes)
 

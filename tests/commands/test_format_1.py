@@ -1,4 +1,4 @@
-"""A run that the package wrote before files had a format number: it can be used, but not continued."""
+"""A run from before files had a format number is explained, evaluated and used as a teacher, but not continued."""
 
 import json
 import shutil

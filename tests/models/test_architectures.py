@@ -1,4 +1,4 @@
-"""Which architectures of transformers HFClassifier accepts, and which it refuses, on tiny random networks."""
+"""HFClassifier accepts these architectures of transformers and refuses those, tested on tiny random networks."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ WORD_EMBEDDING_ONLY: dict[str, dict[str, Any]] = {
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 8},
 }
-# why: part of the message
+# the second value is a part of the error's message
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "eurobert": (DECODER, "other tokens"),
     "bart": (
@@ -86,7 +86,7 @@ def build(name: str, config: dict[str, Any], embedding: Embedding) -> HFClassifi
 
 
 def spread(model: HFClassifier) -> HFClassifier:
-    """Returns `model` with weights as large as trained ones: small ones would hide a violation in the noise."""
+    """Gives `model` weights as large as trained ones; with small weights, noise would hide violations."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
         for parameter in model.parameters():

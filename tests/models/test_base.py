@@ -1,4 +1,4 @@
-"""What every classifier has from its base: constructor arguments, probabilities, and prediction in chunks."""
+"""The base of classifiers keeps constructor arguments, computes probabilities, and predicts in chunks."""
 
 import copy
 from typing import Any
@@ -12,7 +12,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Counting(Classifier):
-    """Reads the mean of its embeddings and notes the shape of every batch."""
+    """Reads the mean of its embeddings and records the shape of every batch."""
 
     readout_is_attention = False
     attention_implementation = "eager"

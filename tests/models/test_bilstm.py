@@ -1,4 +1,4 @@
-"""BiLSTM with attention against its formulas written out for one text, and what explains it."""
+"""The BiLSTM with attention equals its formulas, written out for one text, and can be explained by gradients."""
 
 import copy
 from dataclasses import replace
@@ -25,7 +25,7 @@ def network(**arguments) -> BiLSTMAttention:
 
 
 def paired_inputs(lengths=(9, 7), *, main: int = 5):
-    """Returns [CLS] words [SEP] words [SEP] with a main text of `main` tokens, its special ones included."""
+    """Returns [CLS] words [SEP] words [SEP]; the main text has `main` tokens, [CLS] and the first [SEP] included."""
     inputs = text_inputs(list(lengths))
     column = torch.arange(inputs.input_ids.shape[1])
     special = inputs.special_tokens_mask | (column == main - 1)

@@ -17,7 +17,7 @@ def load_network(path: str) -> Classifier:
 
 
 def save_checkpoint(model, path, **changes):
-    """Writes what objectives/base.py writes."""
+    """Writes a checkpoint as objectives do, with entries added or replaced by `changes`."""
     checkpoint = {
         "format": FORMAT,
         "network": {

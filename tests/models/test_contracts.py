@@ -1,4 +1,4 @@
-"""A network that breaks one contract is told by the message of that contract, and checks leave no trace."""
+"""A network that breaks a contract gets the message of that contract, and checks leave the network unchanged."""
 
 from dataclasses import replace
 
@@ -14,10 +14,10 @@ from tests.conftest import tiny_classifier
 
 
 class Broken(Classifier):
-    """A good network, whose inputs, outputs or embeddings are changed on the way.
+    """A network that changes the inputs or outputs of another one so that it breaks one contract.
 
     Args:
-        network: the good one.
+        network: keeps all contracts.
         contract: the contract to break.
     """
 

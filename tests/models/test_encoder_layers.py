@@ -1,4 +1,4 @@
-"""The roles of layers and heads replay what the networks do."""
+"""Layers and heads that are recomputed from the roles of their parts equal the networks' own values."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""HFClassifier against golden logits, and how it refuses what it cannot do."""
+"""HFClassifier equals golden logits, reads the tokens that its readout says, and refuses impossible arguments."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ def golden_model(shared, name: str) -> HFClassifier:
 @pytest.mark.parametrize("embedding", ["word", "module"])
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta", "minilm"])
 def test_logits_of_a_padded_batch_equal_the_golden_ones_of_single_rows(shared, name, embedding):
-    # golden/decompx.json: logits of the authors' own model files, batch size 1, unpadded, float64
+    # golden/decompx.json has logits of the authors' model files: one unpadded text at a time, in float64
     records = json.loads((shared / "golden/decompx.json").read_text())["models"][name]["float64"]
     model = golden_model(shared, name).double().eval()
     model.embedding = embedding
@@ -155,7 +155,7 @@ def test_token_types_reach_networks_that_have_them():
 
 
 def test_roberta_takes_as_many_tokens_as_it_has_positions_after_padding():
-    model = tiny_classifier("roberta")  # 160 rows, of which padding_idx + 1 = 1 is never a token's
+    model = tiny_classifier("roberta")  # 160 positions, the first of which is for padding
     assert model(text_inputs([159])).logits.isfinite().all()
     with pytest.raises(ValueError, match="160 tokens.*159 positions.*max_length"):
         model(text_inputs([160]))

@@ -1,4 +1,4 @@
-"""The base of classifiers on transformers: the order of columns, the hook for embeddings, ids and positions."""
+"""The base of classifiers on transformers moves padding, puts embeddings in place, and counts positions."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ CONFIG = {
 
 
 class MeanPooling(HuggingFaceClassifier):
-    """Reads the mean of all states, and notes how its parts are called."""
+    """Reads the mean of all states, and records the masks and columns that it is given."""
 
     readout_is_attention = False
     num_classes = 4

@@ -1,4 +1,4 @@
-"""Networks are built from specs of classifiers alone, and weights that do not fit are named."""
+"""Networks are built from specs, which must name a classifier, and weights that do not fit are named."""
 
 import pytest
 import torch

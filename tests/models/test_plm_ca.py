@@ -1,4 +1,4 @@
-"""PLM-CA against a loop over segments and classes, its two mask modes, and its memory."""
+"""PLM-CA equals a loop over segments and classes in both mask modes, and needs no more memory than it says."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ ROBERTA = TINY_CONFIGS["roberta"] | {"pad_token_id": 1}
 
 
 def by_hand(model: PLMCA, input_ids: torch.Tensor, padding: int = 0) -> torch.Tensor:
-    """Returns logits [C] of one unpadded text [T], a segment and a class at a time, `padding` pads being attended."""
+    """Returns logits [C] of one text [T], one segment and class at a time; classes also attend to `padding` pads."""
     ids = torch.cat([input_ids, torch.full((padding,), model.pad_id)])
     is_text = torch.arange(len(ids)) < len(input_ids)
     states = []
@@ -117,7 +117,7 @@ def test_module_embeddings_restart_their_positions_in_every_segment():
 
 
 class LargestTensor(TorchDispatchMode):
-    """Records how large the tensors get that operations return."""
+    """Records the size of the largest tensor that an operation returns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor):
                 self.largest = max(self.largest, tensor.numel())
                 if tensor.numel() >= 2000 * 6000 and tensor.is_floating_point():
-                    self.kept.append(tensor)  # so that no storage is reused and counted once for two
+                    self.kept.append(tensor)  # kept alive, or two tensors could share a storage and count as one
                     self.storages.add(tensor.untyped_storage().data_ptr())
         return result
 

@@ -12,7 +12,7 @@ from tests.models.test_checkpoint import Attack, load_network
 
 
 def save_released(network: PLMCA, root, **changes):
-    """Writes a folder in the layout of the released weights, their leftovers included (papers.md B1)."""
+    """Writes a folder in the layout of the released weights, unused ones included."""
     folder = root / "models" / "unsupervised" / "abc123"
     folder.mkdir(parents=True)
     names = {"transformer": "roberta_encoder", "class_queries": "label_wise_attention.label_representations"}
