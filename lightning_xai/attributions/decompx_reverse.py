@@ -1,4 +1,4 @@
-"""DecompX's token scores by one backward pass through the network with everything frozen that makes it non-linear."""
+"""DecompX's token scores from one backward pass through a network whose non-linear parts are frozen."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Coefficients = Literal["detached", "differentiable"]
 
 
 @contextmanager
-def states_replaced(
-    layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tensor], Tensor]
+def override_states(
+    layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Within the context `layer` gets `states(its input)`, and goes on with `values(its value vectors)`."""
+    """Within the context `layer` gets `states(its input)`, and continues with `values(its value vectors)`."""
 
-    def replace_input(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    def override_input(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         if args:
             return (states(args[0]), *args[1:]), kwargs
         return args, kwargs | {"hidden_states": states(kwargs["hidden_states"])}
 
-    handles = [layer.module.register_forward_pre_hook(replace_input, with_kwargs=True)]
+    handles = [layer.module.register_forward_pre_hook(override_input, with_kwargs=True)]
     try:
         handles.append(layer.value.register_forward_hook(lambda _module, _args, output: values(output)))
         yield
@@ -42,55 +42,79 @@ def states_replaced(
             handle.remove()
 
 
-def wide_gradients(
+def parallel_gradients(
     logits: Tensor, targets: Tensor, sources: Sequence[Tensor], *, create_graph: bool = False
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Yields each source's gradients [k, ...] of the rows' target logits, for the next k columns of `targets` [B, K].
+    """Yields the gradients [k, ...] of target logits with respect to each source, for k columns of `targets` at a time.
 
-    One backward pass takes several classes beside each other, as many as a bound on tokens allows, which saves what
-    they share. The graph of `logits` [B, C] is freed after the last one unless `create_graph`.
+    One backward pass serves several classes in parallel, as many as a bound on tokens allows. The graph of `logits` is
+    freed after the last one unless `create_graph` is set.
+
+    Args:
+        logits: [B, C].
+        targets: [B, K] long.
+        sources: tensors whose first dimensions count tokens.
+        create_graph: whether the gradients can be differentiated again.
+
+    Example:
+        >>> x = torch.tensor([[2.0]], requires_grad=True)
+        >>> logits = torch.cat([x, x**2], dim=1)  # derivatives 1 and 2 x
+        >>> [gradient.flatten().tolist() for (gradient,) in parallel_gradients(logits, torch.tensor([[0, 1]]), [x])]
+        [[1.0, 4.0]]
     """
-    chosen = logits.gather(1, targets).sum(dim=0)
-    num_targets = len(chosen)
-    tokens = sources[0].shape[:-1].numel()
-    # a backward pass keeps as little as a forward pass without a graph
-    size = rows_per_forward(None, tokens, logits.device, differentiated=False)
-    for some in even_slices(num_targets, size):
-        is_last = some.stop == num_targets
+    target_sums = logits.gather(1, targets).sum(dim=0)
+    num_targets = len(target_sums)
+    num_tokens = sources[0].shape[:-1].numel()
+    # such a backward pass needs no more memory than a forward pass without a graph
+    max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
+    for columns in even_slices(num_targets, max_columns):
+        is_last = columns.stop == num_targets
 
-        def pull_back(column: Tensor, is_last: bool = is_last) -> tuple[Tensor, ...]:
+        def pull_back(one_hot: Tensor, is_last: bool = is_last) -> tuple[Tensor, ...]:
             return torch.autograd.grad(
-                chosen, sources, column, retain_graph=create_graph or not is_last, create_graph=create_graph
+                target_sums, sources, one_hot, retain_graph=create_graph or not is_last, create_graph=create_graph
             )
 
-        columns = torch.eye(num_targets, dtype=chosen.dtype, device=chosen.device)[some]
-        yield torch.func.vmap(pull_back)(columns)
+        one_hots = torch.eye(num_targets, dtype=target_sums.dtype, device=target_sums.device)[columns]
+        yield torch.func.vmap(pull_back)(one_hots)
 
 
 class DecompXReverse(DifferentiableAttribution):
-    """Scores tokens by what their vectors in the first layer's input add to the class's logit in the frozen network.
+    """Scores tokens by their share of the class's logit in the frozen network, from one backward pass.
 
-    Attention probabilities, each norm's 1 / std and each activation's act(z) / z are frozen at their true values; of a
-    gated unit (SwiGLU) the activated factor is. The logit is then linear in the first layer's input x, and token i
-    adds x_i . d logit / d x_i: one forward pass, and one backward pass for each class, at any length; classes share a
-    wider one unless the text is long. Scores and `bias_scores` sum to the logit. The attention kernel changes no score;
-    with "sdpa" no probabilities of T x T tokens are kept.
+    Attention probabilities, 1 / std of each norm and act(z) / z of each activation are frozen at their true values; in
+    a gated unit (SwiGLU) the activated factor is frozen. The logit is then linear in the input x of the first layer,
+    and the share of token i is x_i . d logit / d x_i. Scores and `bias_scores` sum to the logit. The attention kernel
+    changes no score; with "sdpa" no probabilities of T x T tokens are stored.
 
-    These are the scores of DecompX with biases left out ("none") or given to a source of their own ("token"), which
-    differ in `bias_scores` only. Rules that divide biases by the size of the decomposed vectors need the forward form.
+    The scores equal those of DecompX with the bias rules "none" and "token", which differ in `bias_scores` only. Rules
+    that divide biases by the size of the token vectors need DecompX.
+
+    Passes: one forward pass, and one backward pass for each class; several classes share a wider backward pass unless
+    the text is long.
 
     Args:
-        value_bias: whether the first layer's value bias belongs to its token, as in the authors' code.
-        coefficients: what a loss on the scores differentiates (with create_graph): "detached" takes the coefficients as
-            constants, so that it does not reach queries and keys, "differentiable" goes through them and costs a
-            second forward pass.
+        value_bias: whether the value bias of the first layer belongs to its token, as in the authors' code.
+        coefficients: whether a loss on the scores (with create_graph) takes the frozen coefficients as constants
+            ("detached"), and so does not reach queries and keys, or differentiates them too ("differentiable"), which
+            costs a second forward pass.
 
     Raises:
-        ValueError: the architecture has no known layers, or a function in it has no linear rule (both are named).
+        ValueError: in use, the layers of the architecture are not known, or a function in it has no linear rule (both
+            are named).
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3, with the classifier.
-    Differs: the paper carries a vector for each pair of tokens forward, O(N) forward passes for N tokens.
+    Differs: the paper carries a vector for each pair of tokens forward, which costs as much as O(N) forward passes for
+    N tokens.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]]), torch.tensor([[0, 1]])
+        >>> method = DecompXReverse()
+        >>> shares = method.attribute(model, inputs, targets).scores.sum(dim=2)
+        >>> torch.allclose(shares + method.bias_scores(model, inputs, targets), model(inputs).logits, atol=1e-4)
+        True
     """
 
     passes_at_most = True
@@ -101,12 +125,12 @@ class DecompXReverse(DifferentiableAttribution):
         self.coefficients = coefficients
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        # without a graph, differentiable coefficients are constants all the same
+        # without a graph, differentiable coefficients are constants as well
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
-        factors: list[Tensor] = []  # what multiplies each gradient: the states, and the value bias
-        sources: list[Tensor] = []  # what the logits are differentiated by
+        factors: list[Tensor] = []  # multiplied by the gradients: the states, and the value bias
+        sources: list[Tensor] = []  # the logits are differentiated by these
 
         def states(hidden: Tensor) -> Tensor:
             if rules.detached:
@@ -125,38 +149,44 @@ class DecompXReverse(DifferentiableAttribution):
             sources.append(rules.linear(output))
             return track(sources[-1], rules) if output.second_run is None else output
 
-        with states_replaced(layer, states, values):
+        with override_states(layer, states, values):
             logits = rules.linear(model(inputs).logits)
-        rows = []
-        for gradients in wide_gradients(logits, targets, sources, create_graph=create_graph):
-            row = sum((factor * gradient).sum(-1) for factor, gradient in zip(factors, gradients, strict=True))
-            rows.append(from_segments(row.movedim(0, -1), *inputs.input_ids.shape))  # [B, T, k]
-        return self._as_given(torch.cat(rows, dim=-1).transpose(1, 2), inputs)
+        columns = []
+        for gradients in parallel_gradients(logits, targets, sources, create_graph=create_graph):
+            products = [(factor * gradient).sum(-1) for factor, gradient in zip(factors, gradients, strict=True)]
+            total = sum(products, torch.zeros_like(products[0]))
+            columns.append(from_segments(total.movedim(0, -1), *inputs.input_ids.shape))  # [B, T, k]
+        return self._in_given_order(torch.cat(columns, dim=-1).transpose(1, 2), inputs)
 
     @staticmethod
-    def _as_given(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the caller's order of columns: the network has padding moved to the right."""
+    def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
+        """Returns scores [B, K, T] in the order of the inputs' columns; the network moves padding to the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
         return take_columns(scores.transpose(1, 2), order.argsort(dim=1)).transpose(1, 2)
 
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns what all biases together add to the logits of `targets` [B, K]: [B, K], in logits.
+        """Returns the part [B, K] of the logits of `targets` [B, K] that comes from all biases together.
 
-        It is the frozen network's output for a first layer's input of zeros, found by a second run in one forward pass.
+        It is the output of the frozen network for an input of zeros to the first layer. One forward pass computes it
+        beside the true output.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
         bias = layer.value.bias if self.value_bias else None
 
         def values(output: Tracked) -> Tensor:
-            return output if bias is None else track(output.plain(), rules, output.second_run - bias)
+            if bias is None:
+                return output
+            assert output.second_run is not None  # the value vectors of the zeros
+            return track(output.plain(), rules, output.second_run - bias)
 
         with explaining(model, inputs.device.type), torch.no_grad():
             inputs, targets = inputs.map(torch.clone), targets.clone()
-            with states_replaced(layer, lambda hidden: track(hidden, rules, torch.zeros_like(hidden)), values):
+            with override_states(layer, lambda hidden: track(hidden, rules, torch.zeros_like(hidden)), values):
                 return rules.linear(model(inputs).logits).gather(1, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        """Returns an upper bound on the backward passes, which classes may share."""
         return Passes(forward=1, backward=num_targets)

@@ -227,8 +227,8 @@ def test_passes_are_those_that_are_made(cls, model):
 
     def count(module, arguments, output):
         # DeepLift's logits carry those of the baseline, which ran beside the input
-        beside = getattr(output.logits, "other", None)
-        made["forward"] += len(output.logits) + (0 if beside is None else len(beside))
+        baseline_logits = getattr(output.logits, "second_run", None)
+        made["forward"] += len(output.logits) + (0 if baseline_logits is None else len(baseline_logits))
         if output.logits.requires_grad:
             output.logits.register_hook(count_backward)
 
