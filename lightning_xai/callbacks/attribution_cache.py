@@ -11,7 +11,7 @@ from lightning import LightningModule, Trainer
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, network_of
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.store import RaggedStore, RaggedWriter, is_store
+from lightning_xai.runs.store import RaggedStore, RaggedWriter
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
 
 
@@ -83,8 +83,7 @@ class _MissingRows:
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)
-        has_metadata = is_store(folder)  # if not, process 0 is about to write it
-        self._stored = set(RaggedStore(folder).keys()) if has_metadata else set()
+        self._stored = set(RaggedStore(folder).keys())
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
         if (index, target) not in self._stored:

@@ -110,9 +110,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [
-                    by_key[key] for key in sorted(by_key)
-                ]  # so that sums are the same for any number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # sums do not depend on the processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:

@@ -28,6 +28,12 @@ def test_missing_key_is_a_key_error(tmp_path):
         RaggedStore(tmp_path).get(1, 0)
 
 
+def test_rows_of_a_later_process_alone_are_readable(tmp_path):
+    write(tmp_path, [(4, 1, [2.0])], rank=1, metadata={"method": "Gradient"})
+    store = RaggedStore(tmp_path)
+    assert store.metadata == {"method": "Gradient"} and store.keys() == [(4, 1)]
+
+
 def test_first_shard_wins_where_ranks_wrote_the_same_key(tmp_path):
     write(tmp_path, [(0, 0, [1.0])], rank=0)
     write(tmp_path, [(0, 0, [2.0]), (1, 0, [3.0])], rank=1)
