@@ -133,7 +133,18 @@ def encoder_of(config_file: Path) -> Encoder:
 
 
 def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
-    """Returns the encoder that a run's configuration names, with the vocabulary that its network was trained on."""
+    """Returns the encoder that a run's configuration names, with the vocabulary that its network was trained on.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> trained = TrainedNetwork(random_bert(), None, data_state={"encoder": {"words": ["fine", "plot"]}})
+        >>> with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+        ...     encoder = "{class_path: lightning_xai.data.vocabulary.VocabularyEncoder, init_args: {words: null}}"
+        ...     _ = Path(file.name).write_text("data: {init_args: {encoder: %s}}" % encoder)
+        ...     trained_encoder(Path(file.name), trained).vocab_size
+        7
+    """
     encoder = encoder_of(config_file)
     if trained.data_state:
         encoder.load_state_dict(trained.data_state["encoder"])

@@ -157,7 +157,13 @@ class Classifier(nn.Module, ABC):
         return dict(self.init_args)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Returns class probabilities [B, C] in float32: sigmoid if multi-label, softmax otherwise."""
+        """Returns class probabilities [B, C] in float32: sigmoid if multi-label, softmax otherwise.
+
+        Example:
+            >>> from lightning_xai.models.hf_classifier import random_bert
+            >>> random_bert().probabilities(torch.zeros(1, 2)).tolist()
+            [[0.5, 0.5]]
+        """
         logits = logits.float()
         return logits.sigmoid() if self.multilabel else logits.softmax(dim=-1)
 
@@ -168,6 +174,12 @@ class Classifier(nn.Module, ABC):
         Args:
             embed_mask: [B, T] bool, embeddings are zeroed where it is False.
             chunk_size: largest number of rows in one forward pass; None leaves it to the device's memory.
+
+        Example:
+            >>> from lightning_xai.models.hf_classifier import random_bert
+            >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 2], [1, 6, 7, 2]])
+            >>> torch.allclose(network.predict(inputs, chunk_size=1), network.probabilities(network(inputs).logits))
+            True
         """
         lengths = inputs.attention_mask.sum(dim=1)
         order = lengths.argsort(descending=True, stable=True)

@@ -66,7 +66,12 @@ def build_network(spec: dict[str, Any]) -> Classifier:
 
 
 class WeightDifference(NamedTuple):
-    """A weight that two networks do not share."""
+    """A weight that does not fit a network.
+
+    Example:
+        >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed
+        'absent'
+    """
 
     name: str
     shape: Shape  # in the weights given
