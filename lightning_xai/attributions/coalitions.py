@@ -155,7 +155,7 @@ class CoalitionAttribution(AttributionMethod):
             inputs,
             targets,
             versions,
-            how=self.erasure,
+            erasure=self.erasure,
             pad_id=model.pad_id,
             chunk_size=self.chunk_size,
         )

@@ -136,7 +136,7 @@ class Solvex(AttributionMethod):
                 inputs,
                 targets,
                 versions,
-                how=self.erasure,
+                erasure=self.erasure,
                 pad_id=model.pad_id,
                 chunk_size=self.chunk_size,
             )

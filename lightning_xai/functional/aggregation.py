@@ -1,4 +1,4 @@
-"""From embedding-level values to token scores, and from token scores to comparable, word-level or restricted ones."""
+"""From a token's D values to one score, and from token scores to word scores, restricted or normalized scores."""
 
 from __future__ import annotations
 
@@ -11,28 +11,46 @@ Pooling = Literal["l2", "l1", "sum", "mean"]
 WordPooling = Literal["sum", "mean", "max"]
 
 
-def pool(values: Tensor, how: Pooling) -> Tensor:
-    """Returns one score a token [..., T] from values [..., T, D]: a norm ("l2", "l1") or the signed "sum" or "mean"."""
-    if how == "l2":
-        return torch.linalg.vector_norm(values, dim=-1)
-    if how == "l1":
-        return values.abs().sum(dim=-1)
-    if how == "sum":
-        return values.sum(dim=-1)
-    if how == "mean":
-        return values.mean(dim=-1)
-    raise ValueError(f"pool is {how!r}: choose 'l2', 'l1', 'sum' or 'mean'")
-
-
-def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
-    """Returns the norm over the vocabulary of values' products with the embeddings, ||E v||, [..., T].
-
-    Of a gradient it is the norm of the derivatives with respect to the one-hot token. E'E is built once, so that
-    nothing of the vocabulary's size is kept for a token.
+def pool(values: Tensor, pooling: Pooling) -> Tensor:
+    """Returns one score a token [..., T] from values [..., T, D].
 
     Args:
         values: [..., T, D].
-        table: [V, D], E.
+        pooling: "l2" or "l1" takes the norm, "sum" or "mean" keeps the sign.
+
+    Raises:
+        ValueError: `pooling` is none of these.
+
+    Example:
+        >>> values = torch.tensor([[3.0, -4.0]])
+        >>> pool(values, "l2").item(), pool(values, "sum").item()
+        (5.0, -1.0)
+    """
+    if pooling == "l2":
+        return torch.linalg.vector_norm(values, dim=-1)
+    if pooling == "l1":
+        return values.abs().sum(dim=-1)
+    if pooling == "sum":
+        return values.sum(dim=-1)
+    if pooling == "mean":
+        return values.mean(dim=-1)
+    raise ValueError(f"pooling is {pooling!r}: choose 'l2', 'l1', 'sum' or 'mean'")
+
+
+def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
+    """Returns ||E v|| [..., T], the L2 norm of the products of each v with all embeddings.
+
+    If v is the gradient by a token's embedding, E v is the gradient by its one-hot vector. The norm comes from
+    v' (E'E) v, and E'E is built once, so no tensor of the vocabulary's size is kept for a token.
+
+    Args:
+        values: [..., T, D], the vectors v.
+        table: [V, D], the embedding table E.
+
+    Example:
+        >>> table = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        >>> vocabulary_norm(torch.tensor([[3.0, 4.0]]), table)
+        tensor([5.])
     """
     squares = ((values @ (table.T @ table)) * values).sum(dim=-1).clamp_min(0)
     positive = squares > 0  # elsewhere the root has no derivative
@@ -40,37 +58,58 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
 
 
 def restrict(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] that are 0 outside `mask` [B, T]."""
+    """Returns scores [B, K, T] that are 0 outside `mask` [B, T].
+
+    Example:
+        >>> restrict(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[True, False]]))
+        tensor([[[1., 0.]]])
+    """
     return scores.masked_fill(~mask.unsqueeze(1), 0.0)
 
 
 def normalize(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] whose magnitudes sum to 1 over `mask` [B, T], 0 outside of it.
+    """Returns scores [B, K, T] whose magnitudes sum to 1 over `mask` [B, T]; outside of it they are 0.
 
     Signs are kept, so non-negative scores sum to 1. A row of zeros stays zero.
+
+    Example:
+        >>> normalize(torch.tensor([[[1.0, -3.0, 9.0]]]), torch.tensor([[True, True, False]])).tolist()
+        [[[0.25, -0.75, 0.0]]]
     """
     kept = restrict(scores, mask)
     total = kept.abs().sum(dim=-1, keepdim=True)
     return kept / total.masked_fill(total == 0, 1.0)
 
 
-def to_words(scores: Tensor, word_ids: Tensor, how: WordPooling) -> Tensor:
+def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
     """Returns word scores [B, K, W] from token scores [B, K, T]; W is the largest number of words in a row.
 
+    Words that a row does not have score 0.
+
     Args:
+        scores: [B, K, T].
         word_ids: [B, T] long, the word of each token, -1 outside words.
-        how: what a word makes of its tokens' scores. Words that a row does not have score 0.
+        pooling: "sum", "mean" or "max" of the scores of a word's tokens.
+
+    Example:
+        >>> to_words(torch.tensor([[[5.0, 1.0, 2.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]), "sum")
+        tensor([[[3., 4.]]])
     """
     num_words = int(word_ids.max()) + 1 if word_ids.numel() else 0
     # tokens outside words are collected in one more column, which is dropped
     places = word_ids.where(word_ids >= 0, num_words).unsqueeze(1).expand_as(scores)
     words = scores.new_zeros(*scores.shape[:2], num_words + 1)
-    reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[how]
+    reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[pooling]
     return words.scatter_reduce(-1, places, scores, reduce, include_self=False)[..., :num_words]
 
 
 def from_words(word_scores: Tensor, word_ids: Tensor) -> Tensor:
-    """Returns token scores [B, K, T] in which every token has the score [B, K, W] of its word, 0 outside words."""
+    """Returns token scores [B, K, T]: every token has the score [B, K, W] of its word, tokens outside words have 0.
+
+    Example:
+        >>> from_words(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]))
+        tensor([[[0., 3., 3., 4.]]])
+    """
     if not word_scores.shape[-1]:
         return word_scores.new_zeros(*word_scores.shape[:2], word_ids.shape[1])
     places = word_ids.clamp_min(0).unsqueeze(1).expand(-1, word_scores.shape[1], -1)

@@ -20,7 +20,13 @@ _CANDIDATE_ELEMENTS = 2**27  # most members of candidate sets, counted as bools,
 
 
 class Orders(NamedTuple):
-    """The best order for each of P problems over at most M units."""
+    """The best order for each of P problems over at most M units.
+
+    Example:
+        >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
+        >>> orders.places[0].argsort()[:2].tolist()  # unit 1, then unit 0; there is no unit 2
+        [1, 0]
+    """
 
     places: Tensor  # [P, M] long, the place of each unit in the order, from 0; M where there is no unit
     totals: Tensor  # [P] float64, the sum of the values of the order's prefixes of 1, 2, ... all units

@@ -6,14 +6,20 @@ from typing import Any, get_args
 
 
 def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
-    """Checks options that would otherwise pass for the last of their words.
+    """Checks that every option has one of its words; without the check a misspelled word would count as the last one.
 
     Args:
-        literals: the option's name and the `Literal` of its words.
-        values: the options' values by name; others may be among them.
+        literals: the `Literal` of each option's words, by the option's name.
+        values: the options' values by name; further values are not looked at.
 
     Raises:
-        ValueError: a value is none of the words.
+        ValueError: a value is none of the option's words.
+
+    Example:
+        >>> from typing import Literal
+        >>> require_choices({"unit": Literal["token", "word"]}, {"unit": "words"})
+        Traceback (most recent call last):
+        ValueError: unit is 'words': choose one of 'token', 'word'
     """
     for name, literal in literals.items():
         words = get_args(literal)

@@ -1,4 +1,4 @@
-"""How many rows go through a network at once: enough to keep the device busy, not so many that they cost more each."""
+"""How many rows go through a network at once: enough to keep the device busy, few enough to stay fast per row."""
 
 from __future__ import annotations
 
@@ -13,27 +13,69 @@ _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
-    """Raises ValueError unless `chunk_size` is a number of rows or None."""
+    """Checks that `chunk_size` is a positive number of rows or None.
+
+    Raises:
+        ValueError: it is less than 1.
+
+    Example:
+        >>> check_chunk_size(0)
+        Traceback (most recent call last):
+        ValueError: chunk_size is 0: give a number of rows from 1, or null to let the device decide
+    """
     if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or null for what suits the device")
+        raise ValueError(f"chunk_size is {chunk_size}: give a number of rows from 1, or null to let the device decide")
 
 
 def rows_per_forward(chunk_size: int | None, num_tokens: int, where: device, *, differentiated: bool) -> int:
-    """Returns how many rows of `num_tokens` one forward pass takes: what suits the device, at most `chunk_size`."""
+    """Returns how many rows of `num_tokens` one forward pass takes: as many as suit the device, at most `chunk_size`.
+
+    Args:
+        chunk_size: most rows, or None for no limit.
+        num_tokens: length of each row.
+        where: the network's device.
+        differentiated: whether the pass keeps its activations for a backward pass.
+
+    Example:
+        >>> import torch
+        >>> rows_per_forward(None, 512, torch.device("cpu"), differentiated=True)  # 2,048 tokens
+        4
+        >>> rows_per_forward(3, 512, torch.device("cpu"), differentiated=True)
+        3
+    """
     tokens = (_DIFFERENTIATED if differentiated else _EVALUATED)["cpu" if where.type == "cpu" else "accelerator"]
     fitting = max(tokens // max(num_tokens, 1), 1)
     return fitting if chunk_size is None else min(chunk_size, fitting)
 
 
 def even_slices(number: int, most: int) -> Iterator[slice]:
-    """Yields the fewest slices of at most `most` that cover `number` rows, whose sizes differ by at most one."""
+    """Yields the fewest slices of at most `most` rows that cover `number` rows; their sizes differ by at most one.
+
+    Example:
+        >>> [list(range(7))[rows] for rows in even_slices(7, 3)]
+        [[0, 1], [2, 3], [4, 5, 6]]
+    """
     pieces = -(-number // most)
     for piece in range(pieces):
         yield slice(number * piece // pieces, number * (piece + 1) // pieces)
 
 
 def packed_rows(lengths: Tensor, chunk_size: int | None, where: device, *, differentiated: bool) -> Iterator[slice]:
-    """Yields slices that cover rows with `lengths` [R] in tokens, longest first, one slice for each forward pass."""
+    """Yields one slice of rows for each forward pass; shorter rows come many at a time.
+
+    Args:
+        lengths: [R] long, the rows' lengths in tokens, longest first.
+        chunk_size: see `rows_per_forward`.
+        where: see `rows_per_forward`.
+        differentiated: see `rows_per_forward`.
+
+    Example:
+        >>> import torch
+        >>> lengths = torch.tensor([2048, 1024, 1024, 5])
+        >>> slices = packed_rows(lengths, None, torch.device("cpu"), differentiated=True)
+        >>> [lengths[rows].tolist() for rows in slices]
+        [[2048], [1024, 1024], [5]]
+    """
     check_chunk_size(chunk_size)
     first = 0
     while first < len(lengths):

@@ -10,7 +10,7 @@ from torch import Tensor
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the places [U] of the first of equal rows, in ascending order of the rows, and the inverse [R].
 
-    `rows[first]` are the distinct rows, and `rows[first][inverse]` are all rows again.
+    With these two, `rows[first]` are the distinct rows, and `rows[first][inverse]` are all rows again.
 
     Args:
         rows: [R] or [R, n], of integers or bool. Results for bool [R, n] are on the CPU, others on the rows' device.
@@ -23,8 +23,8 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     if rows.dtype == torch.bool and rows.dim() == 2:  # eight columns a byte: many times faster to sort
         packed = np.ascontiguousarray(np.packbits(rows.cpu().numpy(), axis=1))
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        return torch.from_numpy(first), torch.from_numpy(inverse.reshape(-1))
+        _, places_of_first, places_among = np.unique(keys, return_index=True, return_inverse=True)
+        return torch.from_numpy(places_of_first), torch.from_numpy(places_among.reshape(-1))
     distinct, inverse = rows.unique(dim=0, return_inverse=True)
     places = torch.arange(len(rows), device=rows.device)
     first = torch.full((len(distinct),), len(rows), device=rows.device).scatter_reduce(0, inverse, places, "amin")

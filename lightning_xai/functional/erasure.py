@@ -1,4 +1,4 @@
-"""Taking tokens away from inputs."""
+"""Erasing tokens of inputs."""
 
 from __future__ import annotations
 
@@ -13,32 +13,40 @@ from lightning_xai.types import TextInputs
 Erasure = Literal["delete", "mask", "pad", "embed_zero"]
 
 
-def erase(inputs: TextInputs, keep: Tensor, how: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
-    """Returns inputs without the tokens outside `keep`, and the embed_mask [B, T] to predict with, if one is needed.
+def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
+    """Returns inputs without the tokens outside `keep`, and the embed_mask [B, T] to predict with, None if not needed.
 
-    Only tokens of `token_mask` are ever erased; special tokens and the order of the rest stay. `index` is carried.
+    Only tokens of `token_mask` are ever erased. Special tokens, the order of the tokens and `index` stay.
 
     Args:
-        inputs: the whole inputs.
-        keep: [B, T] bool.
-        how: "delete" moves the rest together and pads on the right; "mask" takes the fill token of `baseline_ids`;
-            "pad" writes `pad_id` and leaves the attention mask as it was; "embed_zero" leaves the ids and asks for
-            embeddings of zeros.
+        inputs: the unerased inputs.
+        keep: [B, T] bool, True where a token stays.
+        erasure: "delete" removes tokens, closes the gaps and pads on the right; "mask" writes the fill token of
+            `baseline_ids`; "pad" writes `pad_id` and leaves the attention mask as it was; "embed_zero" leaves the ids
+            and returns an embed_mask that is False where the embeddings shall be zeros.
         pad_id: id of the padding token.
 
     Raises:
-        ValueError: an unknown `how`.
+        ValueError: `erasure` is none of these.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
+        >>> keep = torch.tensor([[False, False, True]])  # the special token stays anyway
+        >>> erase(inputs, keep, "delete")[0].input_ids, erase(inputs, keep, "mask")[0].input_ids
+        (tensor([[1, 6, 0]]), tensor([[1, 0, 6]]))
+        >>> erase(inputs, keep, "embed_zero")[1]
+        tensor([[ True, False,  True]])
     """
     erased = inputs.token_mask & ~keep
-    if how == "delete":
+    if erasure == "delete":
         return _compact(inputs, inputs.attention_mask & ~erased, pad_id), None
-    if how == "mask":
+    if erasure == "mask":
         return replace(inputs, input_ids=inputs.baseline_ids.where(erased, inputs.input_ids)), None
-    if how == "pad":
+    if erasure == "pad":
         return replace(inputs, input_ids=inputs.input_ids.masked_fill(erased, pad_id)), None
-    if how == "embed_zero":
+    if erasure == "embed_zero":
         return inputs, ~erased
-    raise ValueError(f"erasure is {how!r}: choose delete, mask, pad or embed_zero")
+    raise ValueError(f"erasure is {erasure!r}: choose delete, mask, pad or embed_zero")
 
 
 def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:

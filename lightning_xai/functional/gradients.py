@@ -18,25 +18,54 @@ Baseline = Literal["fill", "zero"]
 
 
 class PathEnds(NamedTuple):
-    """The ends of the straight line on which embeddings move: start + point * (end - start), point in [0, 1]."""
+    """The ends of the straight line on which embeddings move: start + point * (end - start), point in [0, 1].
+
+    Example:
+        >>> start, end = PathEnds(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
+        >>> (start + 0.25 * (end - start)).item()
+        0.25
+    """
 
     start: Tensor  # [B, T, D] embeddings of the baseline
     end: Tensor  # [B, T, D] embeddings of the input
 
 
 class WeightedPoints(NamedTuple):
-    """Points in [0, 1] and their weights, which sum to 1: the integral of f is about sum(weight * f(point))."""
+    """Points in [0, 1] and their weights, which sum to 1: the integral of f is about sum(weight * f(point)).
+
+    Example:
+        >>> points, weights = WeightedPoints([0.25, 0.75], [0.5, 0.5])
+        >>> sum(weight * point for point, weight in zip(points, weights))  # the integral of x
+        0.5
+    """
 
     points: list[float]
     weights: list[float]
 
 
 class EmbeddingModel(Protocol):
-    """The part of a classifier that gradients need."""
+    """The part of a classifier that gradients need.
 
-    def embed(self, inputs: TextInputs) -> Tensor: ...
+    Example:
+        >>> class SumOfEmbeddings:
+        ...     def embed(self, inputs):
+        ...         return inputs.input_ids.float().unsqueeze(-1)
+        ...     def __call__(self, inputs, inputs_embeds=None):
+        ...         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
+        ...         return ClassifierOutput(logits=embeds.sum(dim=1), readout=torch.ones_like(embeds).mT)
+        >>> inputs = TextInputs.of_ids([[5, 6]])
+        >>> embeds = differentiable_embeds(SumOfEmbeddings(), inputs, create_graph=False)
+        >>> [*target_gradients(SumOfEmbeddings()(inputs, embeds).logits, torch.tensor([[0]]), embeds)][0].flatten()
+        tensor([1., 1.])
+    """
 
-    def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput: ...
+    def embed(self, inputs: TextInputs) -> Tensor:
+        """Returns the embeddings [B, T, D]."""
+        ...
+
+    def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput:
+        """Returns the output for `inputs_embeds` [B, T, D], by default those of `embed`."""
+        ...
 
 
 def differentiable_embeds(model: EmbeddingModel, inputs: TextInputs, *, create_graph: bool) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 
-class HasAttentionKernel(Protocol):
+class _HasAttentionKernel(Protocol):
     """The part of a classifier that `eager_attention` needs."""
 
     @property
@@ -109,7 +109,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def eager_attention(network: HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
+def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
     """Within the context `network` computes attention eagerly if `wanted`; afterwards it uses its kernel again.
 
     Example:

@@ -10,9 +10,13 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
     """Returns positions [B, T] that count real tokens only, so padding anywhere leaves them unchanged.
 
     Args:
-        attention_mask: [B, T] bool.
-        offset: the first position; padding gets `offset - 1`, or 0 if there is none.
-        segment_length: positions start again after so many real tokens.
+        attention_mask: [B, T] bool, False at padding.
+        offset: the first position; padding gets `offset - 1`, or 0 if the offset is 0.
+        segment_length: number of real tokens after which positions start again.
+
+    Example:
+        >>> position_ids(torch.tensor([[False, True, True, False, True]]), offset=2).tolist()
+        [[1, 2, 3, 1, 4]]
     """
     positions = attention_mask.long().cumsum(dim=1) - 1
     if segment_length is not None:
@@ -22,14 +26,24 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
 
 
 def right_padding_order(attention_mask: Tensor) -> Tensor | None:
-    """Returns the columns [B, T] that move each row's real tokens to the front, or None if they are there already."""
+    """Returns the order of columns [B, T] that moves real tokens to the front, or None if they are there already.
+
+    Example:
+        >>> right_padding_order(torch.tensor([[False, True, True]]))
+        tensor([[1, 2, 0]])
+    """
     if not (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any():
         return None
     return attention_mask.byte().argsort(dim=1, descending=True, stable=True)
 
 
 def take_columns(tensor: Tensor, columns: Tensor) -> Tensor:
-    """Returns `tensor` [B, T, ...] with each row's entries in the order `columns` [B, T]."""
+    """Returns `tensor` [B, T, ...] with each row's entries in the order `columns` [B, T].
+
+    Example:
+        >>> take_columns(torch.tensor([[7, 8, 9]]), torch.tensor([[1, 2, 0]]))
+        tensor([[8, 9, 7]])
+    """
     first = torch.arange(len(tensor), device=tensor.device).unsqueeze(1) * tensor.shape[1]
-    # whole rows: `gather` would look every number's place up
+    # all D values of a token are copied at once; `gather` would look up the place of every number
     return tensor.flatten(0, 1).index_select(0, (first + columns).flatten()).unflatten(0, columns.shape)

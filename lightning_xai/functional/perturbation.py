@@ -18,7 +18,14 @@ Output = Literal["logit", "probability"]
 
 
 class Evaluate(Protocol):
-    """A function of erased inputs, such as a network's logits or a metric's `Predict`."""
+    """A function of erased inputs, such as a network's logits or a metric's `Predict`.
+
+    Example:
+        >>> def number_of_tokens(inputs, embed_mask=None):
+        ...     return inputs.attention_mask.sum(dim=1, keepdim=True)
+        >>> number_of_tokens(TextInputs.of_ids([[5, 6, 7], [5]])).tolist()
+        [[3], [1]]
+    """
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
@@ -26,20 +33,35 @@ class Evaluate(Protocol):
 
 
 class ExplainedModel(EmbeddingModel, Protocol):
-    """The part of a classifier that perturbations need."""
+    """The part of a classifier that perturbations need; `EmbeddingModel` shows a subclass."""
 
-    def probabilities(self, logits: Tensor) -> Tensor: ...
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Returns the probabilities [B, C] of logits [B, C]."""
+        ...
 
 
 class Versions(NamedTuple):
-    """R versions of B texts: the text that each is made of, and the tokens that it keeps."""
+    """R versions of B texts: the text that each is made of, and the tokens that it keeps.
+
+    Example:
+        >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[True, False], [False, True]]))
+        >>> versions.keep[1].tolist()  # the second version of text 0 keeps the second token
+        [False, True]
+    """
 
     example: Tensor  # [R] long, row of the text
     keep: Tensor  # [R, T] bool, or [R, J, T] for J versions a row; tokens outside `token_mask` are always kept
 
 
 def logits_of(model: EmbeddingModel) -> Evaluate:
-    """Returns the function that gives the logits [B, C] of erased inputs."""
+    """Returns the function that gives the logits [B, C] of erased inputs.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[5, 6]])
+        >>> torch.equal(logits_of(model)(inputs), model(inputs).logits)
+        True
+    """
 
     def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         embeds = None if embed_mask is None else model.embed(inputs) * embed_mask.unsqueeze(-1)
@@ -49,7 +71,13 @@ def logits_of(model: EmbeddingModel) -> Evaluate:
 
 
 def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
-    """Returns the function that gives the logits or the probabilities [B, C] of erased inputs."""
+    """Returns the function that gives the logits or the probabilities [B, C] of erased inputs.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> outputs_of(random_bert(), "probability")(TextInputs.of_ids([[5, 6]])).sum().round().item()
+        1.0
+    """
     logits = logits_of(model)
     if output == "logit":
         return logits
@@ -62,7 +90,7 @@ def perturbed_outputs(
     inputs: TextInputs,
     versions: Versions,
     *,
-    how: Erasure,
+    erasure: Erasure,
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
@@ -75,14 +103,15 @@ def perturbed_outputs(
         evaluate: the function of erased inputs; it also gets the examples' `index`.
         inputs: B unerased inputs.
         versions: R versions.
-        how: see `erase`.
+        erasure: see `erase`.
         pad_id: see `erase`.
         chunk_size: most versions in one forward pass, see `rows_per_forward`; results do not depend on it.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
         >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[True, True, True], [True, False, True]]))
-        >>> perturbed_outputs(lambda erased, _: erased.input_ids.sum(1, keepdim=True), inputs, versions, how="delete")
+        >>> sum_of_ids = lambda erased, embed_mask: erased.input_ids.sum(dim=1, keepdim=True)
+        >>> perturbed_outputs(sum_of_ids, inputs, versions, erasure="delete")
         tensor([[18],
                 [12]])
     """
@@ -93,14 +122,14 @@ def perturbed_outputs(
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
     lengths = inputs.attention_mask.cpu().sum(dim=1)[example]
-    if how == "delete":
+    if erasure == "delete":
         lengths = lengths - erased.sum(dim=1)
     outputs = None
     longest_first = lengths.argsort(descending=True, stable=True)
     for chunk in packed_rows(lengths[longest_first], chunk_size, inputs.device, differentiated=False):
         rows = longest_first[chunk]
         copies = inputs[example[rows].to(inputs.device)]
-        shortened, embed_mask = erase(copies, ~erased[rows].to(inputs.device), how, pad_id=pad_id)
+        shortened, embed_mask = erase(copies, ~erased[rows].to(inputs.device), erasure, pad_id=pad_id)
         shortened = shortened.trim()
         if embed_mask is not None:
             embed_mask = embed_mask[:, : shortened.input_ids.shape[1]]
@@ -117,7 +146,7 @@ def target_outputs(
     targets: Tensor,
     versions: Versions,
     *,
-    how: Erasure,
+    erasure: Erasure,
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
@@ -128,23 +157,25 @@ def target_outputs(
         inputs: B unerased inputs.
         targets: [B, K] long, the explained classes of each text.
         versions: R versions.
-        how: see `erase`.
+        erasure: see `erase`.
         pad_id: see `erase`.
         chunk_size: see `perturbed_outputs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
         >>> versions = Versions(torch.tensor([0]), torch.tensor([[False, True, True]]))
-        >>> target_outputs(lambda erased, _: erased.input_ids, inputs, torch.tensor([[1]]), versions, how="delete")
+        >>> target_outputs(lambda erased, _: erased.input_ids, inputs, torch.tensor([[1]]), versions, erasure="delete")
         tensor([[7.]], dtype=torch.float64)
     """
 
-    def of_targets(copies: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        outputs = evaluate(copies, embed_mask)
-        return outputs.gather(1, targets[copies.index].to(outputs.device)).cpu().double()
+    def of_targets(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        outputs = evaluate(inputs, embed_mask)
+        return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
     numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find their classes by
-    return perturbed_outputs(of_targets, numbered, versions, how=how, pad_id=pad_id, chunk_size=chunk_size).cpu()
+    return perturbed_outputs(
+        of_targets, numbered, versions, erasure=erasure, pad_id=pad_id, chunk_size=chunk_size
+    ).cpu()
 
 
 def predict_erased(
@@ -154,7 +185,7 @@ def predict_erased(
     targets: Tensor,
     unerased_probs: Tensor,
     *,
-    how: Erasure,
+    erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
     """Returns the probability [R, J] of one class for each of R times J versions, in float64.
@@ -167,14 +198,14 @@ def predict_erased(
         versions: R rows of J versions, on the CPU like all that follows.
         targets: [R] long, the class of each row.
         unerased_probs: [B, C] probabilities of `inputs`.
-        how: see `erase`.
+        erasure: see `erase`.
         pad_id: see `erase`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])
         >>> predict = lambda erased, _=None: erased.input_ids / 10  # "probabilities" of two classes
         >>> versions = Versions(torch.tensor([0]), torch.tensor([[[True, True], [False, True]]]))
-        >>> predict_erased(predict, inputs, versions, torch.tensor([0]), predict(inputs), how="mask").tolist()
+        >>> predict_erased(predict, inputs, versions, torch.tensor([0]), predict(inputs), erasure="mask").tolist()
         [[0.5, 0.0]]
     """
     num_versions, num_tokens = versions.keep.shape[1:]
@@ -184,13 +215,13 @@ def predict_erased(
     changed = (inputs.token_mask.cpu()[example] & ~keep).any(dim=1).nonzero().flatten()
     if len(changed):
         changed_versions = Versions(example[changed], keep[changed])
-        outputs = perturbed_outputs(predict, inputs, changed_versions, how=how, pad_id=pad_id)
+        outputs = perturbed_outputs(predict, inputs, changed_versions, erasure=erasure, pad_id=pad_id)
         probs[changed] = outputs.cpu().gather(1, classes[changed].unsqueeze(1)).squeeze(1).double()
     return probs.view(-1, num_versions)
 
 
 def predict_zero_embeddings(
-    predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, how: Erasure, pad_id: int = 0
+    predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
     """Returns the probability [R, J] of one class for zero embeddings, as many as each version has tokens, in float64.
 
@@ -200,7 +231,7 @@ def predict_zero_embeddings(
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
         >>> predict = lambda erased, embed_mask: erased.attention_mask.sum(dim=1, keepdim=True) / 4
         >>> versions = Versions(torch.tensor([0]), torch.tensor([[[True, True, True], [True, False, False]]]))
-        >>> predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), how="delete").tolist()
+        >>> predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), erasure="delete").tolist()
         [[0.75, 0.25]]
     """
     num_versions, num_tokens = versions.keep.shape[1:]
@@ -208,18 +239,18 @@ def predict_zero_embeddings(
     example = versions.example.repeat_interleave(num_versions)
     erased = inputs.token_mask.cpu()[example] & ~keep
     lengths = inputs.attention_mask.cpu().sum(dim=1)[example]
-    if how == "delete":
+    if erasure == "delete":
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
-    if how == "delete" and inputs.token_type_ids is not None:
+    if erasure == "delete" and inputs.token_type_ids is not None:
         # token types are not zeroed, so versions also differ in how many tokens of the second text are left
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))
 
-    def of_zeros(shortened: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        return predict(shortened, torch.zeros_like(shortened.attention_mask))
+    def of_zeros(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        return predict(inputs, torch.zeros_like(inputs.attention_mask))
 
     distinct = Versions(example[first], keep[first])
-    probs = perturbed_outputs(of_zeros, inputs, distinct, how=how, pad_id=pad_id).cpu()
+    probs = perturbed_outputs(of_zeros, inputs, distinct, erasure=erasure, pad_id=pad_id).cpu()
     return probs[inverse, targets.repeat_interleave(num_versions)].double().view(-1, num_versions)

@@ -1,8 +1,9 @@
-"""Rankings of tokens or examples: deterministic ranks, how many to take, and the areas under the curves they draw."""
+"""Rankings of tokens or examples: deterministic ranks, numbers of units to take, and areas under curves."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
@@ -16,14 +17,18 @@ Ties = Literal["first", "last"]
 
 
 def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] long: 0 for the largest score within `mask`, then 1 and so on; N outside of it.
+    """Returns the ranks [..., N] long: 0 for the largest score within `mask`, then 1 and so on; N outside of it.
 
-    A ranking does not depend on the machine or on padding, because ties are settled by place.
+    Of equal scores the place decides, so a ranking depends neither on the machine nor on padding.
 
     Args:
         scores: [..., N].
         mask: [..., N] bool.
-        ties: which of two equal scores precedes.
+        ties: whether the "first" or the "last" of equal scores precedes.
+
+    Example:
+        >>> ranks(torch.tensor([2.0, 9.0, 2.0, 5.0]), torch.tensor([True, False, True, True])).tolist()
+        [1, 4, 2, 0]
     """
     if ties == "last":
         return ranks(scores.flip(-1), mask.flip(-1)).flip(-1)
@@ -35,35 +40,48 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: the `counts` [...] largest scores within `mask`, at most all of it."""
+    """Returns [..., N] bool: True at the `counts` [...] largest scores within `mask`, or at all of it if it has fewer.
+
+    Example:
+        >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
+        [False, False, True]
+    """
     return ranks(scores, mask, ties=ties) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
 
 
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
-    """Returns long [N]: `percentage` percent of every total [N], by integer arithmetic, at most the total.
+    """Returns `percentage` percent of every total, [N] long, by exact arithmetic.
 
-    A float is read as the decimal that it prints as, so 70 percent of 90 is 63 and 55 percent of 100 is 55, which
-    products of floats miss.
+    A float is read as the decimal that it prints as: 70 percent of 90 is 63, where 0.7 * 90 is 62.99999999999999.
 
     Args:
+        totals: [N], whole numbers.
         percentage: percent in [0, 100].
-        rounding: "round" takes halves to the even number, as Python does.
-        minimum: a floor for the count, where the total allows it.
+        rounding: "floor", "ceil", or "round", which takes halves to the even number as Python does.
+        minimum: least result, as far as the total allows it.
 
     Raises:
         ValueError: a percentage outside [0, 100].
+
+    Example:
+        >>> [percent_of(torch.tensor([90, 5]), 70, rounding=rounding).tolist() for rounding in ("floor", "ceil")]
+        [[63, 3], [63, 4]]
     """
     share = Fraction(str(percentage)) / 100
     if not 0 <= share <= 1:
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
-    rounded = {"floor": math.floor, "ceil": math.ceil, "round": round}[rounding]
+    rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
+    rounded = rules[rounding]
     # not by tensors: the 16 digits of 33.333333333333336 times a text's length overflow 64 bits
     counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives, valid entries, first and last place of the tie group [..., N], all by descending score."""
+    """Returns positives, entries that count, and the first and last place of each score's group of equal scores.
+
+    All are [..., N], sorted by descending score.
+    """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
     sorted_scores, order = scores.sort(dim=-1, descending=True, stable=True)
@@ -79,14 +97,19 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 
 
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns [...] float64: the step-wise area under the precision-recall curve over the last dimension.
+    """Returns the step-wise area under the precision-recall curve [...] in float64, over the last dimension.
 
-    Tied scores share one threshold, as in scikit-learn. NaN where nothing is positive.
+    Equal scores share one threshold, as in scikit-learn. NaN where nothing is positive.
 
     Args:
         scores: [..., N].
         positives: [..., N] bool.
-        mask: [..., N] bool, entries that count.
+        mask: [..., N] bool, entries that count; None counts all.
+
+    Example:
+        >>> positives = torch.tensor([True, False, True])
+        >>> average_precision(torch.tensor([3.0, 2.0, 1.0]), positives).item()  # (1/1 + 2/3) / 2
+        0.8333333333333333
     """
     if not scores.shape[-1]:
         return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
@@ -96,9 +119,13 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 
 
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns [...] float64: the probability that a positive outranks a negative, ties counting half.
+    """Returns the probability [...] that a positive outranks a negative, in float64; equal scores count half.
 
-    NaN where positives or negatives are missing. Arguments as in `average_precision`.
+    NaN where positives or negatives are missing. Arguments are those of `average_precision`.
+
+    Example:
+        >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4
+        0.875
     """
     if not scores.shape[-1]:
         return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
@@ -113,9 +140,14 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 
 
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns [...] float64: the trapezoidal area under the precision-recall curve from recall 0, precision 1.
+    """Returns the trapezoidal area under the precision-recall curve [...] in float64, from recall 0 and precision 1 on.
 
-    Larger than `average_precision`, since it interpolates between thresholds. Arguments as in `average_precision`.
+    It differs from `average_precision`, because it interpolates between thresholds. Arguments are the same.
+
+    Example:
+        >>> positives = torch.tensor([True, False, True])
+        >>> precision_recall_area(torch.tensor([3.0, 2.0, 1.0]), positives).item()  # (1 + (1/2 + 2/3) / 2) / 2
+        0.7916666666666666
     """
     if not scores.shape[-1]:
         return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
@@ -131,12 +163,17 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Returns the rank [B, K, T] of each token's unit, T outside `mask`, and the number of units [B].
 
-    A word counts with the sum of its tokens' scores.
+    The score of a word is the sum of its tokens' scores.
 
     Args:
         scores: [B, K, T].
         mask: [B, T] bool, tokens that are ranked.
-        word_ids: as in `unit_ids`.
+        word_ids: [B, T] long, see `unit_ids`; None ranks tokens.
+
+    Example:
+        >>> scores, mask = torch.tensor([[[2.0, 2.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> token_ranks(scores, mask, torch.tensor([[0, 0, 1]]))  # the first word's score is 4
+        (tensor([[[0, 0, 1]]]), tensor([2]))
     """
     units = unit_ids(mask, word_ids)
     places = units.clamp(min=0).unsqueeze(1).expand_as(scores)  # [B, K, T]

@@ -1,4 +1,4 @@
-"""Human rationales beside the classes that are explained."""
+"""Human rationales for the classes that are explained."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ Match = Literal["class", "gold", "any"]
 
 
 def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, match: Match = "class") -> Tensor:
-    """Returns the evidence [B, K, T] bool for each of `targets` [B, K]; a row without any is all False.
+    """Returns the evidence [B, K, T] bool for each of `targets` [B, K]; rows without evidence are all False.
 
-    Rationales and targets are matched by class id, for their orders differ.
+    Rationales and targets are matched by class id, because their orders differ.
 
     Args:
-        rationale: scores [B, K', T] in [0, 1]; from 0.5 on a token is evidence.
-        targets: explained classes.
-        labels: [B] or [B, C], gold.
-        match: "class" takes the rationale of the explained class, "gold" those of the example's gold classes whatever
-            is explained, "any" all of the example's.
+        rationale: scores [B, K', T] in [0, 1]; a token is evidence from 0.5 on.
+        targets: [B, K] long, the explained classes.
+        labels: [B] or [B, C], the gold classes.
+        match: "class" takes the rationale of the explained class; "gold" takes the rationales of the example's gold
+            classes, whatever class is explained; "any" takes all rationales of the example.
+
+    Example:
+        >>> mask = torch.ones(1, 3, dtype=torch.bool)
+        >>> rationale = Attribution.of_scores([[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]], mask)  # of classes 0 and 1
+        >>> align_rationale(rationale, torch.tensor([[1]]), torch.tensor([0])).tolist()
+        [[[False, False, True]]]
+        >>> align_rationale(rationale, torch.tensor([[1]]), torch.tensor([0]), match="gold").tolist()
+        [[[True, False, False]]]
     """
     marked = (rationale.scores >= 0.5) & rationale.target_mask.unsqueeze(-1)  # [B, K', T]
     if match == "class":

@@ -1,4 +1,4 @@
-"""What becomes of the signs of scores before they are ranked, summed or multiplied."""
+"""The signs of scores before they are ranked, summed or multiplied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Characters, words and tokens: the one place where evidence spans and token masks are mapped to each other."""
+"""Characters, words and tokens: evidence spans become token masks here, and token masks spans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
-    """Returns the spans sorted, with empty ones dropped and those at most `gap` characters apart joined."""
+    """Returns the spans sorted, without empty ones, and with those joined that are at most `gap` characters apart.
+
+    Example:
+        >>> merge_spans([[5, 9], [0, 2], [3, 4]], gap=1)
+        [[0, 9]]
+    """
     merged: list[list[int]] = []
     for begin, end in sorted((int(begin), int(end)) for begin, end in spans if end > begin):
         if merged and begin <= merged[-1][1] + gap:
@@ -25,7 +30,12 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
     """Returns character offsets [W, 2] of the whitespace-separated words of `text`.
 
     Args:
+        text: any text.
         ascii_space_only: split on " " alone, for corpora whose tokens contain other white space.
+
+    Example:
+        >>> word_offsets("so good").tolist()
+        [[0, 2], [3, 7]]
     """
     pattern = r"[^ ]+" if ascii_space_only else r"\S+"
     offsets = [match.span() for match in re.finditer(pattern, text)]
@@ -35,8 +45,12 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
     """Returns offsets [T, 2] without white space at either end of each token.
 
-    SentencePiece and byte-level tokenizers count the space before a word as part of its first token. A token of white
-    space only becomes empty.
+    SentencePiece and byte-level tokenizers count the space before a word as part of its first token. A token that is
+    all white space becomes empty.
+
+    Example:
+        >>> strip_offsets(np.array([[0, 2], [2, 7]]), "so good").tolist()
+        [[0, 2], [3, 7]]
     """
     stripped = np.array(offsets, dtype=np.int64).reshape(-1, 2)
     for row, (begin, end) in enumerate(stripped.tolist()):
@@ -52,13 +66,19 @@ def token_mask_from_spans(
 ) -> np.ndarray:
     """Returns bool [T], True where a token shares a visible character with a span.
 
-    Two tokens that share a character (halves of an emoji in byte-level BPE) are both True. A token that shows no
-    character (a bare space) takes the value of the next token that does, or of the previous one at the end.
+    Two tokens that share a character (halves of an emoji in byte-level BPE) are both True. A token without a visible
+    character (a bare space) takes the value of the next token that has one, or of the previous one at the end.
 
     Args:
+        spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text`, end exclusive.
-        in_text: [T] bool, False at special tokens and tokens of another text; these are always False. None means all
+        text: the text.
+        in_text: [T] bool, False at special tokens and tokens of another text; these get False. None means that all
             tokens are of `text`.
+
+    Example:
+        >>> token_mask_from_spans([[3, 5]], word_offsets("so good"), "so good").tolist()
+        [False, True]
     """
     offsets = strip_offsets(offsets, text)
     in_text = np.ones(len(offsets), dtype=bool) if in_text is None else np.asarray(in_text, dtype=bool)
@@ -70,19 +90,34 @@ def token_mask_from_spans(
     visible = np.flatnonzero(in_text & ~empty)
     if len(visible):
         for token in np.flatnonzero(in_text & empty):
-            neighbor = np.searchsorted(visible, token)
+            neighbor = int(np.searchsorted(visible, token))
             mask[token] = mask[visible[min(neighbor, len(visible) - 1)]]
     return mask
 
 
 def runs_from_mask(mask: np.ndarray) -> np.ndarray:
-    """Returns [R, 2] begin and exclusive end of the maximal runs of True."""
+    """Returns the begin and the exclusive end [R, 2] of every unbroken run of True in `mask` [T].
+
+    Example:
+        >>> runs_from_mask(np.array([True, True, False, True])).tolist()
+        [[0, 2], [3, 4]]
+    """
     padded = np.concatenate([[False], np.asarray(mask, dtype=bool), [False]])
     return np.flatnonzero(padded[1:] != padded[:-1]).reshape(-1, 2)
 
 
 def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[list[int]]:
-    """Returns merged character spans, one for each run of True tokens or words."""
+    """Returns merged character spans, one for each run of True tokens or words.
+
+    Args:
+        mask: [T] bool.
+        offsets: [T, 2] character offsets into `text`.
+        text: the text.
+
+    Example:
+        >>> spans_from_mask(np.array([False, True]), word_offsets("so good"), "so good")
+        [[3, 7]]
+    """
     offsets = strip_offsets(offsets, text)
     spans = []
     for begin, end in runs_from_mask(mask):
@@ -96,10 +131,16 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
-    The rest was lost to truncation. None if the spans hold no visible character.
+    The other characters were lost to truncation. None if the spans hold no visible character.
 
     Args:
-        offsets: [T, 2] character offsets into `text` of the kept tokens of `text`, without special tokens.
+        spans: [begin, end] in characters, end exclusive.
+        offsets: [T, 2] character offsets into `text` of the tokens that were kept, without special tokens.
+        text: the text.
+
+    Example:
+        >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters
+        0.3333333333333333
     """
     offsets = np.asarray(offsets).reshape(-1, 2)
     first, last = (int(offsets[:, 0].min()), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
@@ -112,7 +153,16 @@ def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> floa
 
 
 def check_spans(spans: Spans, text: str, name: str) -> None:
-    """Raises ValueError, which starts with `name`, unless every span lies inside `text` and ends after it begins."""
+    """Checks that every span lies inside `text` and ends after it begins.
+
+    Raises:
+        ValueError: one does not; the message starts with `name`.
+
+    Example:
+        >>> check_spans([[0, 9]], "so good", "row 3")
+        Traceback (most recent call last):
+        ValueError: row 3: rationale span [0, 9] is empty or outside the text of 7 characters; correct or remove it
+    """
     for span in spans:
         if len(span) != 2 or not 0 <= span[0] < span[1] <= len(text):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Which classes of an example are explained."""
+"""The classes of an example that are explained."""
 
 from __future__ import annotations
 
@@ -11,21 +11,37 @@ TargetPolicy = Literal["gold", "predicted", "gold_or_predicted", "all", "topk"]
 
 
 def predicted_classes(probs: Tensor, *, multilabel: bool, decision_threshold: float = 0.5) -> Tensor:
-    """Returns [B, C] bool: the most probable class, or every class above `decision_threshold` if multi-label."""
+    """Returns [B, C] bool: the most probable class, or every class above `decision_threshold` if multi-label.
+
+    Example:
+        >>> probs = torch.tensor([[0.6, 0.9]])
+        >>> predicted_classes(probs, multilabel=False), predicted_classes(probs, multilabel=True)
+        (tensor([[False,  True]]), tensor([[True, True]]))
+    """
     if multilabel:
         return probs > decision_threshold
     return torch.zeros_like(probs, dtype=torch.bool).scatter(1, probs.argmax(dim=1, keepdim=True), True)
 
 
 def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
-    """Returns [B, C] bool from labels [B] long or [B, C]."""
+    """Returns the gold classes [B, C] bool from labels [B] long, or [B, C] if multi-label.
+
+    Example:
+        >>> gold_classes(torch.tensor([1]), 2), gold_classes(torch.tensor([[1.0, 0.0]]), 2)
+        (tensor([[False,  True]]), tensor([[ True, False]]))
+    """
     if labels.dim() == 1:
         return torch.nn.functional.one_hot(labels, num_classes).bool()
     return labels > 0.5
 
 
 def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
-    """Returns [B, K] bool: whether the classes `targets` [B, K] are gold; labels are [B] long or [B, C]."""
+    """Returns [B, K] bool: True where the class in `targets` [B, K] is gold; labels are [B] long or [B, C].
+
+    Example:
+        >>> gold_pairs(torch.tensor([2]), torch.tensor([[2, 0]]))
+        tensor([[ True, False]])
+    """
     if labels.dim() == 1:
         return targets == labels.unsqueeze(1)
     return labels.gather(1, targets) > 0.5
@@ -36,9 +52,11 @@ def select_targets(
 ) -> tuple[Tensor, Tensor]:
     """Returns targets [B, K] long and target_mask [B, K] bool; K is the largest number of chosen classes, at least 1.
 
-    Classes ascend within a row, except for "topk", where probability descends. Padding rows of K hold class 0.
+    A row's classes ascend, except for "topk", where their probabilities descend. Where target_mask is False, the class
+    is 0.
 
     Args:
+        policy: "gold", "predicted" or "gold_or_predicted" classes, "all" classes, or the "topk" most probable ones.
         probs: [B, C] probabilities.
         labels: [B] long, or [B, C] if multi-label.
         decision_threshold: probability above which a multi-label class counts as predicted.
@@ -46,6 +64,11 @@ def select_targets(
 
     Raises:
         ValueError: an unknown policy, or `topk` outside 1..C.
+
+    Example:
+        >>> probs, labels = torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([2])
+        >>> select_targets("gold_or_predicted", probs, labels)
+        (tensor([[1, 2]]), tensor([[True, True]]))
     """
     num_classes = probs.shape[1]
     if policy == "topk":

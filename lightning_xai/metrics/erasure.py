@@ -113,7 +113,7 @@ class ErasureMetric(AttributionMetric):
         """Returns the probabilities [R, J] in float64 after the erasures."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
-            predict, rows.inputs, versions, rows.target, rows.probs, how=self.erasure, pad_id=predict.pad_id
+            predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id
         )
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:

@@ -168,7 +168,7 @@ class NormalizedAOPC(AttributionMetric):
         keep = self._kept(ranks, num_units)
         versions = Versions(rows.example, keep)
         changed = predict_erased(
-            predict, rows.inputs, versions, rows.target, probs, how=self.erasure, pad_id=predict.pad_id
+            predict, rows.inputs, versions, rows.target, probs, erasure=self.erasure, pad_id=predict.pad_id
         )  # [R, J]
         drops = probs[rows.example, rows.target].double().unsqueeze(1) - changed
         counted = torch.arange(1, keep.shape[1] + 1) <= num_units.unsqueeze(1)
@@ -203,7 +203,7 @@ class NormalizedAOPC(AttributionMetric):
         def drops(problem: Tensor, erased: Tensor) -> Tensor:
             versions = Versions(example[problem], kept_tokens(rows.units[example[problem]], ~erased))
             probs = target_outputs(
-                predict, rows.inputs, rows.targets, versions, how=self.erasure, pad_id=predict.pad_id
+                predict, rows.inputs, rows.targets, versions, erasure=self.erasure, pad_id=predict.pad_id
             )
             return direction[problem] * (prob[problem] - probs[torch.arange(len(problem)), place[problem]])
 

@@ -84,7 +84,9 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
     """
     if empty == "zero_embeddings":
         versions = Versions(rows.example, keep=rows.top)
-        return predict_zero_embeddings(predict, rows.inputs, versions, rows.target, how=erasure, pad_id=predict.pad_id)
+        return predict_zero_embeddings(
+            predict, rows.inputs, versions, rows.target, erasure=erasure, pad_id=predict.pad_id
+        )
     if "zero_ids" not in predict.memo:
         blank = replace(rows.inputs, input_ids=torch.zeros_like(rows.inputs.input_ids))
         predict.memo["zero_ids"] = predict(blank).cpu()

@@ -20,7 +20,7 @@ def shapley_values(model, inputs, how):
     for row, coalition in enumerate(coalitions):
         keep[row, list(coalition)] = True
     versions = Versions(torch.zeros(len(keep), dtype=torch.long), keep)
-    outputs = perturbed_outputs(logits_of(model), inputs, versions, how=how)
+    outputs = perturbed_outputs(logits_of(model), inputs, versions, erasure=how)
     value = dict(zip(coalitions, outputs.numpy(), strict=True))
     scores = []
     for place in places:
@@ -53,7 +53,7 @@ def test_scores_sum_to_the_whole_less_the_empty_text(num_samples, unit):
     scores = KernelSHAP(num_samples, unit).scores(model, inputs, TARGETS)
     keep = torch.stack([torch.ones_like(inputs.token_mask), torch.zeros_like(inputs.token_mask)], dim=1).flatten(0, 1)
     versions = Versions(torch.arange(3).repeat_interleave(2), keep)
-    ends = perturbed_outputs(logits_of(model), inputs, versions, how="mask")
+    ends = perturbed_outputs(logits_of(model), inputs, versions, erasure="mask")
     differences = (ends[0::2] - ends[1::2]).gather(1, TARGETS)
     torch.testing.assert_close(scores.sum(dim=2), differences, rtol=0, atol=1e-12)
 

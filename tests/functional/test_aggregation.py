@@ -7,9 +7,9 @@ SCORES = torch.tensor([[[5.0, 1.0, -3.0, 2.0, 7.0, 0.0]]])
 WORD_IDS = torch.tensor([[-1, 0, 0, 1, -1, -1]])
 
 
-@pytest.mark.parametrize(("how", "wanted"), [("l2", 5.0), ("l1", 7.0), ("sum", -1.0), ("mean", -0.5)])
-def test_pool_makes_one_score_of_a_tokens_values(how, wanted):
-    assert pool(torch.tensor([[3.0, -4.0]]), how).item() == wanted
+@pytest.mark.parametrize(("pooling", "wanted"), [("l2", 5.0), ("l1", 7.0), ("sum", -1.0), ("mean", -0.5)])
+def test_pool_makes_one_score_of_a_tokens_values(pooling, wanted):
+    assert pool(torch.tensor([[3.0, -4.0]]), pooling).item() == wanted
 
 
 def test_pool_refuses_what_it_does_not_know():
@@ -31,9 +31,9 @@ def test_normalize_leaves_a_row_of_zeros():
     assert not normalize(torch.zeros(1, 1, 3), torch.ones(1, 3, dtype=torch.bool)).any()
 
 
-@pytest.mark.parametrize(("how", "wanted"), [("sum", [-2, 2]), ("mean", [-1, 2]), ("max", [1, 2])])
-def test_to_words_pools_the_tokens_of_a_word(how, wanted):
-    assert to_words(SCORES, WORD_IDS, how).tolist() == [[wanted]]
+@pytest.mark.parametrize(("pooling", "wanted"), [("sum", [-2, 2]), ("mean", [-1, 2]), ("max", [1, 2])])
+def test_to_words_pools_the_tokens_of_a_word(pooling, wanted):
+    assert to_words(SCORES, WORD_IDS, pooling).tolist() == [[wanted]]
 
 
 def test_the_largest_of_negative_scores_is_negative():

@@ -18,10 +18,10 @@ def test_deleted_tokens_leave_a_text_that_was_encoded_without_them():
     assert embed_mask is None
 
 
-@pytest.mark.parametrize("how, filled", [("mask", MASK), ("pad", 77)])
-def test_replaced_tokens_keep_the_length(how, filled):
+@pytest.mark.parametrize("erasure, filled", [("mask", MASK), ("pad", 77)])
+def test_replaced_tokens_keep_the_length(erasure, filled):
     inputs = text_inputs([5])
-    erased, _ = erase(inputs, torch.tensor([[1, 0, 1, 0, 1]]).bool(), how, pad_id=77)
+    erased, _ = erase(inputs, torch.tensor([[1, 0, 1, 0, 1]]).bool(), erasure, pad_id=77)
     ids = inputs.input_ids[0]
     assert erased.input_ids.tolist() == [[CLS, filled, ids[2], filled, SEP]]
     assert torch.equal(erased.attention_mask, inputs.attention_mask)
@@ -34,10 +34,10 @@ def test_zeroed_embeddings_are_asked_for_where_tokens_are_erased():
     assert embed_mask.tolist() == [[True, False, True, False, True]]
 
 
-@pytest.mark.parametrize("how", ["delete", "mask", "pad"])
-def test_special_tokens_are_never_erased(how):
+@pytest.mark.parametrize("erasure", ["delete", "mask", "pad"])
+def test_special_tokens_are_never_erased(erasure):
     inputs = text_inputs([5])
-    erased, _ = erase(inputs, torch.zeros(1, 5, dtype=torch.bool), how, pad_id=77)
+    erased, _ = erase(inputs, torch.zeros(1, 5, dtype=torch.bool), erasure, pad_id=77)
     assert erased.input_ids[0, 0] == CLS and SEP in erased.input_ids[0]
 
 

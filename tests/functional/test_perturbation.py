@@ -24,31 +24,31 @@ def random_versions(inputs, count=9):
     return Versions(example, torch.rand(len(example), inputs.input_ids.shape[1], generator=generator) < 0.5)
 
 
-def one_by_one(evaluate, inputs, versions, how):
+def one_by_one(evaluate, inputs, versions, erasure):
     outputs = []
     for row, keep in zip(versions.example.tolist(), versions.keep, strict=True):
         text = inputs[row : row + 1].trim()
-        erased, embed_mask = erase(text, keep[None, : text.input_ids.shape[1]], how)
+        erased, embed_mask = erase(text, keep[None, : text.input_ids.shape[1]], erasure)
         outputs.append(evaluate(erased.trim(), embed_mask))
     return torch.cat(outputs)
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
-@pytest.mark.parametrize("how", ["delete", "mask", "pad", "embed_zero"])
-def test_versions_together_have_the_outputs_of_each_alone(how, kind):
+@pytest.mark.parametrize("erasure", ["delete", "mask", "pad", "embed_zero"])
+def test_versions_together_have_the_outputs_of_each_alone(erasure, kind):
     evaluate = logits_of(tiny_classifier(kind).double())
     inputs = text_inputs([6, 13, 9])
     versions = random_versions(inputs)
-    outputs = perturbed_outputs(evaluate, inputs, versions, how=how, chunk_size=5)
+    outputs = perturbed_outputs(evaluate, inputs, versions, erasure=erasure, chunk_size=5)
     with torch.no_grad():
-        torch.testing.assert_close(outputs, one_by_one(evaluate, inputs, versions, how), rtol=0, atol=1e-10)
+        torch.testing.assert_close(outputs, one_by_one(evaluate, inputs, versions, erasure), rtol=0, atol=1e-10)
 
 
 def test_no_output_depends_on_the_chunk_size():
     evaluate = logits_of(tiny_classifier("bert").double())
     inputs = text_inputs([6, 13, 9])
     versions = random_versions(inputs)
-    one, many = (perturbed_outputs(evaluate, inputs, versions, how="delete", chunk_size=n) for n in (1, 64))
+    one, many = (perturbed_outputs(evaluate, inputs, versions, erasure="delete", chunk_size=n) for n in (1, 64))
     torch.testing.assert_close(one, many, rtol=0, atol=1e-10)
 
 
@@ -72,7 +72,7 @@ def test_equal_versions_are_evaluated_once_and_those_of_other_examples_apart():
     keep[[0, 2], 0] = False  # special tokens stay anyway, so this makes no other version
     recorder = Recorder()
     versions = Versions(torch.tensor([0, 0, 0, 1, 1]), keep)
-    outputs = perturbed_outputs(recorder, inputs, versions, how="delete")
+    outputs = perturbed_outputs(recorder, inputs, versions, erasure="delete")
     assert sum(rows for rows, _ in recorder.shapes) == 4
     assert outputs.flatten().tolist() == [6, 5, 5, 6, 5]
 
@@ -82,7 +82,7 @@ def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
     keep = torch.arange(12) < torch.tensor([12, 3, 2, 8, 12, 3]).unsqueeze(1)
     recorder = Recorder()
     versions = Versions(torch.tensor([0, 0, 0, 0, 1, 1]), keep)
-    perturbed_outputs(recorder, inputs, versions, how="delete", chunk_size=2)
+    perturbed_outputs(recorder, inputs, versions, erasure="delete", chunk_size=2)
     # 12 | 8 and [SEP] | 5 | 3 and [SEP], twice | 2 and [SEP]
     assert recorder.shapes == [(2, 12), (2, 5), (2, 4)]
 
@@ -90,13 +90,13 @@ def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
 def test_an_embed_mask_is_as_wide_as_its_inputs():
     recorder = Recorder()
     keep = torch.zeros(1, 12, dtype=torch.bool)
-    perturbed_outputs(recorder, text_inputs([12, 5]), Versions(torch.tensor([1]), keep), how="embed_zero")
+    perturbed_outputs(recorder, text_inputs([12, 5]), Versions(torch.tensor([1]), keep), erasure="embed_zero")
     assert recorder.shapes == [(1, 5)]
 
 
 def test_versions_of_no_text_are_none():
     versions = Versions(torch.zeros(0, dtype=torch.long), torch.zeros(0, 4, dtype=torch.bool))
-    assert perturbed_outputs(Recorder(), text_inputs([4]), versions, how="mask").shape == (0, 0)
+    assert perturbed_outputs(Recorder(), text_inputs([4]), versions, erasure="mask").shape == (0, 0)
 
 
 def test_outputs_are_logits_or_probabilities(tiny_hf):
@@ -118,7 +118,7 @@ def test_every_distinct_version_is_predicted_once():
     keep[:, 1, 1] = keep[:, 2:, 1:5] = False
     versions, targets = Versions(torch.tensor([0, 0, 1]), keep), torch.tensor([0, 1, 0])
     unerased = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
-    probs = predict_erased(predict, inputs, versions, targets, unerased, how="delete")
+    probs = predict_erased(predict, inputs, versions, targets, unerased, erasure="delete")
     assert sum(predicted) == 4  # one token and all tokens, for two examples
     assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: that of the unerased text
 
@@ -131,7 +131,7 @@ def test_nothing_erased_predicts_nothing():
     def predict(inputs, embed_mask=None):
         raise AssertionError("an empty batch breaks many networks")
 
-    probs = predict_erased(predict, inputs, versions, torch.tensor([1]), unerased, how="delete")
+    probs = predict_erased(predict, inputs, versions, torch.tensor([1]), unerased, erasure="delete")
     assert probs[0].tolist() == pytest.approx([0.1, 0.1])
 
 
@@ -147,12 +147,12 @@ def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
     keep = torch.ones(1, 3, 6, dtype=torch.bool)
     keep[0, 0, 1] = keep[0, 1, 2] = keep[0, 2, 3] = False
     versions = Versions(torch.tensor([0]), keep)
-    probs = predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), how="delete")
+    probs = predict_zero_embeddings(predict, inputs, versions, torch.tensor([0]), erasure="delete")
     assert probs[0].tolist() == pytest.approx([3 / 5, 3 / 5, 2 / 5])
 
 
-@pytest.mark.parametrize("how", ["delete", "mask", "pad", "embed_zero"])
-def test_outputs_for_targets_without_some_units_equal_a_loop(how):
+@pytest.mark.parametrize("erasure", ["delete", "mask", "pad", "embed_zero"])
+def test_outputs_for_targets_without_some_units_equal_a_loop(erasure):
     inputs = text_inputs([8, 5])
     targets = torch.tensor([[2, 0], [1, 3]])
     units = torch.full_like(inputs.input_ids, -1)
@@ -161,8 +161,8 @@ def test_outputs_for_targets_without_some_units_equal_a_loop(how):
     erased = torch.tensor([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1]]).bool()
     example = torch.tensor([0, 1, 1, 0])
     versions = Versions(example, kept_tokens(units[example], ~erased))
-    outputs = target_outputs(bag_of_words, inputs, targets, versions, how=how)
+    outputs = target_outputs(bag_of_words, inputs, targets, versions, erasure=erasure)
     for row, b in enumerate(example.tolist()):
         gone = torch.isin(units[b], erased[row].nonzero().flatten()) & (units[b] >= 0)
-        wanted = bag_of_words(*erase(inputs[[b]], ~gone.unsqueeze(0), how))[0, targets[b]]
+        wanted = bag_of_words(*erase(inputs[[b]], ~gone.unsqueeze(0), erasure))[0, targets[b]]
         torch.testing.assert_close(outputs[row], wanted)
