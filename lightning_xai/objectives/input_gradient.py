@@ -1,4 +1,4 @@
-"""Training with small gradients of the loss with respect to the input."""
+"""Training that keeps the gradient of the loss with respect to the input small."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ Wrt = Literal["sequence", "table"]
 
 
 def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
-    """Returns [B] norms of gradients [B, T, D] or [B, V, D]: L2 over T and D, or the sum over T of L2 over D.
+    """Returns the norms [B] of gradients [B, T, D] or [B, V, D]. The norms are not squared; zero has subgradient 0.
 
-    None is squared; a zero gradient has subgradient zero.
+    Args:
+        norm: "frobenius" is the L2 norm over T and D, "token_sum" the sum over T of L2 norms over D.
+
+    Example:
+        >>> gradient = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])
+        >>> gradient_norms(gradient, norm="frobenius").item(), gradient_norms(gradient, norm="token_sum").item()
+        (5.0, 7.0)
     """
     gradient = gradient if gradient.dtype == torch.float64 else gradient.float()
     if norm == "frobenius":
@@ -31,7 +37,13 @@ def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
 
 
 def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """Returns the differentiable gradient of `loss` [], safe from underflow in float16 networks."""
+    """Returns the differentiable gradient of `loss` [] by `variable`, without underflow in float16 networks.
+
+    Example:
+        >>> variable = torch.tensor([3.0], requires_grad=True)
+        >>> scaled_gradient(variable.square().sum(), variable).tolist()
+        [6.0]
+    """
     (gradient,) = torch.autograd.grad(loss * GRADIENT_SCALE, variable, create_graph=True)
     return gradient / GRADIENT_SCALE
 
@@ -40,11 +52,18 @@ def sequence_penalty(losses: Tensor, embeds: Tensor, *, norm: Norm, per: Per) ->
     """Returns the norm [] of the gradient of `losses` [B] with respect to `embeds` [B, T, D].
 
     Args:
-        per: "example" takes the norm of each example's own gradient and the mean of the norms; "micro_batch" takes one
-            norm of the mean loss's gradient over all examples.
+        norm: see `gradient_norms`.
+        per: "example" is the mean norm of the gradients of the examples' own losses; "micro_batch" is the norm of the
+            gradient of the mean loss, over the embeddings of all examples.
+
+    Example:
+        >>> embeds = torch.zeros(1, 2, 2, requires_grad=True)
+        >>> losses = (embeds * torch.tensor([[3.0, 0.0], [0.0, 4.0]])).sum(dim=(1, 2))
+        >>> sequence_penalty(losses, embeds, norm="frobenius", per="example").item()
+        5.0
     """
     if per == "example":
-        # rows do not affect each other, so the gradient of the sum holds every example's own gradient
+        # rows do not affect each other, so the gradient of the sum has the gradient of each example's own loss
         return gradient_norms(scaled_gradient(losses.sum(), embeds), norm=norm).mean()
     gradient = scaled_gradient(losses.mean(), embeds)
     return gradient_norms(gradient.flatten(0, 1).unsqueeze(0), norm=norm).sum()
@@ -53,7 +72,17 @@ def sequence_penalty(losses: Tensor, embeds: Tensor, *, norm: Norm, per: Per) ->
 def table_penalty(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Tensor:
     """Returns the norm [] of the gradient of `losses` [B] with respect to the embedding table [V, D].
 
-    Occurrences of a token are pooled, and may cancel, before the norm. "example" costs one backward pass an example.
+    The gradients of all occurrences of a token are added before the norm, and may cancel.
+
+    Args:
+        norm: see `gradient_norms`.
+        per: see `sequence_penalty`; "example" costs one backward pass an example.
+
+    Example:
+        >>> table = torch.zeros(3, 2, requires_grad=True)
+        >>> losses = (table[[1, 1]] * torch.tensor([[3.0, 4.0], [-3.0, -4.0]])).sum().unsqueeze(0)
+        >>> table_penalty(losses, table, norm="frobenius", per="example").item()
+        0.0
     """
     parts = losses if per == "example" else losses.mean().unsqueeze(0)
     norms = [gradient_norms(scaled_gradient(part, table).unsqueeze(0), norm=norm) for part in parts]
@@ -65,14 +94,24 @@ class InputGradient(Objective):
 
     Args:
         weight: factor on the penalty, lambda_1.
-        wrt: the embedding sequence, or the table of word embeddings whose rows pool a token's occurrences.
-        per: one penalty an example, which no neighbor in the batch affects, or one for the micro-batch's mean loss,
-            whose value depends on the batch size.
-        norm: of the whole gradient, or of every token's (table row's) gradient and then summed.
+        wrt: "sequence", the embeddings of the tokens; or "table", the table of word embeddings, in which the gradients
+            of a token's occurrences are added.
+        per: "example" for one penalty an example, which no neighbor in the batch affects; "micro_batch" for the penalty
+            of the batch's mean loss, which depends on the batch size.
+        norm: "frobenius", the norm of the whole gradient; or "token_sum", the sum of the norms of tokens (table rows).
 
     Raises:
-        ValueError: the network was compiled (torch.compile gives wrong second derivatives, pytorch #91469), or its
-            embedding table is frozen while `wrt` is "table".
+        ValueError: a setting is out of range, the network was compiled (torch.compile gives wrong second derivatives,
+            pytorch #91469), or its embedding table is frozen while `wrt` is "table".
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> losses = InputGradient(random_bert(), weight=0.5).losses(
+        ...     Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0]))
+        ... )
+        >>> torch.allclose(losses["loss"], losses["classification"] + 0.5 * losses["input_gradient"])
+        True
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Drucker and Le Cun (1992).
@@ -97,12 +136,12 @@ class InputGradient(Objective):
         if wrt == "table" and not network.embedding_matrix.requires_grad:
             raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or use wrt: sequence")
         self.weight = weight
-        self.wrt = wrt
-        self.per = per
-        self.norm = norm
+        self.wrt: Wrt = wrt
+        self.per: Per = per
+        self.norm: Norm = norm
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        # cuDNN's recurrent layers have no second derivative, torch's own have
+        # cuDNN's recurrent layers have no second derivative, but torch's own have
         with torch.backends.cudnn.flags(enabled=False):
             embeds = self.network.embed(batch.inputs)
             if not embeds.requires_grad:  # frozen embeddings

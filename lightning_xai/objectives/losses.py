@@ -12,12 +12,22 @@ Reduction = Literal["per_code", "paper"]
 
 
 def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns cross-entropy [] for labels [B], or binary cross-entropy [] (mean over B * C) for [B, C]; in nats."""
+    """Returns cross-entropy [] in nats for labels [B], or binary cross-entropy [] (a mean over B * C) for [B, C].
+
+    Example:
+        >>> classification_loss(torch.zeros(2, 4), torch.tensor([0, 3]))  # log 4
+        tensor(1.3863)
+    """
     return example_losses(logits, labels).mean()
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns the classification loss of every example [B] in nats; binary cross-entropy is a mean over C."""
+    """Returns the classification loss of every example [B] in nats; binary cross-entropy is a mean over C.
+
+    Example:
+        >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2
+        tensor([0.6931])
+    """
     logits = logits if logits.dtype == torch.float64 else logits.float()
     if labels.dim() == 1:
         return F.cross_entropy(logits, labels, reduction="none")
@@ -25,7 +35,12 @@ def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
-    """Returns the L1 distance between probabilities of every example [B], a sum over C."""
+    """Returns the L1 distance between the probabilities of every example [B], a sum over C.
+
+    Example:
+        >>> probability_distances(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.5, 0.5]]))
+        tensor([0.5000])
+    """
     return (probs - reference).abs().sum(dim=1)
 
 
@@ -35,9 +50,14 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
     Args:
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
+
+    Example:
+        >>> evidence = torch.tensor([[[True, True, False, False]]])
+        >>> evidence_divergences(torch.full((1, 1, 4), 0.25), evidence)  # log 2
+        tensor([[0.6931]])
     """
     attention = attention if attention.dtype == torch.float64 else attention.float()
-    # the softmax passes no gradient to a weight that underflowed, so a floor loses none
+    # softmax weights that underflowed have no gradient, so the lower bound removes none
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
     num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
     divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()
@@ -45,14 +65,21 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
 
 
 def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns the divergence [] of `attention` from evidence over the pairs (example, class) that have any.
+    """Returns the divergence [] of `attention` from evidence over the pairs (example, class) with evidence, in nats.
 
     Args:
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
-        pair_mask: [B, K] bool, pairs that count if they have evidence.
-        reduction: "per_code" is the mean of KL over pairs; "paper" divides an example's sum of KL by its pairs times T
+        pair_mask: [B, K] bool, the pairs that count; those without evidence are left out.
+        reduction: "per_code" is the mean of KL over pairs. "paper" divides an example's sum of KL by its pairs times T
             (the padded length) and takes the mean over examples with evidence.
+
+    Example:
+        >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])
+        >>> evidence_loss(attention, evidence, torch.tensor([[True]]), reduction="per_code")  # log 2
+        tensor(0.6931)
+        >>> evidence_loss(attention, evidence, torch.tensor([[True]]), reduction="paper")  # log(2) / 4
+        tensor(0.1733)
     """
     pair_mask = pair_mask & evidence.any(dim=-1)
     divergences = evidence_divergences(attention, evidence).masked_fill(~pair_mask, 0.0)

@@ -1,4 +1,4 @@
-"""Training on the worst noise on token embeddings."""
+"""Training on the noise on token embeddings that raises the loss most."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def worst_variable(
         initialization, seed: see `initial_variable`.
 
     Example:
-        >>> from lightning_xai.models.hf_classifier import HFClassifier
+        >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.types import TextInputs
-        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
-        >>> network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes})
-        >>> batch = Batch(TextInputs.of_ids([[1, 5, 2], [1, 6, 2]]), torch.tensor([0, 1]))
-        >>> worst = worst_variable(network, batch, Search(num_steps=3), epsilon=0.01)
-        >>> worst.variable.shape, worst.num_steps.tolist()
-        (torch.Size([2, 3, 4]), [3, 3])
+        >>> network, batch = random_bert(), Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0]))
+        >>> variable = worst_variable(network, batch, Search(num_steps=5), epsilon=0.1).variable
+        >>> embeds, noise = network.embed(batch.inputs), bounded_noise(variable, 0.1, batch.inputs.attention_mask)
+        >>> clean, worst = network(batch.inputs).logits, network(batch.inputs, embeds + noise).logits
+        >>> bool(example_losses(worst, batch.labels) > example_losses(clean, batch.labels))
+        True
     """
     with frozen(network):
         embeds = network.embed(batch.inputs).detach()
@@ -102,9 +102,9 @@ def worst_variable(
 class PGD(Objective):
     """Minimizes the loss of clean inputs plus the loss under the worst noise on their embeddings.
 
-    The noise is epsilon * tanh(Z), so its largest element stays below epsilon; Z is found in eval mode, and the outer
-    loss is taken in train mode. In bfloat16 an epsilon of 1e-5 rounds away in the first matrix product: the search
-    still follows the gradient at the clean input.
+    The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the losses
+    are computed in train mode. In bfloat16 an epsilon of 1e-5 is rounded to nothing in the first matrix product, but
+    the search still follows the gradient at the clean input.
 
     Args:
         epsilon: bound on every element of the noise.
@@ -116,6 +116,14 @@ class PGD(Objective):
 
     Raises:
         ValueError: a number is out of range.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> objective = PGD(random_bert(), epsilon=0.1, search=Search(num_steps=5)).eval()
+        >>> losses = objective.losses(Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0])))
+        >>> bool(losses["adversarial"] > losses["classification"])
+        True
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.

@@ -9,7 +9,12 @@ Decay = Literal["linear", "constant"]
 
 
 def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, decay: Decay) -> float:
-    """Returns the factor of `step` out of `num_steps`: linear from 0 during warm-up, then linear to 0 or constant."""
+    """Returns the factor of the learning rate at `step`: linear from 0 during warm-up, then linear to 0 or constant.
+
+    Example:
+        >>> [warmup_decay_factor(step, num_steps=20, warmup_fraction=0.1, decay="linear") for step in (0, 1, 2, 11, 20)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     num_warmup = int(warmup_fraction * num_steps)
     if step < num_warmup:
         return step / num_warmup
@@ -19,7 +24,22 @@ def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, de
 
 
 def warmup_decay(optimizer: Optimizer, *, num_steps: int, warmup_fraction: float, decay: Decay) -> LambdaLR:
-    """Returns a scheduler to be stepped after every optimizer step."""
+    """Returns a scheduler that is stepped after every optimizer step.
+
+    Args:
+        num_steps: optimizer steps of the whole training.
+        warmup_fraction: fraction of all steps that are warm-up.
+        decay: course of the learning rate after the warm-up.
+
+    Example:
+        >>> import torch
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=2.0)
+        >>> scheduler = warmup_decay(optimizer, num_steps=20, warmup_fraction=0.1, decay="constant")
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> scheduler.get_last_lr()
+        [1.0]
+    """
 
     def factor(step: int) -> float:
         return warmup_decay_factor(step, num_steps=num_steps, warmup_fraction=warmup_fraction, decay=decay)

@@ -1,4 +1,4 @@
-"""Training the attention that reads tokens to agree with human rationales."""
+"""Training the readout attention to agree with human rationales."""
 
 from __future__ import annotations
 
@@ -19,21 +19,33 @@ from lightning_xai.types import Batch
 class SupervisedAttention(Objective):
     """Adds to the classification loss the divergence of the readout from uniform attention over evidence tokens.
 
-    Only gold classes with evidence count. Evidence rows meet readout rows by class id, whatever their order.
+    Only gold classes with evidence count. Each class's evidence is compared with the readout of the same class.
 
     Args:
-        weight: factor on the divergence. The published 2.5 belongs to "paper"; it is an effective 2.5 / T a class, so
-            it has to be lowered for "per_code".
+        weight: factor on the divergence. The published 2.5 was used with "paper", whose division by T makes it 2.5 / T
+            a class, so "per_code" needs a smaller weight.
         reduction: "per_code" is the mean KL over pairs (document, class) with evidence, which does not depend on
-            padding; "paper" divides by the padded length as well, and takes the mean over documents.
+            padding; "paper" also divides by the padded length, and takes the mean over documents.
 
     Raises:
-        ValueError: the network reads no tokens by attention, or the data has no rationales.
+        ValueError: the network's readout is no attention. Training raises it if the data has no rationales.
+
+    Example:
+        >>> from lightning_xai.models.plm_ca import PLMCA
+        >>> from lightning_xai.types import Attribution, TextInputs
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> network = PLMCA(config={"model_type": "bert", "intermediate_size": 4, **sizes}, num_classes=1).eval()
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> evidence = Attribution.of_scores([[[0.0, 1.0, 0.0]]], inputs.token_mask)
+        >>> objective = SupervisedAttention(network, reduction="per_code")
+        >>> loss = objective.losses(Batch(inputs, torch.ones(1, 1), evidence))["attention"]
+        >>> torch.allclose(loss, -network(inputs).readout[0, 0, 1].log())  # one evidence token
+        True
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
-    Differs: the authors' code pairs evidence with attention rows by position, which misaligns unsorted classes, and its
-        latest version attaches no evidence, so that its loss is the plain one. Neither is reproduced.
+    Differs: the authors' code pairs evidence with attention rows by position, which is wrong for unsorted classes. Its
+        latest version attaches no evidence, so its loss is only the classification loss. Neither is reproduced.
     """
 
     def __init__(
@@ -53,8 +65,8 @@ class SupervisedAttention(Objective):
         if weight < 0:
             raise ValueError(f"weight is {weight}: give 0 or more")
         self.weight = weight
-        self.reduction = reduction
-        self._num_pairs: int | None = None  # of this epoch; None in an epoch that a resume entered halfway
+        self.reduction: Reduction = reduction
+        self._num_pairs: int | None = None  # of this epoch; None in an epoch that was resumed halfway
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         if batch.rationale is None:
@@ -75,10 +87,10 @@ class SupervisedAttention(Objective):
         }
 
     def on_train_epoch_start(self) -> None:
-        self._num_pairs = 0  # not called for the rest of an epoch that a resume continues
+        self._num_pairs = 0  # Lightning does not call this hook when it resumes within an epoch
 
     def on_train_epoch_end(self) -> None:
-        if self._num_pairs is None:  # what the epoch had before the resume is not known
+        if self._num_pairs is None:  # the number of pairs before the resume is unknown
             return
         num_pairs = torch.tensor(float(self._num_pairs), device=self.device)
         if not self.trainer.strategy.reduce(num_pairs, reduce_op="sum"):

@@ -1,4 +1,4 @@
-"""Training a student to predict as its teacher does, from few tokens."""
+"""Training a student to predict the same as its teacher, from few tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
 
 
 def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
-    """Returns the mean or the sum [B] of `masks` [B, T, 1 or D], in [0, 1], over the tokens in `token_mask` [B, T]."""
+    """Returns the mean or the sum [B] of `masks` [B, T, 1 or D], in [0, 1], over the tokens in `token_mask` [B, T].
+
+    Example:
+        >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
+        >>> mask_sizes(masks, token_mask, sparsity="sum").item(), mask_sizes(masks, token_mask, sparsity="mean").item()
+        (0.75, 0.375)
+    """
     sums = (masks * token_mask.unsqueeze(-1)).flatten(1).sum(dim=1)
     if sparsity == "sum":
         return sums
@@ -47,9 +53,22 @@ def sparse_variable(
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
 ) -> Minimum:
-    """Returns m [B, T, 1 or D] whose mask sigmoid(m) is small and keeps `network`'s probabilities, example by example.
+    """Returns m [B, T, 1 or D], whose mask sigmoid(m) is small and changes the probabilities of each example little.
 
-    The masked input is mask * x + (1 - mask) * baseline on embeddings; the network stays as it was.
+    The masked input is mask * x + (1 - mask) * baseline on embeddings. The network does not change.
+
+    Args:
+        search: the steps of the search.
+        mask: "token" for one number a token, "dimension" for one an embedding dimension.
+        fidelity_weight: factor on the change of probabilities beside the mask's size.
+        sparsity: the mask's size as its mean over tokens that are not padding, or as its sum.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> free = sparse_variable(network, inputs, Search(num_steps=40), fidelity_weight=0.0).variable
+        >>> bool((free < 0).all())  # without the fidelity term, every mask ends below 0.5
+        True
     """
     with frozen(network):
         embeds = network.embed(inputs).detach()
@@ -71,32 +90,44 @@ def sparse_variable(
             values,
             start,
             search,
-            gradient_scale=width,  # a mean over D dimensions has gradients D times smaller, near AdamW's epsilon
+            gradient_scale=width,  # a mean over D dimensions makes gradients D times smaller, near AdamW's epsilon
         )
 
 
 class TokenMasking(Objective):
-    """Distills a teacher into a student that has to predict the same from a sparse, binary mask of the input (TM).
+    """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
 
-    For every example a mask is searched in eval mode, then rounded: tokens whose mask is below 0.5 become the baseline
-    (mask tokens between the special tokens). The student is trained on
-    |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, sums over classes and means
-    over examples.
+    A search in eval mode finds a mask for every example. Tokens whose mask is below 0.5 are replaced by their baseline,
+    the fill token. The student minimizes
+    |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
+    averaged over examples.
 
     Args:
         teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) whose run is trained first. The
-            student starts from its weights. It stays out of this module's parameters and checkpoints.
+            student starts with its weights. Checkpoints hold the student alone.
         masked_weight: factor on the distance to the masked prediction, lambda_3.
-        mask: one number a token, or one an embedding dimension.
-        fidelity_weight: factor beta on the change of probabilities while the mask is searched. A token weighs 1 / T in
-            a mean of masks, so short texts need more than the 0.01 found for documents of thousands of tokens, or the
-            search drops every token; watch `train/kept_fraction`.
-        sparsity: the mask's size as a mean over tokens that are not padding, or as their sum.
-        search: the steps of the search; at a learning rate of 0.1 a mask needs 20 to fall from 0.88 to 0.5.
-        stop_gradient: hold the student's full prediction fixed in the masked term.
+        mask: "token" for one number a token, "dimension" for one an embedding dimension.
+        fidelity_weight: factor beta on the change of probabilities in the search. In a mean of masks a token weighs
+            1 / T, so short texts need more than the paper's 0.01 for documents of thousands of tokens; else the search
+            drops every token. `train/kept_fraction` shows it.
+        sparsity: the mask's size as its mean over tokens that are not padding, or as its sum.
+        search: the steps of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
+        stop_gradient: whether the student's prediction from the full input is a constant in the masked term.
 
     Raises:
-        ValueError: the teacher is missing or unfinished, or its classes, their order or shapes are not the network's.
+        ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
+            unfinished, or its classes, their order or its shapes are not the network's.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     random_bert().transformer.save_pretrained(folder)
+        ...     objective = TokenMasking(random_bert(), folder, fidelity_weight=1.0)
+        ...     objective.setup("fit")
+        >>> batch = Batch(TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2]), torch.tensor([0]))
+        >>> objective.eval().losses(batch)["distillation"].item()  # the student starts as its teacher
+        0.0
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
@@ -134,8 +165,8 @@ class TokenMasking(Objective):
         self.sparsity: Sparsity = sparsity
         self.search = search
         self.stop_gradient = stop_gradient
-        self._teacher: tuple[Classifier, ...] = ()  # in a tuple, or torch would register it as a part of this module
-        self._provenance: dict[str, str] = {}
+        self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
+        self._teacher_facts: dict[str, str] = {}  # its path and the hash of its file
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns overrides for the run that trains the teacher, or [] if the teacher is there.
@@ -171,32 +202,32 @@ class TokenMasking(Objective):
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
-        copy_weights(teacher, self.network, path)
+        _copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
         self._teacher = (teacher,)
-        self._provenance = {"teacher": path, "teacher_hash": checkpoint_hash(path)}
+        self._teacher_facts = {"teacher": path, "teacher_hash": checkpoint_hash(path)}
 
     def on_fit_start(self) -> None:
         self._teacher[0].to(self.device)
         if self.logger is not None:
-            self.logger.log_hyperparams(self._provenance)
+            self.logger.log_hyperparams(self._teacher_facts)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        checkpoint["teacher"] = dict(self._provenance)
+        checkpoint["teacher"] = dict(self._teacher_facts)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        before, now = checkpoint.get("teacher", {}).get("teacher_hash"), self._provenance.get("teacher_hash")
+        before, now = checkpoint.get("teacher", {}).get("teacher_hash"), self._teacher_facts.get("teacher_hash")
         if before and now and before != now:
             raise ValueError(
-                f"the fit began with teacher {before}, but {self._provenance['teacher']} is {now} by now: put the old "
+                f"the fit began with teacher {before}, but {self._teacher_facts['teacher']} is now {now}: put the old "
                 "teacher back, or start a new run"
             )
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         inputs, network = batch.inputs, self.network
-        found = sparse_variable(
+        sparse = sparse_variable(
             network,
             inputs,
             self.search,
@@ -204,7 +235,7 @@ class TokenMasking(Objective):
             fidelity_weight=self.fidelity_weight,
             sparsity=self.sparsity,
         )
-        keep = require_finite(found.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], sigmoid above 0.5
+        keep = require_finite(sparse.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], sigmoid above 0.5
         with torch.no_grad():
             teacher_probs = network.probabilities(self._teacher[0](inputs).logits)
         probs = network.probabilities(network(inputs).logits)
@@ -217,7 +248,7 @@ class TokenMasking(Objective):
             "distillation": distillation,
             "masking": masking,
             "kept_fraction": mask_sizes(keep.float(), inputs.token_mask, sparsity="mean").mean(),
-            "inner_steps": found.num_steps.float().mean(),
+            "inner_steps": sparse.num_steps.float().mean(),
         }
 
     def _teacher_is_trained_here(self) -> bool:
@@ -225,7 +256,17 @@ class TokenMasking(Objective):
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns logits [B, C] where everything outside `keep` [B, T, 1 or D] is the baseline."""
+    """Returns logits [B, C] of inputs that are their baseline outside `keep`.
+
+    Args:
+        keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> torch.allclose(masked_logits(network, inputs, torch.ones(1, 3, 1).bool()), network(inputs).logits)
+        True
+    """
     if keep.shape[-1] == 1:
         kept = torch.where(keep.squeeze(-1), inputs.input_ids, inputs.baseline_ids)
         return network(replace(inputs, input_ids=kept)).logits
@@ -238,11 +279,11 @@ def _is_trained(teacher: Path) -> bool:
     return run.is_finished and run.checkpoint("best") is not None
 
 
-def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
+def _copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: they are not the same network; the error names what differs.
+        ValueError: they differ in their classes or in a weight's shape; the error names the difference and `path`.
     """
     if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
         raise ValueError(

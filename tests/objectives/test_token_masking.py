@@ -184,7 +184,7 @@ def test_teacher_from_a_config_is_asked_for_until_its_run_is_finished(tiny_hf, t
     (run / "manifest.json").write_text(json.dumps(with_format({"status": "finished"})))
     assert objective.runs_before(trainer, LightningDataModule()) == []
     trainer.fit(objective, loader(1))
-    assert objective._provenance["teacher"] == str(run)
+    assert objective._teacher_facts["teacher"] == str(run)
 
 
 def test_fit_without_the_teachers_run_is_an_error(tiny_hf, tmp_path):
