@@ -18,7 +18,8 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.metrics.similarity import SIMILARITIES, require_percentage, similarities
-from lightning_xai.report.stability import Comparison, compare, matching_runs, run_names, write_report
+from lightning_xai.report.names import run_names
+from lightning_xai.report.stability import Comparison, compare, matching_runs, write_report
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.metrics.racu import bca_interval, leakage, racu
 from lightning_xai.report.curves import Curve, Panel, curves_figure, figure_image, save_png
+from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table, wrap
 from lightning_xai.runs.folder import runs_of
 from lightning_xai.runs.store import write_whole
@@ -23,13 +23,6 @@ Quantity = Literal["racu", "leakage"]
 RANDOM = "random"
 SPARSITY = {"top_tokens": "top tokens", "top_percent": "top % of tokens"}  # metric -> what its points are
 SUFFIX = ".racu"  # of the events file
-
-
-def experiment_names(folders: Sequence[Path]) -> list[str]:
-    """Returns what a table calls each folder of an experiment: its path below the folder that holds all of them."""
-    paths = [folder.resolve() for folder in folders]
-    common = Path(os.path.commonpath([path.parent for path in paths]))
-    return [path.relative_to(common).as_posix() for path in paths]
 
 
 def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:

@@ -1,8 +1,7 @@
-"""What a comparison of several runs' explanations comes to: the matrix of all pairs as table, CSV and picture."""
+"""How similarly several runs explain the same texts: the matrix of all pairs of runs as table, CSV and picture."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import glob
@@ -18,44 +17,52 @@ from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import write_whole
 
+COLUMNS = ["method", "metric", "run", "other", "value", "num_explanations", "num_skipped"]
 
-def matching_runs(others: Sequence[str], own: Path, runs_dir: Path) -> list[Path]:
-    """Returns the folders that `others` names or, by a pattern, finds; only tested ones by a pattern, never `own`.
 
-    Relative ones are looked for in `runs_dir` and, if nothing is there, in the working directory.
+def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[Path]:
+    """Returns the folders of the runs to compare with `this_run`, which is not among them.
+
+    Args:
+        names: folders, or patterns such as "tm/seed*". A pattern matches only runs that are tested, because the others
+            may still be writing their scores. Relative names are looked up in `runs_dir` and, if nothing is there, in
+            the working directory.
+        this_run: folder of a run.
+        runs_dir: folder of all runs.
 
     Raises:
-        ValueError: a named folder is missing.
+        ValueError: a folder is missing.
+
+    Example:
+        >>> import tempfile
+        >>> runs_dir = Path(tempfile.mkdtemp())
+        >>> for seed in (0, 1):
+        ...     (runs_dir / f"tm/seed{seed}").mkdir(parents=True)
+        ...     (runs_dir / f"tm/seed{seed}/results.parquet").touch()
+        >>> [run.name for run in matching_runs(["tm/seed*"], runs_dir / "tm/seed0", runs_dir)]
+        ['seed1']
     """
-    found: dict[Path, Path] = {}
-    for name in others:
-        pattern = any(character in name for character in "*?[")
+    runs: dict[Path, Path] = {}  # absolute path -> path as it was named
+    for name in names:
+        is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
-        if not pattern and not paths:
+        if not is_pattern and not paths:
             raise ValueError(f"{name} is not there: fit and test that run first, or correct others")
         for path in map(Path, paths):
-            # a run that is not tested yet may be writing its scores just now
-            if path.resolve() != own.resolve() and (not pattern or RunFolder(path).is_tested):
-                found.setdefault(path.resolve(), path)
-    return list(found.values())
-
-
-def run_names(runs: Sequence[Path]) -> list[str]:
-    """Returns a name for each run's folder, its path from the folder that holds all of them on, "tm.seed0"."""
-    paths = [run.resolve() for run in runs]
-    common = os.path.commonpath([path.parent for path in paths])
-    return [".".join(path.relative_to(common).parts) for path in paths]
+            if path.resolve() != this_run.resolve() and (not is_pattern or RunFolder(path).is_tested):
+                runs.setdefault(path.resolve(), path)
+    return list(runs.values())
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How alike R runs explain a split by one method, averaged over explanations.
+    """How similarly R runs explain a split by one method, as means over explanations.
 
     Attributes:
-        method: its name.
-        means: by measure, [R, R] float64; NaN where no explanation defines it.
-        counts: by measure, [R, R], explanations that define it.
-        num_explanations: all of them.
+        method: name of the method.
+        means: metric -> [R, R] float64, NaN where the metric is undefined for every explanation.
+        counts: metric -> [R, R], number of explanations for which the metric is defined.
+        num_explanations: number of all explanations.
     """
 
     method: str
@@ -65,63 +72,121 @@ class Comparison:
 
 
 def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> Comparison:
-    """Returns the means of `similarities`, one [len(SIMILARITIES), R, R] an explanation."""
+    """Returns the means of the similarities over explanations.
+
+    Args:
+        method: name of the method.
+        similarities: [len(SIMILARITIES), R, R] for each explanation, NaN where undefined.
+        num_runs: R.
+
+    Example:
+        >>> two_runs = [np.full((3, 2, 2), value) for value in (0.25, 0.75, np.nan)]
+        >>> comparison = compare("gradient", two_runs, num_runs=2)
+        >>> float(comparison.means["jaccard"][0, 1]), int(comparison.counts["jaccard"][0, 1])
+        (0.5, 2)
+    """
     stacked = np.stack(similarities) if len(similarities) else np.zeros((0, len(SIMILARITIES), num_runs, num_runs))
     defined = ~np.isnan(stacked)
     counts = defined.sum(axis=0)
     sums = np.where(defined, stacked, 0.0).sum(axis=0)
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    by_measure = [dict(zip(SIMILARITIES, values, strict=True)) for values in (means, counts)]
-    return Comparison(method, *by_measure, len(stacked))
+    return Comparison(
+        method, dict(zip(SIMILARITIES, means, strict=True)), dict(zip(SIMILARITIES, counts, strict=True)), len(stacked)
+    )
 
 
 def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> pd.DataFrame:
-    """Returns method, measure, run, other, value, num_explanations and num_skipped for each two runs."""
-    rows = [
-        (
-            found.method, measure, names[a], names[b], found.means[measure][a, b], found.counts[measure][a, b],
-            found.num_explanations - found.counts[measure][a, b],
-        )
-        for found in comparisons
-        for measure in SIMILARITIES
-        for a in range(len(names))
-        for b in range(a + 1, len(names))
-    ]  # fmt: skip
-    columns = ["method", "measure", "run", "other", "value", "num_explanations", "num_skipped"]
-    return pd.DataFrame(rows, columns=columns)
+    """Returns a row for each method, metric and pair of runs, with the columns COLUMNS.
+
+    Args:
+        comparisons: one for each method.
+        names: of the R runs.
+
+    Example:
+        >>> frame = stability_frame([compare("gradient", [np.full((3, 2, 2), 0.5)], 2)], ["tm.seed0", "tm.seed1"])
+        >>> frame["metric"].tolist(), frame["value"].tolist()
+        (['jaccard', 'spearman', 'kendall'], [0.5, 0.5, 0.5])
+    """
+    rows = []
+    for comparison in comparisons:
+        for metric in SIMILARITIES:
+            for a in range(len(names)):
+                for b in range(a + 1, len(names)):
+                    mean, count = comparison.means[metric][a, b], comparison.counts[metric][a, b]
+                    num_skipped = comparison.num_explanations - count
+                    rows.append((comparison.method, metric, names[a], names[b], mean, count, num_skipped))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def stability_table(found: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80) -> str:
-    """Returns one matrix, Jaccard below the diagonal and Spearman above it, in blocks of columns within `width`."""
+def stability_table(
+    comparison: Comparison, names: Sequence[str], *, split: str, percentage: float, width: int = 80
+) -> str:
+    """Returns one matrix of R by R runs as text: Jaccard below the diagonal and Spearman's correlation above it.
+
+    Args:
+        comparison: of R runs.
+        names: of the R runs.
+        split: name of the split, for the title.
+        percentage: percent of the tokens whose overlap Jaccard measures, for the title.
+        width: number of characters in a line.
+
+    Example:
+        >>> values = np.array([[[1, v], [v, 1]] for v in (0.25, 0.75, 0.5)])
+        >>> comparison = compare("gradient", [values], num_runs=2)
+        >>> print(stability_table(comparison, ["tm.seed0", "tm.seed1"], split="test", percentage=25))
+        stability of gradient on test, 1 explanations
+        below the diagonal Jaccard of the top 25 %, above it Spearman's correlation
+                       1     2
+        1 tm.seed0     -  0.75
+        2 tm.seed1  0.25     -
+    """
     columns = []
     for b in range(len(names)):
-        above = [_number(found.means["spearman"][a, b]) for a in range(b)]
-        below = [_number(found.means["jaccard"][a, b]) for a in range(b + 1, len(names))]
+        above = [_number(comparison.means["spearman"][a, b]) for a in range(b)]
+        below = [_number(comparison.means["jaccard"][a, b]) for a in range(b + 1, len(names))]
         columns.append(Column(str(b + 1), [*above, "-", *below]))
     title = (
-        f"stability of {found.method} on {split}, {found.num_explanations} explanations\n"
+        f"stability of {comparison.method} on {split}, {comparison.num_explanations} explanations\n"
         f"below the diagonal Jaccard of the top {percentage:g} %, above it Spearman's correlation"
     )
     return text_table([f"{place} {name}" for place, name in enumerate(names, 1)], columns, title=title, width=width)
 
 
-def _number(value: float) -> str:
-    return "?" if np.isnan(value) else f"{value:.2f}"
-
-
 def write_report(
     comparisons: Sequence[Comparison], names: Sequence[str], folder: Path, *, split: str, percentage: float
 ) -> tuple[str, np.ndarray]:
-    """Writes `<split>.csv` and `<split>.png`, and returns the tables and the picture [height, width, 3] in uint8."""
-    table = stability_frame(comparisons, names)
-    write_whole(folder / f"{split}.csv", lambda file: table.to_csv(file, index=False))
+    """Writes `<split>.csv` and `<split>.png`, and returns the tables and the picture [height, width, 3] in uint8.
+
+    Args:
+        comparisons: one for each method.
+        names: of the runs.
+        folder: folder of the files.
+        split: name of the split.
+        percentage: percent of the tokens whose overlap Jaccard measures, for the titles.
+
+    Example:
+        >>> import tempfile
+        >>> comparison, folder = compare("gradient", [np.full((3, 2, 2), 0.5)], 2), Path(tempfile.mkdtemp())
+        >>> tables, picture = write_report([comparison], ["a", "b"], folder, split="test", percentage=25)
+        >>> sorted(file.name for file in folder.iterdir())
+        ['test.csv', 'test.png']
+    """
+    frame = stability_frame(comparisons, names)
+    csv_file, png_file = folder / f"{split}.csv", folder / f"{split}.png"
+    write_whole(csv_file, lambda file: frame.to_csv(file, index=False))
+    picture = figure_image(matrices_figure([_matrices(each, percentage) for each in comparisons], names))
+    write_whole(png_file, lambda file: save_png(picture, file))
+    tables = [stability_table(each, names, split=split, percentage=percentage) for each in comparisons]
+    return "\n\n".join(tables) + f"\nwritten: {csv_file}\nwritten: {png_file}", picture
+
+
+def _matrices(comparison: Comparison, percentage: float) -> list[Matrix]:
     titles = {"jaccard": f"Jaccard, top {percentage:g} %", "spearman": "Spearman", "kendall": "Kendall"}
-    rows = [
-        [Matrix(f"{c.method}\n{titles[m]}", c.means[m], 0.0 if m == "jaccard" else -1.0) for m in SIMILARITIES]
-        for c in comparisons
+    return [
+        Matrix(f"{comparison.method}\n{titles[metric]}", comparison.means[metric], 0.0 if metric == "jaccard" else -1.0)
+        for metric in SIMILARITIES
     ]
-    picture = figure_image(matrices_figure(rows, names))
-    write_whole(folder / f"{split}.png", lambda file: save_png(picture, file))
-    tables = [stability_table(c, names, split=split, percentage=percentage) for c in comparisons]
-    written = [f"written: {folder / f'{split}.{suffix}'}" for suffix in ("csv", "png")]
-    return "\n\n".join(tables) + "\n" + "\n".join(written), picture
+
+
+def _number(value: float) -> str:
+    return "?" if np.isnan(value) else f"{value:.2f}"

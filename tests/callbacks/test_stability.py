@@ -70,7 +70,7 @@ def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
         per_explanation.append(torch.stack([jaccard(scores, 25), spearman(scores), kendall(scores)]))
     wanted = torch.stack(per_explanation).mean(dim=0)
     assert wanted[0, 0, 1] < 0.9  # the networks differ
-    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["metric", "run", "other"])["value"]
     names = ["own.seed7", "tm.seed0", "tm.seed1"]
     for measure, matrix in zip(("jaccard", "spearman", "kendall"), wanted, strict=True):
         for a, b in ((0, 1), (0, 2), (1, 2)):
@@ -80,7 +80,7 @@ def test_all_pairs_of_runs_are_those_of_their_stored_scores(compared, stored):
 def test_results_have_this_run_beside_every_other(compared):
     callback, this_run = compared
     rows = {row["metric"]: row["value"] for row in callback.result_rows()}
-    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["measure", "run", "other"])["value"]
+    table = pd.read_csv(this_run / "stability" / "test.csv").set_index(["metric", "run", "other"])["value"]
     assert len(rows) == 6
     assert rows["jaccard/tm.seed1"] == pytest.approx(table["jaccard", "own.seed7", "tm.seed1"], abs=1e-12)
 

@@ -7,9 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_xai.chains.roar import COLUMNS
-from lightning_xai.commands.racu import default_output
 from lightning_xai.report.racu import (
-    experiment_names,
     racu_by_seed,
     racu_table,
     read_chains,
@@ -18,7 +16,6 @@ from lightning_xai.report.racu import (
     with_intervals,
     write_report,
 )
-from tests.commands.conftest import command, refusal
 
 RANDOM = [0.9, 0.8, 0.5]
 KEYS = ["experiment", "method", "quantity"]
@@ -118,11 +115,6 @@ def test_table_is_at_most_80_columns_wide_for_many_experiments(tmp_path):
     assert table.count("60.0") == 6
 
 
-def test_experiments_are_named_below_their_common_folder(tmp_path):
-    assert experiment_names([tmp_path / "runs" / "roar"]) == ["roar"]
-    assert experiment_names([tmp_path / "sst" / "roar", tmp_path / "babi" / "roar"]) == ["sst/roar", "babi/roar"]
-
-
 def test_folder_without_a_finished_chain_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no seed.*/roar.csv"):
         read_chains([tmp_path], ["macro_f1"], "test")
@@ -189,19 +181,3 @@ def test_report_writes_its_files_and_one_events_file(five_seeds, tmp_path):
     (file,) = (tmp_path / "events").iterdir()
     events = EventAccumulator(str(file), size_guidance={"images": 0}).Reload()
     assert events.Tags()["images"] == ["roar/test"]
-
-
-def test_command_writes_the_table_of_several_experiments(five_seeds, tmp_path):
-    babi = chain(tmp_path / "roar_babi", metric="accuracy", gradient=[0.9, 0.5, 0.5])
-    printed = command("racu", five_seeds, babi, "--metric", "macro_f1", "accuracy")
-    assert "roar_sst" in printed and "roar_babi" in printed
-    table = pd.read_csv(tmp_path / "report" / "racu.csv").query("quantity == 'racu'")
-    assert table.set_index("experiment")["mean"].to_dict() == pytest.approx({"roar_sst": 0.3, "roar_babi": 0.6})
-
-
-def test_command_names_a_folder_without_a_chain(tmp_path):
-    assert "has no seed*/roar.csv" in refusal("racu", tmp_path)
-
-
-def test_report_of_one_experiment_lies_in_its_folder(tmp_path):
-    assert default_output([tmp_path / "roar"]) == tmp_path / "roar" / "report"

@@ -7,7 +7,6 @@ from lightning_xai.report.stability import (
     Comparison,
     compare,
     matching_runs,
-    run_names,
     stability_frame,
     stability_table,
 )
@@ -35,7 +34,7 @@ def test_mean_of_nothing_is_undefined():
 
 def test_frame_says_how_many_explanations_a_number_leaves_out():
     frame = stability_frame([compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)], ["a", "b"])
-    assert frame[["measure", "run", "other", "num_explanations", "num_skipped"]].to_numpy().tolist() == [
+    assert frame[["metric", "run", "other", "num_explanations", "num_skipped"]].to_numpy().tolist() == [
         ["jaccard", "a", "b", 2, 0],
         ["spearman", "a", "b", 1, 1],
         ["kendall", "a", "b", 1, 1],
@@ -59,11 +58,6 @@ def test_table_stays_within_the_width(num_runs):
     table = stability_table(comparison(num_runs), names, split="test", percentage=25)
     assert max(map(len, table.splitlines())) <= 80
     assert table.count("0.50") == num_runs * (num_runs - 1)
-
-
-def test_names_begin_below_the_folder_of_all_runs(tmp_path):
-    found = run_names([tmp_path / "runs" / "tm" / "seed0", tmp_path / "runs" / "roar" / "ig" / "seed0"])
-    assert found == ["tm.seed0", "roar.ig.seed0"]
 
 
 def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def test_untrained_network_is_compared_with_all_seeds(trained):
     printed = command(*compared(folder, "untrained"))
     assert "testing the network as the configuration builds it" in printed
     table = pd.read_csv(folder / "runs" / "untrained" / "seed0" / "stability" / "test.csv")
-    assert table.query("measure == 'jaccard'")[["run", "other"]].to_numpy().tolist() == [
+    assert table.query("metric == 'jaccard'")[["run", "other"]].to_numpy().tolist() == [
         ["untrained.seed0", "tiny.seed0"], ["untrained.seed0", "tiny.seed1"], ["tiny.seed0", "tiny.seed1"],
     ]  # fmt: skip
     assert (folder / "runs" / "untrained" / "seed0" / "attributions" / "test" / "input_x_gradient").is_dir()
@@ -124,7 +124,7 @@ def test_cache_without_token_masks_is_refused_until_a_test_adds_them(trained, tm
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "no run cannot be compared: name the folders of two or more runs"),
+        ([], "no run is named: name the folders of two or more runs"),
         (["a/seed0"], "a/seed0 cannot be compared: name the folders of two or more runs"),
         (["a/seed0", "c/seed0"], "c/seed0 is not there: fit and test that run first"),
         (["a/seed0", "b/../a/seed0"], "a/seed0 is named twice"),

@@ -1,0 +1,55 @@
+"""A command line made from a typed function: its parameters are the options, and its docstring is the help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
+
+from jsonargparse import ArgumentParser, auto_cli
+
+
+class WordListParser(ArgumentParser):
+    """Reads each parameter that is a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
+
+    Without this, jsonargparse takes a sequence in one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+    """
+
+    item_types: dict[str, Any] = {}  # parameter -> type of its items
+
+    def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
+        """Adds an argument for each parameter, and remembers which parameters are sequences."""
+        hints = get_type_hints(function)
+        self.item_types = {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is Sequence}
+        return super().add_function_arguments(function, *args, **kwargs)
+
+    def add_argument(self, *names: Any, **kwargs: Any) -> Any:
+        """Adds one argument; a sequence without a default may be empty, so that the function can say what it needs."""
+        name = names[0].lstrip("-")
+        if name in self.item_types:
+            del kwargs["action"]  # it would parse one word as the whole sequence
+            option = names[0].startswith("-")
+            kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
+            kwargs["default"] = list(kwargs.get("default") or ())  # the parser writes into it
+            names = names[:1]  # without the form --name+, which appends
+        return super().add_argument(*names, **kwargs)
+
+
+def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str) -> None:
+    """Parses a command line and calls the function with it.
+
+    Args:
+        function: its parameters without a default are positional.
+        argv: words after the command's name.
+        name: of the command, such as "racu".
+
+    Raises:
+        argparse.ArgumentError: an option is unknown, or a value has another type than its parameter.
+
+    Example:
+        >>> def add(numbers: Sequence[int], scale: int = 1) -> None:
+        ...     print(scale * sum(numbers))
+        >>> run_command(add, ["1", "2", "--scale", "10"], name="add")
+        30
+    """
+    options = {"prog": f"run.py {name}", "exit_on_error": False, "allow_abbrev": False}
+    auto_cli(function, args=list(argv), parser_class=WordListParser, **options)
