@@ -97,13 +97,8 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor,
         >>> float(mean_over_classes(auroc, probs, gold))  # undefined for the second class, which is never gold
         1.0
     """
-    values = [
-        metric(scores.T, positives.T)
-        for scores, positives in zip(
-            probs.split(_CLASSES_AT_ONCE, dim=1), gold.split(_CLASSES_AT_ONCE, dim=1), strict=True
-        )
-    ]
-    return torch.cat(values).nanmean()
+    parts = zip(probs.split(_CLASSES_AT_ONCE, dim=1), gold.split(_CLASSES_AT_ONCE, dim=1), strict=True)
+    return torch.cat([metric(scores.T, positives.T) for scores, positives in parts]).nanmean()
 
 
 class ClassificationMetrics(Metric):
@@ -118,7 +113,8 @@ class ClassificationMetrics(Metric):
 
     Example:
         >>> metric = ClassificationMetrics(num_classes=2)
-        >>> metric.update(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), labels=torch.tensor([0, 1]), index=torch.tensor([0, 1]))
+        >>> probs = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
+        >>> metric.update(probs, labels=torch.tensor([0, 1]), index=torch.tensor([0, 1]))
         >>> float(metric.compute()["accuracy"])
         0.5
     """

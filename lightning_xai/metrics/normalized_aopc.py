@@ -140,7 +140,7 @@ class NormalizedAOPC(AttributionMetric):
         self.order, self.ranking, self.erasure, self.search = order, ranking, erasure, search
 
     @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]  (torchmetrics forbids to set it on an object)
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # torchmetrics forbids setting it
         """False for sufficiency, where erasing the least important units should change little."""
         return self.order == "comprehensiveness"
 

@@ -1,5 +1,6 @@
 """Agreement with evidence on the toy of Edin et al. and against scikit-learn."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,9 +93,7 @@ def test_rows_without_evidence_are_skipped_and_counted():
     attribution, batch = toy()
     marked = rationale_of(batch).scores.clone()
     marked[1] = 0
-    rationale = Attribution(
-        marked, rationale_of(batch).targets, rationale_of(batch).target_mask, rationale_of(batch).token_mask
-    )
+    rationale = replace(rationale_of(batch), scores=marked)
     metric = EvidenceOverlap(name="e", **{**CODE, "threshold": 0.05})
     metric.update(attribution, Batch(batch.inputs, batch.labels, rationale), bag_of_words)
     values = metric.compute()
