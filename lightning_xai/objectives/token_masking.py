@@ -126,8 +126,8 @@ class TokenMasking(Objective):
         ...     objective = TokenMasking(random_bert(), folder, fidelity_weight=1.0)
         ...     objective.setup("fit")
         >>> batch = Batch(TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2]), torch.tensor([0]))
-        >>> objective.eval().losses(batch)["distillation"].item()  # the student starts as its teacher
-        0.0
+        >>> objective.eval().losses(batch)["distillation"].item() < 1e-6  # the student starts as its teacher
+        True
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
