@@ -34,17 +34,19 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         split: whose scores count.
 
     Raises:
-        ValueError: a folder without a finished chain, or without that metric of that split.
+        ValueError: a folder without a finished chain, or without that metric of that split; a chain of another format.
     """
     if len(metrics) not in (1, len(folders)):
         raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one for all, or one for each")
     wanted = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), wanted, strict=True):
-        files = [run.roar_file for run in runs_of(folder) if run.roar_file.exists()]
-        if not files:
+        runs = [run for run in runs_of(folder) if run.roar_file.exists()]
+        if not runs:
             raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
-        found = pd.concat([pd.read_csv(file) for file in files], ignore_index=True)
+        for run in runs:
+            run.check_format()
+        found = pd.concat([pd.read_csv(run.roar_file) for run in runs], ignore_index=True)
         rows = found[(found["metric"] == metric) & (found["split"] == split)]
         if rows.empty:
             pairs = sorted(set(zip(found["metric"], found["split"], strict=True)))

@@ -1,5 +1,6 @@
 """The ROAR chain by one command: its runs, its table, kills, single stages and two processes."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -115,6 +116,61 @@ def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
     printed = command("fit", "--config", config, "--runs_dir", copy.parent, *one)
     assert printed.count("ROAR stage") == 1
     assert (copy / "seed0" / "roar.csv").read_text() == wanted
+
+
+def test_stage_by_name_runs_alone_to_the_same_numbers(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    wanted = (copy / "seed0" / "roar.csv").read_text()
+    for lost in ("gradient/080", "random/080"):
+        shutil.rmtree(copy / lost)
+    (copy / "seed0" / "roar.csv").unlink()
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--stage"]
+    assert command(*argv, "gradient/080").count("ROAR stage") == 1
+    assert not (copy / "random" / "080").exists() and not (copy / "seed0" / "roar.csv").exists()
+    assert command(*argv, "random/080").count("ROAR stage") == 1
+    assert (copy / "seed0" / "roar.csv").read_text() == wanted
+
+
+def test_root_by_name_runs_alone(tmp_path):
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
+    assert command(*argv, "--stage", "root").count("ROAR stage") == 1
+    assert [path.name for path in (tmp_path / "runs" / "roar").iterdir()] == ["seed0"]
+
+
+def test_unknown_stage_is_named_with_those_there_are(tmp_path):
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
+    message = refusal(*argv, "--stage", "gradient/050")
+    assert f"no stage 'gradient/050': choose one of root, {', '.join(NAMES)}" in message
+    assert not (tmp_path / "runs").exists()
+
+
+def test_stage_by_name_before_the_root_names_the_root(tmp_path):
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
+    message = refusal(*argv, "--stage", "gradient/040")
+    assert f"run {tmp_path / 'runs' / 'roar' / 'seed0'} first" in message
+
+
+def test_stage_without_a_chain_is_refused(tmp_path):
+    argv = ["--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs"]
+    assert "--stage needs a chain" in refusal("fit", *argv, "--stage", "gradient/040")
+    assert "--stage is for fit" in refusal("test", *argv, "--stage", "gradient/040")
+
+
+def test_stage_of_an_older_format_is_refused(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    manifest = copy / "gradient" / "040" / "seed0" / "manifest.json"
+    manifest.write_text(json.dumps({"status": "finished"}))
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent)
+    assert f"{manifest.parent} has format 1" in message
+
+
+def test_erasures_of_an_older_format_are_refused(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    shutil.rmtree(copy / "gradient" / "080")
+    folder = copy / "seed0" / "erasures" / "gradient" / "080"
+    (folder / "complete.json").write_text(json.dumps({"method": "gradient", "percentage": 80}))
+    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent)
+    assert f"{folder} has format 1" in message
 
 
 def test_stage_told_without_its_erasures_is_refused(whole, tmp_path):

@@ -1,9 +1,11 @@
+"""Where a run's files lie, what its manifest keeps, and which runs its folder refuses."""
+
+import json
 from pathlib import Path
 
 import pytest
 
-from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.settings import run_settings
+from lightning_xai.runs.folder import RunFolder, runs_of
 
 
 def test_folder_is_new_until_something_is_known(tmp_path):
@@ -45,18 +47,62 @@ def test_run_that_never_reached_a_checkpoint_blocks_nobody(tmp_path):
     assert run.manifest["settings"] == {"lr": 2}
 
 
-def test_settings_compare_what_numbers_depend_on():
-    config = {
-        "runs_dir": "a", "config": ["x"], "trainer": {"max_epochs": 2, "enable_progress_bar": False},
-        "data": {"sizes": [1, 2], "path": Path("p")},
-    }  # fmt: skip
-    assert run_settings(config) == {"trainer.max_epochs": 2, "data.sizes.0": 1, "data.sizes.1": 2, "data.path": "p"}
+def write_manifest(run: RunFolder, **facts) -> RunFolder:
+    """Writes a manifest by hand, without the number of a format."""
+    run.path.mkdir(parents=True, exist_ok=True)
+    run.manifest_file.write_text(json.dumps(facts))
+    return run
 
 
-def test_erasures_among_the_runs_are_compared_by_their_place_there():
-    found = [
-        run_settings({"runs_dir": runs, "data": {"init_args": {"erasures": f"{runs}/roar/seed0/erasures/a"}}})
-        for runs in ("runs", "/moved/runs")
-    ]
-    assert found[0] == found[1]
-    assert found[0]["data.init_args.erasures"] == "roar/seed0/erasures/a"
+OLD = "has format 1, but this version reads format 2: name another --experiment"
+
+
+@pytest.mark.parametrize("facts", [{"status": "finished"}, {"status": "finished", "format": 1}])
+def test_finished_run_of_an_older_format_is_refused(tmp_path, facts):
+    run = write_manifest(RunFolder(tmp_path), **facts)
+    for refuse in (run.check_format, lambda: run.begin({"lr": 1}), lambda: run.is_finished):
+        with pytest.raises(ValueError, match=OLD):
+            refuse()
+
+
+def test_killed_run_of_an_older_format_is_refused(tmp_path):
+    run = write_manifest(checkpointed(tmp_path), status="running", settings={"lr": 1})
+    with pytest.raises(ValueError, match=OLD):
+        run.begin({"lr": 1})
+
+
+def test_run_of_an_older_format_that_never_reached_a_checkpoint_blocks_nobody(tmp_path):
+    run = write_manifest(RunFolder(tmp_path), status="running", settings={"lr": 1})
+    run.check_format()
+    run.begin({"lr": 2})
+    assert run.manifest == {"status": "running", "settings": {"lr": 2}}
+
+
+def test_best_checkpoint_is_the_last_one_where_no_best_one_is(tmp_path):
+    run = checkpointed(tmp_path)
+    assert run.best_checkpoint == run.checkpoints_dir / "last.ckpt"
+    (run.checkpoints_dir / "best.ckpt").touch()
+    assert run.best_checkpoint == run.checkpoints_dir / "best.ckpt"
+
+
+def test_folder_of_all_runs_follows_from_the_name_of_the_experiment(tmp_path):
+    nested = RunFolder(tmp_path / "runs" / "roar" / "gradient" / "010" / "seed0")
+    nested.begin({"experiment": "roar/gradient/010"})
+    assert nested.runs_dir == tmp_path / "runs"
+    assert RunFolder(tmp_path / "runs" / "tm" / "seed0").runs_dir == tmp_path / "runs"
+
+
+def test_other_test_data_have_a_hash_but_the_own_ones_none(tmp_path):
+    run = RunFolder(tmp_path)
+    settings = {"data.init_args.max_examples.test": 7, "lr": 1}
+    assert run.hash_of_other_test_data(settings) == ""  # a run that has not begun has no own data
+    run.begin(settings)
+    assert run.hash_of_other_test_data(settings | {"lr": 2}) == ""
+    assert len(run.hash_of_other_test_data({"data.init_args.max_examples.test": 8})) == 6
+
+
+def test_runs_of_an_experiment_are_the_folders_of_its_seeds(tmp_path):
+    for name in ("seed1", "seed0", "report"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "seed.txt").touch()
+    assert [run.path.name for run in runs_of(tmp_path)] == ["seed0", "seed1"]

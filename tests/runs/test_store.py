@@ -1,3 +1,6 @@
+"""Ragged rows on disk: what was written comes back, also after a kill."""
+
+import json
 from pathlib import Path
 
 import numpy as np
@@ -80,3 +83,17 @@ def test_other_metadata_is_refused_with_the_folder_named(tmp_path):
 def test_folder_without_a_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a store"):
         RaggedStore(tmp_path)
+
+
+def test_store_of_an_older_format_is_neither_read_nor_continued(tmp_path):
+    write(tmp_path, [(0, 0, [1.0])], metadata={"method": "Random"})
+    (tmp_path / "store.json").write_text('{"method": "Random"}')
+    for open_store in (RaggedStore, lambda path: RaggedWriter(path, metadata={"method": "Random"})):
+        with pytest.raises(ValueError, match="has format 1, but this version reads format 2: remove it"):
+            open_store(tmp_path)
+
+
+def test_format_is_written_but_no_part_of_the_metadata(tmp_path):
+    write(tmp_path, [], metadata={"method": "Random"})
+    assert json.loads((tmp_path / "store.json").read_text()) == {"format": 2, "method": "Random"}
+    assert RaggedStore(tmp_path).metadata == {"method": "Random"}

@@ -1,0 +1,45 @@
+"""Runs of an older format are neither resumed nor tested again: one line says so, and nothing is changed."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import fitted as fitted  # a fixture
+from tests.commands.conftest import refusal
+
+
+@pytest.fixture
+def old(fitted, tmp_path) -> Path:
+    """A finished run as an older version left it: no number of a format in any file."""
+    run = Path(shutil.copytree(fitted.path, tmp_path / "runs" / "tiny" / "seed0"))
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({name: manifest[name] for name in ("status", "settings")}))
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(re.sub(r"^format:.*\n", "", config, flags=re.MULTILINE) + "renamed: 1\n")
+    return run
+
+
+def files(run: Path) -> dict[Path, float]:
+    return {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+
+
+@pytest.mark.parametrize("command_name", ["fit", "test", "validate", "predict"])
+def test_command_on_the_folder_of_an_old_run_is_refused(fitted, old, command_name):
+    before = files(old)
+    message = refusal(command_name, "--config", fitted.config, "--runs_dir", old.parents[1])
+    assert f"{old} has format 1, but this version reads format 2: name another --experiment" in message
+    assert files(old) == before
+
+
+@pytest.mark.parametrize("command_name", ["fit", "test"])
+def test_configuration_of_an_old_run_is_refused_before_its_settings_are_read(old, command_name):
+    message = refusal(command_name, "--config", old / "config.yaml")
+    assert f"{old} has format 1" in message and "renamed" not in message
+
+
+def test_configuration_of_a_newer_format_is_refused(fitted, tmp_path):
+    message = refusal("fit", "--config", fitted.config, "--runs_dir", tmp_path, "--format", "3")
+    assert "format is 3, but this version reads configurations of format 2" in message
