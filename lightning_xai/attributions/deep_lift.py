@@ -12,7 +12,8 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.gradients import Baseline, PathEnds, path_ends, target_gradients
+from lightning_xai.functional.gradients import target_gradients
+from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
 from lightning_xai.functional.propagation.rescale import Rescale
 from lightning_xai.functional.propagation.tracked import Tracked, track
 from lightning_xai.models.base import Classifier

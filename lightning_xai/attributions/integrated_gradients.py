@@ -12,7 +12,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution, explainin
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.gradients import (
+from lightning_xai.functional.path_gradients import (
     Baseline,
     PathEnds,
     Quadrature,

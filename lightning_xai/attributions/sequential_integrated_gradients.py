@@ -12,7 +12,7 @@ from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.gradients import (
+from lightning_xai.functional.path_gradients import (
     PathEnds,
     Quadrature,
     path_ends,

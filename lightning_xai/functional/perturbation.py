@@ -33,7 +33,13 @@ class Evaluate(Protocol):
 
 
 class ExplainedModel(EmbeddingModel, Protocol):
-    """The part of a classifier that perturbations need; `EmbeddingModel` shows a subclass."""
+    """The part of a classifier that perturbations need: an `EmbeddingModel` with probabilities.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> random_bert().probabilities(torch.tensor([[0.0, 0.0]]))
+        tensor([[0.5000, 0.5000]])
+    """
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Returns the probabilities [B, C] of logits [B, C]."""

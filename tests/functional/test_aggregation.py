@@ -1,7 +1,17 @@
+from typing import cast
+
 import pytest
 import torch
 
-from lightning_xai.functional.aggregation import from_words, normalize, pool, restrict, to_words, vocabulary_norm
+from lightning_xai.functional.aggregation import (
+    Pooling,
+    from_words,
+    normalize,
+    pool,
+    restrict,
+    to_words,
+    vocabulary_norm,
+)
 
 SCORES = torch.tensor([[[5.0, 1.0, -3.0, 2.0, 7.0, 0.0]]])
 WORD_IDS = torch.tensor([[-1, 0, 0, 1, -1, -1]])
@@ -12,9 +22,9 @@ def test_pool_makes_one_score_of_a_tokens_values(pooling, wanted):
     assert pool(torch.tensor([[3.0, -4.0]]), pooling).item() == wanted
 
 
-def test_pool_refuses_what_it_does_not_know():
+def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="choose 'l2'"):
-        pool(torch.ones(1, 2), "max")
+        pool(torch.ones(1, 2), cast(Pooling, "max"))
 
 
 def test_restrict_keeps_scores_inside_the_mask():
@@ -62,4 +72,5 @@ def test_the_norm_over_the_vocabulary_has_a_derivative_at_zero():
     norms = vocabulary_norm(values, table)
     torch.testing.assert_close(norms, torch.tensor([(9.0 + 16 + 64) ** 0.5, 0.0]))
     norms.sum().backward()
+    assert values.grad is not None
     assert values.grad.isfinite().all() and values.grad[1].tolist() == [0, 0]

@@ -40,25 +40,25 @@ def search(table, sizes=None, **arguments):
 @pytest.mark.parametrize("arguments", [{"beam_size": 20}, {"beam_size": 1, "exact_up_to": 6}])
 def test_a_full_beam_finds_the_best_of_all_orders(arguments):
     table = tables()
-    found = search(table, **arguments)
+    orders = search(table, **arguments)
     best = [max(total_of(table[p], order) for order in permutations(range(size))) for p, size in enumerate(SIZES)]
-    assert found.totals.tolist() == pytest.approx(best)
+    assert orders.totals.tolist() == pytest.approx(best)
 
 
 @pytest.mark.parametrize("beams", ["sets", "orders"])
 def test_the_total_is_that_of_the_order(beams):
     table = tables()
-    found = search(table, beams=beams)
+    orders = search(table, beams=beams)
     for p, size in enumerate(SIZES):
-        order = found.places[p, :size].argsort().tolist()
-        assert sorted(found.places[p, :size].tolist()) == list(range(size))
-        assert float(found.totals[p]) == pytest.approx(total_of(table[p], order))
-        assert (found.places[p, size:] == 6).all()
+        order = orders.places[p, :size].argsort().tolist()
+        assert sorted(orders.places[p, :size].tolist()) == list(range(size))
+        assert float(orders.totals[p]) == pytest.approx(total_of(table[p], order))
+        assert (orders.places[p, size:] == 6).all()
 
 
 def greedy_with_orders(table, size, beam_size):
     """Returns the best total of a beam in which two orders of one set count twice, by a loop over orders."""
-    beam = [((), 0.0)]
+    beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     for _ in range(size):
         longer = [(*order, unit) for order, _ in beam for unit in range(size) if unit not in order]
         beam = sorted(((order, total_of(table, order)) for order in longer), key=lambda entry: -entry[1])[:beam_size]
@@ -68,11 +68,11 @@ def greedy_with_orders(table, size, beam_size):
 @pytest.mark.parametrize("beam_size", [1, 3, 7])
 def test_a_beam_of_orders_equals_a_loop(beam_size):
     table = tables(seed=2)
-    found = search(table, beam_size=beam_size, beams="orders")
+    orders = search(table, beam_size=beam_size, beams="orders")
     for p, size in enumerate(SIZES):
         order, total = greedy_with_orders(table[p], size, beam_size)
-        assert float(found.totals[p]) == pytest.approx(total)
-        assert found.places[p, :size].argsort().tolist() == list(order)
+        assert float(orders.totals[p]) == pytest.approx(total)
+        assert orders.places[p, :size].argsort().tolist() == list(order)
 
 
 def test_no_beam_exceeds_the_exact_total():
@@ -88,15 +88,15 @@ def test_a_wider_beam_finds_no_worse_orders_here():
 
 
 def test_equal_totals_are_settled_by_place():
-    found = search(torch.zeros(2, 64, dtype=torch.float64), sizes=[5, 3])
-    assert found.places.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
+    orders = search(torch.zeros(2, 64, dtype=torch.float64), sizes=[5, 3])
+    assert orders.places.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 5]]
 
 
 def test_no_set_is_asked_for_twice_and_all_problems_share_a_call():
     game = Game(tables())
-    found = best_orders(game, torch.tensor(SIZES), beam_size=3)
+    orders = best_orders(game, torch.tensor(SIZES), beam_size=3)
     asked = [entry for call in game.calls for entry in call]
-    assert len(asked) == len(set(asked)) == int(found.num_sets.sum())
+    assert len(asked) == len(set(asked)) == int(orders.num_sets.sum())
     assert len(game.calls) == 6
 
 
@@ -111,8 +111,8 @@ def test_a_problem_alone_has_the_order_that_it_has_among_others():
 def test_a_bound_on_memory_changes_no_order(monkeypatch):
     wanted = search(tables())
     monkeypatch.setattr(beam_search, "_CANDIDATE_ELEMENTS", 150)
-    found = search(tables())
-    assert torch.equal(found.places, wanted.places) and torch.equal(found.num_sets, wanted.num_sets)
+    orders = search(tables())
+    assert torch.equal(orders.places, wanted.places) and torch.equal(orders.num_sets, wanted.num_sets)
 
 
 def test_without_a_problem_there_is_no_order():
@@ -121,11 +121,11 @@ def test_without_a_problem_there_is_no_order():
 
 @pytest.mark.parametrize("arguments", [{"beam_size": 3}, {"beam_size": 40}, {"beam_size": 1, "exact_up_to": 6}])
 def test_sets_asked_for_are_at_most_those_stated(arguments):
-    found = search(tables(), **arguments)
+    orders = search(tables(), **arguments)
     for p, size in enumerate(SIZES):
-        assert int(found.num_sets[p]) <= most_sets(size, 1, **arguments)
+        assert int(orders.num_sets[p]) <= most_sets(size, 1, **arguments)
     if arguments["beam_size"] != 3:
-        assert found.num_sets.tolist() == [2**size - 1 for size in SIZES]
+        assert orders.num_sets.tolist() == [2**size - 1 for size in SIZES]
 
 
 def test_most_sets_are_counted_by_hand():

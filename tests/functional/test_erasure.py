@@ -1,7 +1,9 @@
+from typing import cast
+
 import pytest
 import torch
 
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure import Erasure, erase
 from tests.conftest import CLS, MASK, PAD, SEP, text_inputs
 
 
@@ -12,6 +14,8 @@ def test_deleted_tokens_leave_a_text_that_was_encoded_without_them():
     ids = inputs.input_ids
     assert erased.input_ids.tolist() == [[CLS, ids[0, 2], ids[0, 4], SEP, PAD, PAD], ids[1].tolist()]
     assert erased.attention_mask.sum(dim=1).tolist() == [4, 4]
+    assert inputs.word_ids is not None and inputs.index is not None
+    assert erased.word_ids is not None and erased.index is not None
     assert erased.word_ids[0].tolist() == [-1, *inputs.word_ids[0, [2, 4]].tolist(), -1, -1, -1]
     assert erased.token_mask.sum(dim=1).tolist() == [2, 2]
     assert torch.equal(erased.index, inputs.index)
@@ -31,7 +35,7 @@ def test_zeroed_embeddings_are_asked_for_where_tokens_are_erased():
     inputs = text_inputs([5])
     erased, embed_mask = erase(inputs, torch.tensor([[0, 0, 1, 0, 0]]).bool(), "embed_zero")
     assert torch.equal(erased.input_ids, inputs.input_ids)
-    assert embed_mask.tolist() == [[True, False, True, False, True]]
+    assert embed_mask is not None and embed_mask.tolist() == [[True, False, True, False, True]]
 
 
 @pytest.mark.parametrize("erasure", ["delete", "mask", "pad"])
@@ -50,4 +54,4 @@ def test_inputs_stay_as_they_were():
 
 def test_unknown_erasure_is_refused():
     with pytest.raises(ValueError, match="erasure is 'blur'"):
-        erase(text_inputs([4]), torch.ones(1, 4, dtype=torch.bool), "blur")
+        erase(text_inputs([4]), torch.ones(1, 4, dtype=torch.bool), cast(Erasure, "blur"))

@@ -11,11 +11,11 @@ MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
 
 def test_replaced_output_leaves_padding_its_own_output():
     module, inputs = nn.Linear(1, 1), torch.ones(2, 5, 1)
-    own = module(inputs)
+    unchanged = module(inputs)
     with override_output(module, torch.full((2, 5, 1), 7.0), MASK):
         changed = module(inputs)
-    assert torch.equal(changed, torch.where(MASK.unsqueeze(-1), 7.0, own))
-    assert torch.equal(module(inputs), own)
+    assert torch.equal(changed, torch.where(MASK.unsqueeze(-1), 7.0, unchanged))
+    assert torch.equal(module(inputs), unchanged)
 
 
 def test_replaced_output_ends_with_an_error_in_the_context():
@@ -32,7 +32,7 @@ def test_replaced_output_of_none_changes_nothing():
 
 
 def test_only_named_and_given_arguments_are_passed():
-    assert call_with_known_arguments(nn.Identity(), input=torch.tensor(3), other=1, missing=None) == 3
+    assert call_with_known_arguments(nn.Identity(), input=torch.tensor(3), unknown=torch.tensor(1), missing=None) == 3
 
 
 def test_evaluation_mode_restores_each_part_and_the_random_state():

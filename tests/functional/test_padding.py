@@ -25,6 +25,7 @@ def test_right_padding_needs_no_order():
 
 def test_order_moves_real_tokens_to_the_front_and_back():
     order = right_padding_order(MASK)
+    assert order is not None
     assert order.tolist() == [[1, 2, 4, 0, 3], [0, 1, 2, 3, 4]]
     states = torch.arange(20.0).reshape(2, 5, 2)
     assert torch.equal(take_columns(take_columns(states, order), order.argsort(dim=1)), states)

@@ -139,7 +139,7 @@ def test_zeros_differ_by_how_much_is_left_of_each_text_of_a_pair():
     inputs = text_inputs([6])
     inputs = replace(inputs, token_type_ids=torch.tensor([[0, 0, 0, 1, 1, 1]]))
 
-    def predict(inputs, embed_mask):
+    def predict(inputs, embed_mask=None):
         assert not embed_mask.any()
         share = (inputs.token_type_ids * inputs.attention_mask).sum(dim=1) / inputs.attention_mask.sum(dim=1)
         return share.unsqueeze(1)

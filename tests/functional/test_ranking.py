@@ -101,8 +101,8 @@ def test_areas_equal_scikit_learn_row_by_row(decimals):
         truth, predicted = positives[row][kept].numpy(), scores[row][kept].numpy()
         precision, recall, _ = precision_recall_curve(truth, predicted)
         expected = average_precision_score(truth, predicted), roc_auc_score(truth, predicted), auc(recall, precision)
-        found = [f(scores, positives, mask)[row] for f in (average_precision, auroc, precision_recall_area)]
-        assert [float(value) for value in found] == pytest.approx(expected)
+        areas = [f(scores, positives, mask)[row] for f in (average_precision, auroc, precision_recall_area)]
+        assert [float(value) for value in areas] == pytest.approx(expected)
 
 
 def test_areas_without_positives_are_undefined():

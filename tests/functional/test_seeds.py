@@ -35,8 +35,15 @@ def test_coalitions_of_lime_are_those_of_every_release():
 
 
 def test_a_generator_is_set_apart_by_seed_index_and_stream():
-    keys = [(0, 1, "A"), (1, 1, "A"), (0, 2, "A"), (0, 1, "B"), (0, 1, "A", [5]), (0, 1, "A", [6])]
-    assert len({example_generator(*key).random() for key in keys}) == len(keys)
+    generators = [
+        example_generator(0, 1, "A"),
+        example_generator(1, 1, "A"),
+        example_generator(0, 2, "A"),
+        example_generator(0, 1, "B"),
+        example_generator(0, 1, "A", [5]),
+        example_generator(0, 1, "A", [6]),
+    ]
+    assert len({generator.random() for generator in generators}) == len(generators)
 
 
 def test_an_example_without_an_index_is_refused():

@@ -95,12 +95,12 @@ def test_mask_equals_a_brute_force_over_characters():
 
 
 def test_runs_of_a_mask():
-    assert runs_from_mask([True, True, False, True]).tolist() == [[0, 2], [3, 4]]
+    assert runs_from_mask(np.array([True, True, False, True])).tolist() == [[0, 2], [3, 4]]
 
 
 def test_spans_of_a_mask_cover_each_run_from_first_to_last_character():
     offsets = np.array([[0, 2], [2, 5], [5, 8], [8, 10]])
-    assert spans_from_mask([False, True, False, True], offsets, "ab cd ef g") == [[3, 5], [9, 10]]
+    assert spans_from_mask(np.array([False, True, False, True]), offsets, "ab cd ef g") == [[3, 5], [9, 10]]
 
 
 def test_word_mask_survives_the_way_to_spans_and_back():

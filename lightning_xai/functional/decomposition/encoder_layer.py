@@ -56,6 +56,15 @@ class LayerTrace:
     """The true values inside one layer, in the graph; M = B * N rows of S tokens, F feed-forward units.
 
     Letters of the formulas are those of `EncoderLayer`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6]])
+        >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
+        >>> trace = trace_layer(model.encoder_layers()[0], output.hidden_states[0], output.attentions[0])
+        >>> trace.hidden.shape, trace.values.shape, trace.preactivation.shape  # D = 4, H = 2, F = 4
+        (torch.Size([1, 3, 4]), torch.Size([1, 2, 3, 2]), torch.Size([1, 3, 4]))
     """
 
     hidden: Tensor  # [M, S, D] the layer's input x

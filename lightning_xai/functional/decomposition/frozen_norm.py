@@ -94,11 +94,11 @@ def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
         variance = states.var(dim=-1, unbiased=False, keepdim=True)
         weight = states.new_ones(states.shape[-1]) if norm.weight is None else norm.weight
         return FrozenNorm((variance + norm.eps).rsqrt().unsqueeze(1), weight, True, norm.bias)
-    epsilon, weight = getattr(norm, "variance_epsilon", None), getattr(norm, "weight", None)
-    if epsilon is None or weight is None:
+    epsilon, rms_weight = getattr(norm, "variance_epsilon", None), getattr(norm, "weight", None)
+    if epsilon is None or rms_weight is None:
         raise ValueError(
             f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon: it cannot be frozen; "
             "choose a gradient or perturbation method"
         )
     square = states.square().mean(dim=-1, keepdim=True)
-    return FrozenNorm((square + epsilon).rsqrt().unsqueeze(1), weight, False, None)
+    return FrozenNorm((square + epsilon).rsqrt().unsqueeze(1), rms_weight, False, None)

@@ -39,17 +39,11 @@ class Tracked(Tensor):
     """A tensor that depends on the explained states: each function that gets one is carried out by its `rules`.
 
     Example:
-        >>> class Linear(Rules):
-        ...     def __call__(self, func, name, tracked, args, kwargs):
-        ...         if name not in {"add", "mul"}:
-        ...             raise ValueError(f"{name} is not linear")
-        ...         return self.wrap(func(*replaced(args, plain), **kwargs))
-        >>> states = track(torch.tensor([1.0, 2.0]), Linear())
-        >>> (2 * states + 1).plain()
-        tensor([3., 5.])
-        >>> states.exp()
-        Traceback (most recent call last):
-        ValueError: exp is not linear
+        >>> from lightning_xai.functional.propagation.rescale import Rescale
+        >>> states = track(torch.tensor(3.0), Rescale(), torch.tensor(-1.0))
+        >>> activated = states.relu()
+        >>> type(activated).__name__, activated.plain(), activated.second_run
+        ('Tracked', tensor(3.), tensor(0.))
     """
 
     rules: Rules
@@ -165,7 +159,21 @@ def plain(tensor: Tracked) -> Tensor:
 
 
 class Rules(ABC):
-    """The results of functions of tracked tensors. `Tracked` shows a subclass."""
+    """The results of functions of tracked tensors.
+
+    Example:
+        >>> class OnlySumsAndProducts(Rules):
+        ...     def __call__(self, func, name, tracked, args, kwargs):
+        ...         if name not in {"add", "mul"}:
+        ...             raise ValueError(f"there is no rule for {name}")
+        ...         return self.wrap(func(*replaced(args, plain), **kwargs))
+        >>> states = track(torch.tensor([1.0, 2.0]), OnlySumsAndProducts())
+        >>> (2 * states + 1).plain()
+        tensor([3., 5.])
+        >>> states.exp()
+        Traceback (most recent call last):
+        ValueError: there is no rule for exp
+    """
 
     @abstractmethod
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:

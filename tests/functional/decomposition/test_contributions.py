@@ -54,8 +54,8 @@ def test_l1_distances_are_those_to_the_pair_vectors_in_blocks_of_any_size(parts,
     *arguments, pairs = parts
     wanted = (arguments[3].unsqueeze(2) - pairs).abs().sum(dim=-1)
     with torch.set_grad_enabled(create_graph):
-        found = l1_distances(*arguments, chunk_elements=chunk_elements)
-    torch.testing.assert_close(found, wanted)
+        distances = l1_distances(*arguments, chunk_elements=chunk_elements)
+    torch.testing.assert_close(distances, wanted)
 
 
 def test_l1_distances_of_more_targets_than_a_block_has():
@@ -90,19 +90,20 @@ def test_contributions_of_two_sources_worked_out_by_hand():
     vectors = torch.tensor([[[[5.0, 5.0]], [[0.0, 1.0]]]])
     residual = torch.tensor([[[1.0, 0.0], [2.0, 1.0]]])
     resultants = torch.tensor([[[1.0, 2.0], [2.0, 2.0]]])
-    found = alti_contributions(attention, vectors, residual, resultants, norm="l1")
-    torch.testing.assert_close(found, torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]))
+    contributions = alti_contributions(attention, vectors, residual, resultants, norm="l1")
+    torch.testing.assert_close(contributions, torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]))
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_a_state_that_no_source_brings_nearer_is_its_own_tokens(norm):
     attention, vectors = torch.full((1, 1, 2, 2), 0.5), torch.tensor([[[[-1.0]], [[-1.0]]]])
-    found = alti_contributions(attention, vectors, torch.zeros(1, 2, 1), torch.ones(1, 2, 1), norm=norm)
-    assert torch.equal(found, torch.eye(2).unsqueeze(0))
+    contributions = alti_contributions(attention, vectors, torch.zeros(1, 2, 1), torch.ones(1, 2, 1), norm=norm)
+    assert torch.equal(contributions, torch.eye(2).unsqueeze(0))
 
 
 def test_the_root_of_zero_has_a_finite_gradient():
     squares = torch.tensor([0.0, 4.0], requires_grad=True)
     roots = safe_sqrt(squares)
     roots.sum().backward()
+    assert squares.grad is not None
     assert roots.tolist() == [0.0, 2.0] and squares.grad.tolist() == [0.0, 0.25]

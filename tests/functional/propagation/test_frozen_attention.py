@@ -36,8 +36,8 @@ def blocks_of_two_queries(monkeypatch):
 
 def test_values_are_mixed_as_by_the_kernel(case):
     query, key, value, options = case
-    found = FrozenAttention(query, key, options)(value)
-    torch.testing.assert_close(found, F.scaled_dot_product_attention(query, key, value, **options))
+    mixed = FrozenAttention(query, key, options)(value)
+    torch.testing.assert_close(mixed, F.scaled_dot_product_attention(query, key, value, **options))
 
 
 def test_the_derivative_by_values_is_that_of_the_kernel(case):
@@ -76,6 +76,8 @@ def test_queries_and_keys_get_no_gradient(case):
 def test_sums_over_tokens_are_precise_in_half_precision():
     query, key, value = (torch.randn(1, 1, 400, 4).bfloat16() for _ in range(3))
     value.requires_grad_()
-    found = torch.autograd.grad(FrozenAttention(query, key, {})(value).sum(), value)[0]
+    derivative = torch.autograd.grad(FrozenAttention(query, key, {})(value).sum(), value)[0]
     wanted = (query.float() @ key.float().mT / 2).softmax(-1).sum(-2)
-    torch.testing.assert_close(found[..., 0].float(), wanted, rtol=2**-8, atol=0)  # of bfloat16's rounding at the end
+    torch.testing.assert_close(
+        derivative[..., 0].float(), wanted, rtol=2**-8, atol=0
+    )  # of bfloat16's rounding at the end

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.frozen_coefficients import FrozenCoefficients, activation_slope
-from lightning_xai.functional.propagation.tracked import track
+from lightning_xai.functional.propagation.tracked import Tracked, track
 
 
 def frozen(states):
@@ -99,6 +99,7 @@ def test_writing_states_into_another_tensor_is_refused():
 def test_dropout_has_one_mask_for_both_runs():
     x = torch.ones(200, dtype=torch.float64)
     output = F.dropout(track(x, FrozenCoefficients(detached=True), x.clone()), 0.5, training=True)
+    assert isinstance(output, Tracked)
     torch.testing.assert_close(output.plain(), output.second_run)
     assert 0 < (output.plain() == 0).sum() < 200
 
@@ -107,8 +108,8 @@ def test_dropout_has_one_mask_for_both_runs():
 def test_the_slope_at_zero_is_the_derivative(activation):
     zero = torch.zeros(1, dtype=torch.float64, requires_grad=True)
     wanted = torch.autograd.grad(activation(zero), zero)[0]
-    found = activation_slope(activation, torch.tensor([0.0, 2.0], dtype=torch.float64))
-    torch.testing.assert_close(found, torch.cat([wanted, activation(torch.tensor([2.0]).double()) / 2]))
+    slope = activation_slope(activation, torch.tensor([0.0, 2.0], dtype=torch.float64))
+    torch.testing.assert_close(slope, torch.cat([wanted, activation(torch.tensor([2.0]).double()) / 2]))
 
 
 def test_modules_may_be_used_twice():

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -6,7 +8,7 @@ from lightning_xai.functional.propagation.function_arguments import attention_sc
 
 KEEP = torch.ones(2, 1, 5, 5, dtype=torch.bool)
 KEEP[1, ..., 3:] = False  # padding
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "scale": {"scale": 0.7},
     "causal": {"is_causal": True},

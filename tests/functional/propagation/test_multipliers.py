@@ -76,8 +76,8 @@ def test_softmax_multipliers_do_not_depend_on_constants_added_to_inputs():
     wanted = softmax_multipliers(x, b, (x.softmax(-1), b.softmax(-1)), -1)
     for shift in (0.0, 50.0, 300.0):
         x_shifted, b_shifted = x + shift, b + shift
-        found = softmax_multipliers(x_shifted, b_shifted, (x.softmax(-1), b.softmax(-1)), -1)
-        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-9)
+        shifted = softmax_multipliers(x_shifted, b_shifted, (x.softmax(-1), b.softmax(-1)), -1)
+        torch.testing.assert_close(shifted, wanted, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("shift", [30.0, 300.0, -300.0])

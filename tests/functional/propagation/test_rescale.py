@@ -3,7 +3,12 @@ import torch
 from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.rescale import Rescale
-from lightning_xai.functional.propagation.tracked import track
+from lightning_xai.functional.propagation.tracked import Tracked, track
+
+
+def tracked(output: torch.Tensor) -> Tracked:
+    assert isinstance(output, Tracked)
+    return output
 
 
 def delta(function, *pairs):
@@ -52,13 +57,13 @@ def test_equal_inputs_have_finite_multipliers(name):
 
 def test_a_product_shares_its_change_by_the_means():  # by hand: 3 * 5 - 1 * 2 = 13 = (3 - 1) * 3.5 + (5 - 2) * 2
     u, v = torch.tensor([3.0], requires_grad=True), torch.tensor([5.0], requires_grad=True)
-    product = track(u, Rescale(), torch.tensor([1.0])) * track(v, Rescale(), torch.tensor([2.0]))
+    product = tracked(track(u, Rescale(), torch.tensor([1.0])) * track(v, Rescale(), torch.tensor([2.0])))
     assert [g.item() for g in torch.autograd.grad(product.plain(), (u, v))] == [3.5, 2.0]
 
 
 def test_relu_passes_on_its_secant():  # by hand: (3 - 0) / (3 - -1)
     x = torch.tensor([3.0], requires_grad=True)
-    output = track(x, Rescale(), torch.tensor([-1.0])).relu()
+    output = tracked(track(x, Rescale(), torch.tensor([-1.0])).relu())
     assert torch.autograd.grad(output.plain(), x)[0].item() == 0.75
 
 
@@ -79,7 +84,7 @@ def test_masked_scores_have_no_multiplier():
     keep = torch.tensor([True, True, False, True])
     leaf = x.clone().requires_grad_()
     for low in (float("-inf"), torch.finfo(torch.float64).min):
-        output = track(leaf, Rescale(), b).masked_fill(~keep, low).softmax(-1)
+        output = tracked(track(leaf, Rescale(), b).masked_fill(~keep, low).softmax(-1))
         gradient = torch.autograd.grad((output.plain() * torch.randn(2, 4)).sum(), leaf)[0]
         assert gradient.isfinite().all() and not gradient[:, 2].any()
 
