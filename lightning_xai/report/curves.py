@@ -1,4 +1,4 @@
-"""Curves with interval bands, drawn in panels."""
+"""Curves with interval bands, drawn in panels beside each other."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
 from PIL import Image
 
-# told apart by people of any color vision, also by the markers (Okabe and Ito, 2008)
+# people of any color vision can tell them apart, also by the markers (Okabe and Ito, 2008)
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
-REFERENCE = "#555555"
+REFERENCE_COLOR = "#555555"
+CONTROLS_LABEL = "their positions only"
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
@@ -26,23 +29,44 @@ Role = Literal["curve", "control", "reference"]
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of a mean and of its interval, each a list of P floats; NaN where there is no interval.
+    """P points of a mean and of its interval.
 
     Attributes:
-        name: what the legend shows; the same name has the same color in every panel.
-        role: a control has the name of its curve, so its color, and is dashed; a reference is gray.
+        name: shown in the legend; a name has the same color in every panel.
+        x: [P] horizontal positions.
+        mean: [P].
+        low: [P] lower end of the interval, NaN where there is none.
+        high: [P] upper end of the interval, NaN where there is none.
+        role: a control has the name and color of its curve, but is dashed; a reference is gray.
+
+    Example:
+        >>> Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0]).role
+        'curve'
     """
 
     name: str
-    x: Sequence[float]
-    mean: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
+    x: ArrayLike
+    mean: ArrayLike
+    low: ArrayLike
+    high: ArrayLike
     role: Role = "curve"
 
 
 @dataclass(frozen=True)
 class Panel:
+    """One pair of axes with its curves.
+
+    Attributes:
+        title: above the axes.
+        x_label: name of the horizontal axis.
+        y_label: name of the vertical axis.
+        curves: drawn in this order, except that references lie below the others.
+
+    Example:
+        >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
+        'roar'
+    """
+
     title: str
     x_label: str
     y_label: str
@@ -50,64 +74,104 @@ class Panel:
 
 
 def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
-    """Returns the panels side by side, below them one legend of all."""
-    columns = min(len(panels), max_columns)
-    rows = math.ceil(len(panels) / columns)
-    shown = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves if curve.role != "reference"))
-    figure = Figure(figsize=(max(4.2 * columns, 5.0), 3.1 * rows + 0.6), dpi=DOTS_PER_INCH, layout="constrained")
+    """Returns a figure of the panels beside each other, with one legend for all of them below.
+
+    Args:
+        panels: at least one.
+        max_columns: number of panels in a row.
+
+    Example:
+        >>> curve = Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0])
+        >>> figure = curves_figure([Panel("roar", "% of tokens erased", "accuracy [%]", [curve])])
+        >>> [text.get_text() for text in figure.legends[0].get_texts()]
+        ['gradient']
+    """
+    num_columns = min(len(panels), max_columns)
+    num_rows = math.ceil(len(panels) / num_columns)
+    size = (max(4.2 * num_columns, 5.0), 3.1 * num_rows + 0.6)
+    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    lines = {}
-    for panel, axis in zip(panels, axes.flat, strict=False):
-        for curve in sorted(panel.curves, key=lambda c: c.role != "reference"):  # the reference lies below
-            place = shown.index(curve.name) if curve.role != "reference" else 0
-            line = _draw(axis, curve, place)
+    axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
+    curves = [curve for panel in panels for curve in panel.curves]
+    names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # references come last in the legend
+    for panel, axis in zip(panels, axes, strict=False):
+        for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
+            place = names.index(curve.name) if curve.role != "reference" else 0
+            line = _draw_curve(axis, curve, place)
             if curve.role != "control":
                 lines.setdefault((curve.role == "reference", place, curve.name), line)
-        axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        axis.grid(color="#DDDDDD", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.spines[["top", "right"]].set_visible(False)
-    for axis in list(axes.flat)[len(panels) :]:
+        _label_axis(axis, panel)
+    for axis in axes[len(panels) :]:
         axis.set_axis_off()
-    entries = {name: lines[reference, place, name] for reference, place, name in sorted(lines)}
-    if any(curve.role == "control" for panel in panels for curve in panel.curves):
-        entries["their positions only"] = Line2D([], [], color=REFERENCE, linestyle="--", linewidth=1.2)
-    per_line = max(1, int(figure.get_figwidth() / (0.6 + 0.085 * max(map(len, entries)))))
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside lower center",
-        ncols=math.ceil(len(entries) / math.ceil(len(entries) / per_line)),  # lines of about one length
-        frameon=False,
-        fontsize="small",
-    )
+    entries = {key[2]: lines[key] for key in sorted(lines)}
+    if any(curve.role == "control" for curve in curves):
+        entries[CONTROLS_LABEL] = Line2D([], [], color=REFERENCE_COLOR, linestyle="--", linewidth=1.2)
+    _draw_legend(figure, entries)
     return figure
 
 
 def figure_image(figure: Figure) -> np.ndarray:
-    """Returns the figure [height, width, 3] in uint8."""
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba())[..., :3].copy()
+    """Returns the figure as an image [height, width, 3] in uint8.
+
+    Example:
+        >>> curve = Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0])
+        >>> figure_image(curves_figure([Panel("roar", "% of tokens erased", "accuracy [%]", [curve])])).shape
+        (555, 750, 3)
+    """
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg), "only this canvas holds pixels"
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def save_png(image: np.ndarray, file: Path) -> None:
-    """Writes an image [height, width, 3] in uint8, whatever the file's suffix."""
+    """Writes an image [height, width, 3] in uint8 as PNG, whatever the file's suffix is.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "white.png"
+        >>> save_png(np.full((20, 30, 3), 255, dtype=np.uint8), file)
+        >>> Image.open(file).size
+        (30, 20)
+    """
     Image.fromarray(image).save(file, format="PNG", dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
 
 
-def _draw(axis, curve: Curve, place: int):
-    color = REFERENCE if curve.role == "reference" else COLORS[place % len(COLORS)]
+def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
+    """Draws a curve in the color and with the marker of its place among the names, and returns its line."""
+    color = REFERENCE_COLOR if curve.role == "reference" else COLORS[place % len(COLORS)]
     (line,) = axis.plot(
         curve.x,
         curve.mean,
         color=color,
-        linestyle={"curve": "-", "control": "--", "reference": "-"}[curve.role],
+        linestyle="--" if curve.role == "control" else "-",
         linewidth=1.6 if curve.role == "curve" else 1.2,
         marker=MARKERS[place % len(MARKERS)] if curve.role == "curve" else None,
         markersize=3.5,
     )
-    if curve.role != "control":  # whose bands would hide the curves
+    if curve.role != "control":  # bands of controls would hide the curves
         axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
     return line
+
+
+def _label_axis(axis: Axes, panel: Panel) -> None:
+    axis.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axis.grid(color="#DDDDDD", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_legend(figure: Figure, entries: dict[str, Line2D]) -> None:
+    """Draws the legend below the panels, in rows of about the same length."""
+    per_row = max(1, int(figure.get_figwidth() / (0.6 + 0.085 * max(map(len, entries)))))
+    num_rows = math.ceil(len(entries) / per_row)
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=math.ceil(len(entries) / num_rows),
+        frameon=False,
+        fontsize="small",
+    )

@@ -1,19 +1,28 @@
-"""The table at the end of a ROAR chain: one seed's scores by what is erased."""
+"""ROAR chains as tables and curves: scores by the tokens that are erased."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pandas as pd
 
+from lightning_xai.report.curves import Panel, Role
+from lightning_xai.report.intervals import percent_curve, with_intervals
+from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
+from lightning_xai.runs.folder import runs_of
+
+RANDOM = "random"  # method of the baseline
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
-    """Returns a metric of a split in percent, methods by the percentage or number of erased tokens.
+    """Returns the table of one chain: a metric in percent, methods by the percentage or number of erased tokens.
 
     Args:
         results: rows of roar.csv.
-        metric: one of the column `metric`.
-        split: one of the column `split`.
+        metric: name of the metric, such as "macro_f1".
+        split: name of the split.
         width: number of characters in a line.
 
     Example:
@@ -32,7 +41,73 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
     unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
     columns = [Column(str(amount), [_cell(value) for value in table[amount]]) for amount in table.columns]
     title = f"ROAR, {metric} of {split} in percent, by {unit} erased"
-    return text_table(list(table.index), columns, title=title, width=width)
+    return text_table([str(name) for name in table.index], columns, title=title, width=width)
+
+
+def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:
+    """Returns the rows of roar.csv of all seeds of the experiments, with the experiment's name in `experiment`.
+
+    Args:
+        folders: of experiments, such as runs/roar.
+        metrics: one for all experiments, or one for each. Rows of other metrics are left out.
+        split: name of the split. Rows of other splits are left out.
+
+    Raises:
+        ValueError: the numbers of metrics and experiments do not fit; or an experiment has no finished chain, a chain
+            of another format, or no rows of the metric and split.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "roar"
+        >>> (folder / "seed0").mkdir(parents=True)
+        >>> rows = pd.DataFrame({"method": ["random"], "split": ["test"], "metric": ["accuracy"], "value": [0.5]})
+        >>> rows.to_csv(folder / "seed0" / "roar.csv", index=False)
+        >>> read_chains([folder], ["accuracy"], "test")["experiment"].tolist()
+        ['roar']
+    """
+    if len(metrics) not in (1, len(folders)):
+        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one for all, or one for each")
+    metric_of_each = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
+    parts = []
+    for folder, name, metric in zip(folders, experiment_names(folders), metric_of_each, strict=True):
+        runs = [run for run in runs_of(folder) if run.roar_file.exists()]
+        if not runs:
+            raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
+        for run in runs:
+            run.check_format()
+        results = pd.concat([pd.read_csv(run.roar_file) for run in runs], ignore_index=True)
+        rows = results[(results["metric"] == metric) & (results["split"] == split)]
+        if rows.empty:
+            pairs = sorted(set(zip(results["metric"], results["split"], strict=True)))
+            available = ", ".join(f"{metric} of {split}" for metric, split in pairs)
+            raise ValueError(f"{folder} has no {metric} of {split}: choose one of {available}")
+        parts.append(rows.assign(experiment=name))
+    return pd.concat(parts, ignore_index=True)
+
+
+def roar_panels(rows: pd.DataFrame) -> list[Panel]:
+    """Returns a panel for each experiment: the mean scores over seeds in percent, by the tokens that are erased.
+
+    Args:
+        rows: those of `read_chains`.
+
+    Example:
+        >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
+        >>> rows = rows.assign(experiment="roar", metric="accuracy", step="percentage", control=False)
+        >>> (panel,) = roar_panels(rows)
+        >>> panel.title, panel.x_label, panel.curves[0].role
+        ('roar', '% of tokens erased', 'reference')
+    """
+    panels = []
+    for (experiment, metric, step), chain in rows.groupby(["experiment", "metric", "step"], sort=False):
+        points = with_intervals(chain, ["method", "control", "amount"]).sort_values("amount", kind="stable")
+        curves = []
+        for (method, control), curve in points.groupby(["method", "control"], sort=False):
+            role: Role = "control" if control else "reference" if method == RANDOM else "curve"
+            curves.append(percent_curve(method, curve, "amount", role))
+        x_label = "% of tokens erased" if step == "percentage" else "tokens erased"
+        panels.append(Panel(experiment, x_label, f"{metric} [%]", curves))
+    return panels
 
 
 def _cell(value: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -14,10 +15,16 @@ from lightning_xai.report.curves import DOTS_PER_INCH
 
 @dataclass(frozen=True)
 class Matrix:
-    """Attributes:
-    title: above the cells.
-    values: [R, R], NaN where undefined.
-    low: the value that has the first color; 1 has the last.
+    """A square matrix of similarities.
+
+    Attributes:
+        title: above the cells.
+        values: [R, R], NaN where undefined.
+        low: lowest possible value, 0 or -1; it gets the first color, and 1 gets the last one.
+
+    Example:
+        >>> Matrix("Spearman", np.eye(2), low=-1.0).values.shape
+        (2, 2)
     """
 
     title: str
@@ -26,27 +33,39 @@ class Matrix:
 
 
 def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> Figure:
-    """Returns the matrices in rows, all of them over the same R names."""
+    """Returns a figure of the matrices.
+
+    Args:
+        rows: matrices [R, R], those of a row beside each other; all rows are equally long.
+        names: of the R rows and columns of every matrix.
+
+    Example:
+        >>> figure = matrices_figure([[Matrix("Jaccard", np.array([[1.0, 0.25], [0.25, 1.0]]))]], ["seed0", "seed1"])
+        >>> [text.get_text() for text in figure.axes[0].texts]
+        ['1.00', '0.25', '0.25', '1.00']
+    """
     size = max(2.6, 0.55 * len(names) + 1.2)
-    columns = max(map(len, rows))
-    figure = Figure(figsize=(size * columns + 0.8, size * len(rows) + 0.3), dpi=DOTS_PER_INCH, layout="constrained")
+    num_columns = max(map(len, rows))
+    figure = Figure(figsize=(size * num_columns + 0.8, size * len(rows) + 0.3), dpi=DOTS_PER_INCH, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(len(rows), columns, squeeze=False)
-    for line, row in zip(axes, rows, strict=True):
-        for place, (axis, matrix) in enumerate(zip(line, row, strict=True)):
+    axes = figure.subplots(len(rows), num_columns, squeeze=False)
+    for axes_row, row in zip(axes, rows, strict=True):
+        for place, (axis, matrix) in enumerate(zip(axes_row, row, strict=True)):
             axis.imshow(matrix.values, vmin=matrix.low, vmax=1.0, cmap="cividis" if matrix.low == 0 else "PuOr_r")
             axis.set_title(matrix.title, fontsize="medium")
             axis.set_xticks(range(len(names)), names, rotation=40, ha="right", rotation_mode="anchor", fontsize="small")
             axis.set_yticks(range(len(names)), names if place == 0 else [""] * len(names), fontsize="small")
             axis.spines[:].set_visible(False)
-            _write(axis, matrix)
+            _write_numbers(axis, matrix)
     return figure
 
 
-def _write(axis, matrix: Matrix) -> None:
-    middle = (matrix.low + 1) / 2
+def _write_numbers(axis: Axes, matrix: Matrix) -> None:
+    """Writes each value into its cell, white on dark cells.
+
+    The color map from 0 to 1 is dark in its lower half, the diverging one from -1 to 1 at both ends.
+    """
     for (row, column), value in np.ndenumerate(matrix.values):
-        # light text on dark cells: the ends of the diverging map are dark, only the start of the other one is
-        dark = value < middle if matrix.low == 0 else abs(value) > 0.6
-        shown = "-" if np.isnan(value) else f"{value:.2f}"
-        axis.text(column, row, shown, ha="center", va="center", fontsize="small", color="white" if dark else "black")
+        dark = value < 0.5 if matrix.low == 0 else abs(value) > 0.6
+        text = "-" if np.isnan(value) else f"{value:.2f}"
+        axis.text(column, row, text, ha="center", va="center", fontsize="small", color="white" if dark else "black")

@@ -5,7 +5,7 @@ import pytest
 
 from lightning_xai.commands.racu import default_output
 from tests.commands.conftest import command, refusal
-from tests.report.test_racu import chain
+from tests.report.conftest import chain
 
 
 def test_table_of_several_experiments_is_printed_and_written(tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from lightning_xai.report.curves import REFERENCE, Curve, Panel, curves_figure, figure_image, save_png
+from lightning_xai.report.curves import REFERENCE_COLOR, Curve, Panel, curves_figure, figure_image, save_png
 
 
 def curve(name, role="curve", values=(3.0, 2.0, 1.0)):
@@ -25,7 +25,7 @@ def test_control_has_the_color_of_its_curve_and_is_dashed():
 
 
 def test_reference_is_gray():
-    assert lines(curves_figure([panel(curve("random", "reference"))]).axes[0]) == {(REFERENCE, "-")}
+    assert lines(curves_figure([panel(curve("random", "reference"))]).axes[0]) == {(REFERENCE_COLOR, "-")}
 
 
 def test_curve_has_the_same_color_in_every_panel():

@@ -1,4 +1,4 @@
-"""The report on ROAR chains: numbers, table and files, from small hand-made roar.csv files."""
+"""RACU over seeds and experiments, its table and the files of the report."""
 
 import math
 
@@ -6,43 +6,12 @@ import pandas as pd
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lightning_xai.chains.roar import COLUMNS
-from lightning_xai.report.racu import (
-    racu_by_seed,
-    racu_table,
-    read_chains,
-    roar_panels,
-    sparsity_panels,
-    with_intervals,
-    write_report,
-)
+from lightning_xai.report.intervals import with_intervals
+from lightning_xai.report.racu import racu_by_seed, racu_table, write_report
+from lightning_xai.report.roar import read_chains
+from tests.report.conftest import chain
 
-RANDOM = [0.9, 0.8, 0.5]
 KEYS = ["experiment", "method", "quantity"]
-
-
-def chain(experiment, seed=0, *, step="percentage", metric="macro_f1", amounts=(0, 50, 100), positions=None, **curves):
-    """Writes the roar.csv of one seed."""
-    rows = [
-        (seed, method, amount, "test", metric, value, False, step, "run")
-        for method, values in ({"random": RANDOM} | curves).items()
-        for amount, value in zip(amounts, values, strict=True)
-    ]
-    for amount, value in zip(amounts, positions or (), strict=bool(positions)):
-        rows.append((seed, "gradient", amount, "test", metric, value, True, step, "run"))
-    folder = experiment / f"seed{seed}"
-    folder.mkdir(parents=True)
-    pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "roar.csv", index=False)
-    return experiment
-
-
-@pytest.fixture
-def five_seeds(tmp_path):
-    """An experiment whose RACUs are 0.1, 0.2, ..., 0.5: area 0.5 (0.8 - p) over 0.25."""
-    for seed in range(5):
-        share = (seed + 1) / 10
-        chain(tmp_path / "roar_sst", seed, gradient=[0.9, 0.8 - 0.5 * share, 0.5], positions=[0.5, 0.6, 0.5])
-    return tmp_path / "roar_sst"
 
 
 def summary_of(*folders):
@@ -100,7 +69,7 @@ def test_curve_of_losses_has_the_racu_of_scores(tmp_path):
     assert racu_by_seed(rows)["value"].item() == pytest.approx(0.6)  # oracle E7 with 1 - score
 
 
-def test_measure_of_fewer_seeds_shows_in_the_number_of_seeds(tmp_path):
+def test_method_of_fewer_seeds_shows_in_the_number_of_seeds(tmp_path):
     chain(tmp_path / "a", 0, gradient=[0.9, 0.6, 0.5], ig=[0.9, 0.7, 0.5])
     chain(tmp_path / "a", 1, gradient=[0.9, 0.6, 0.5])
     assert ["seeds", "1", "to", "2"] in [line.split() for line in racu_table(summary_of(tmp_path / "a")).splitlines()]
@@ -115,21 +84,6 @@ def test_table_is_at_most_80_columns_wide_for_many_experiments(tmp_path):
     assert table.count("60.0") == 6
 
 
-def test_folder_without_a_finished_chain_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no seed.*/roar.csv"):
-        read_chains([tmp_path], ["macro_f1"], "test")
-
-
-def test_unknown_metric_is_refused_with_those_there_are(five_seeds):
-    with pytest.raises(ValueError, match="has no f1 of test: choose one of macro_f1 of test"):
-        read_chains([five_seeds], ["f1"], "test")
-
-
-def test_two_metrics_for_three_experiments_are_refused(five_seeds):
-    with pytest.raises(ValueError, match="2 metrics for 3 experiments"):
-        read_chains([five_seeds] * 3, ["accuracy", "macro_f1"], "test")
-
-
 def test_curve_without_all_points_is_refused(tmp_path):
     folder = chain(tmp_path / "roar", gradient=[0.9, 0.5, 0.5])
     file = folder / "seed0" / "roar.csv"
@@ -139,39 +93,10 @@ def test_curve_without_all_points_is_refused(tmp_path):
         summary_of(folder)
 
 
-def test_each_experiment_has_a_panel_of_its_own_metric(tmp_path):
-    folders = [
-        chain(tmp_path / "sst", gradient=[0.9, 0.5, 0.5]),
-        chain(tmp_path / "babi", metric="accuracy", gradient=[0.9, 0.5, 0.5]),
-    ]
-    panels = roar_panels(read_chains(folders, ["macro_f1", "accuracy"], "test"))
-    assert [(panel.title, panel.y_label) for panel in panels] == [("sst", "macro_f1 [%]"), ("babi", "accuracy [%]")]
-
-
-def test_panel_shows_means_in_percent_and_roles(five_seeds):
-    (panel,) = roar_panels(read_chains([five_seeds], ["macro_f1"], "test"))
-    roles = {(curve.name, curve.role): curve for curve in panel.curves}
-    assert set(roles) == {("random", "reference"), ("gradient", "curve"), ("gradient", "control")}
-    assert list(roles["gradient", "curve"].x) == [0, 50, 100]
-    assert list(roles["gradient", "curve"].mean) == pytest.approx([90, 65, 50])
-
-
 def test_one_token_chains_have_curves_but_no_racu(tmp_path):
     folder = chain(tmp_path / "roar", step="token", amounts=(0, 1, 2), gradient=[0.9, 0.7, 0.6])
     printed = write_report([folder], tmp_path / "report", metrics=["macro_f1"])
     assert "RACU" not in printed and (tmp_path / "report" / "roar.png").is_file()
-
-
-def test_sparsity_curves_come_from_the_preset(tmp_path):
-    for seed in range(2):
-        (tmp_path / "roar" / f"seed{seed}").mkdir(parents=True)
-        names = [f"top_tokens/{k}" for k in (1, 2)] + ["top_percent/10", "num_examples"]
-        results = pd.DataFrame({"metric": names, "value": [0.4 + 0.2 * seed, 0.8, 0.3, 7.0]})
-        results = results.assign(preset="sparsity", split="test", method="gradient")
-        results.to_parquet(tmp_path / "roar" / f"seed{seed}" / "results.parquet")
-    tokens, percent = sparsity_panels([tmp_path / "roar"], "test")
-    assert list(tokens.curves[0].x) == [1, 2] and list(tokens.curves[0].mean) == pytest.approx([50, 80])
-    assert list(percent.curves[0].mean) == pytest.approx([30])
 
 
 def test_report_writes_its_files_and_one_events_file(five_seeds, tmp_path):

@@ -1,0 +1,55 @@
+"""Means over seeds with their confidence intervals, as tables and as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import torch
+
+from lightning_xai.metrics.racu import bca_interval
+from lightning_xai.report.curves import Curve, Role
+
+
+def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Returns the mean of the column `value` for each combination of the columns `keys`, with its interval.
+
+    Args:
+        rows: one row for each seed and combination, with the column `value`.
+        keys: columns that identify a combination.
+
+    Returns:
+        The columns `keys`, mean, low and high (ends of the 95 % interval, NaN for one seed) and num_seeds. The mean is
+        NaN if the value of one seed is.
+
+    Example:
+        >>> rows = pd.DataFrame({"method": ["ig", "ig", "ig"], "seed": [0, 1, 2], "value": [0.5, 0.5, 0.5]})
+        >>> print(with_intervals(rows, ["method"]).to_string(index=False))
+        method  mean  low  high  num_seeds
+            ig   0.5  0.5   0.5          3
+    """
+    summary: list[tuple[Any, ...]] = []
+    for key, group in rows.groupby(list(keys), sort=False):
+        low, high = bca_interval(torch.tensor(group["value"].to_numpy()))
+        summary.append((*key, group["value"].mean(skipna=False), low, high, len(group)))
+    return pd.DataFrame(summary, columns=[*keys, "mean", "low", "high", "num_seeds"])
+
+
+def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve") -> Curve:
+    """Returns the curve of means and intervals in percent.
+
+    Args:
+        name: of the curve.
+        points: rows of `with_intervals`, sorted by `x`.
+        x: column of the horizontal axis.
+        role: see Curve.
+
+    Example:
+        >>> points = pd.DataFrame({"amount": [0, 50], "mean": [1.0, 0.75], "low": [1.0, 0.5], "high": [1.0, 1.0]})
+        >>> curve = percent_curve("ig", points, "amount")
+        >>> list(map(int, curve.x)), list(map(float, curve.mean))
+        ([0, 50], [100.0, 75.0])
+    """
+    mean, low, high = (100 * points[column].to_numpy() for column in ("mean", "low", "high"))
+    return Curve(name, points[x].to_numpy(), mean, low, high, role)
