@@ -6,10 +6,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from lightning import seed_everything  # noqa: E402
+from torch import nn  # noqa: E402
 
 from lightning_xai.types import TextInputs  # noqa: E402
 
@@ -47,13 +49,13 @@ TINY_CONFIGS = {
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """Starts every test from the same seed, so that none depends on those before it."""
+    """Starts every test with the same seed, so that no test depends on those before it."""
     seed_everything(0, verbose=False)
 
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder with golden files and corpora beside the project; tests that need it are skipped without it."""
+    """The folder with golden files and corpora outside the project; without it, tests that need it are skipped."""
     if not SHARED.is_dir():
         pytest.skip("needs the golden files and corpora, whose folder LIGHTNING_XAI_SHARED may name")
     return SHARED
@@ -62,8 +64,8 @@ def shared() -> Path:
 def text_inputs(lengths: list[int], *, seed: int = 0, pad_to: int | None = None) -> TextInputs:
     """Returns random inputs, [CLS] words [SEP] padded on the right, one row for each length (special tokens included).
 
-    A row depends on the seed, its place and its length only, so `text_inputs([5, 9])[:1]` is a padded
-    `text_inputs([5])`. Every word has one or two tokens.
+    A row depends only on the seed, its position and its length, so `text_inputs([5, 9])[:1]` is `text_inputs([5])` with
+    padding. Every word has one or two tokens.
     """
     width = max([pad_to or 0, *lengths])
     shape = (len(lengths), width)
@@ -94,10 +96,11 @@ def text_inputs(lengths: list[int], *, seed: int = 0, pad_to: int | None = None)
     )
 
 
-def tiny_classifier(kind: str, *, seed: int = 0, **arguments):
+def tiny_classifier(kind: str, *, seed: int = 0, **arguments: Any) -> Any:
     """Returns a random network in eval mode: HFClassifier on TINY_CONFIGS[kind] with 3 classes, or kind "plm_ca".
 
     Args:
+        kind: model type of a TINY_CONFIGS entry, or "plm_ca" for a PLMCA on BERT with 5 classes.
         arguments: replace constructor arguments.
     """
     from lightning_xai.models.hf_classifier import HFClassifier
@@ -106,12 +109,13 @@ def tiny_classifier(kind: str, *, seed: int = 0, **arguments):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if kind == "plm_ca":
-            defaults = {"config": TINY_CONFIGS["bert"], "num_classes": 5, "segment_length": 8}
-            model = PLMCA(**(defaults | arguments))
+            defaults: dict[str, Any] = {"config": TINY_CONFIGS["bert"], "num_classes": 5, "segment_length": 8}
+            model: nn.Module = PLMCA(**(defaults | arguments))
         else:
-            model = HFClassifier(**({"config": TINY_CONFIGS[kind], "num_classes": 3} | arguments))
+            defaults = {"config": TINY_CONFIGS[kind], "num_classes": 3}
+            model = HFClassifier(**(defaults | arguments))
         with torch.no_grad():
-            for parameter in model.parameters():  # as spread as trained weights, or every score is near 0
+            for parameter in model.parameters():  # as large as trained weights, or every score would be near 0
                 if parameter.dim() > 1:
                     parameter.normal_(std=0.3)
                 else:

@@ -1,4 +1,4 @@
-"""What a training step of each objective costs over a supervised step of the same network, beside its passes' forecast.
+"""Cost of each objective's training step, in supervised steps of the same network, beside the forecast by its passes.
 
     python tests/benchmarks/objectives.py [--repeats 3]
 
@@ -6,13 +6,14 @@ A step is losses, backward and optimizer step in train mode, on one thread, floa
 counted in forward passes: a forward is 1, a backward to all weights 2, a backward to the inputs alone 1, and a backward
 through such a backward 2 more. The least processor time of the repeats counts, so a busy machine stays out of it.
 
-Objectives with an inner search come out below the forecast: the search draws no dropout masks, and the supervised step
-also pays for the embedding table's gradient and the optimizer, which are no passes.
+Objectives with an inner search cost less than the forecast: the search draws no dropout masks, and the supervised step
+also computes the embedding table's gradient and the optimizer's step, which are no passes.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -51,7 +52,7 @@ def batch_of(multilabel: bool) -> Batch:
     return Batch(inputs, labels, Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), ~special))
 
 
-def build(objective_class: type[Objective], plm_ca: bool, arguments: dict) -> Callable[[], float]:
+def build(objective_class: type[Objective], plm_ca: bool, arguments: dict[str, Any]) -> Callable[[], float]:
     """Returns a function that takes one training step and returns its processor seconds."""
     torch.manual_seed(0)
     network = PLMCA(PATH, num_classes=CLASSES) if plm_ca else HFClassifier(PATH, num_classes=CLASSES)
@@ -60,7 +61,7 @@ def build(objective_class: type[Objective], plm_ca: bool, arguments: dict) -> Ca
     objective = objective_class(network, **arguments)
     if objective_class is TokenMasking:
         # the package has no classification head, so the teacher is a network of the same size instead
-        objective._teacher = (HFClassifier(PATH, num_classes=CLASSES).eval().requires_grad_(False),)
+        vars(objective)["_teacher"] = (HFClassifier(PATH, num_classes=CLASSES).eval().requires_grad_(False),)
     objective.train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-6)
     batch = batch_of(network.multilabel)
@@ -76,7 +77,7 @@ def build(objective_class: type[Objective], plm_ca: bool, arguments: dict) -> Ca
 
 
 # name, class, on PLM-CA, arguments, passes predicted
-ROWS = [
+ROWS: list[tuple[str, type[Objective], bool, dict[str, Any], int]] = [
     ("Supervised, MiniLM", Supervised, False, {}, 3),
     ("InputGradient, sequence", InputGradient, False, {}, 1 + 1 + 2 + 2),
     (
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
-    steps = [build(*row[1:4]) for row in ROWS]
+    steps = [build(objective, plm_ca, arguments) for _, objective, plm_ca, arguments, _ in ROWS]
     for step in steps[:1] + steps[5:6]:
         step()  # the first steps allocate
     seconds = [float("inf")] * len(steps)

@@ -1,4 +1,4 @@
-"""Share of padding among the tokens that training and evaluation process, with length buckets and with random batches.
+"""Fraction of padding among the tokens of training and evaluation, with length buckets and with random batches.
 
     python tests/benchmarks/padding.py [--sst_dir DIR] [--movies_dir DIR]
 
@@ -29,8 +29,8 @@ def row(name: str, source: TextSource, max_length: int, batch_size: int) -> str:
     shuffled = np.random.default_rng(0).permutation(len(lengths))
     random_batches = [shuffled[i : i + batch_size].tolist() for i in range(0, len(lengths), batch_size)]
     bucketed = [data.padding_fraction("train"), data.padding_fraction("validation")]
-    shares = [*bucketed, padding_fraction(lengths, random_batches)]
-    cells = "".join(f"{share:12.3f}" for share in shares)
+    fractions = [*bucketed, padding_fraction(lengths, random_batches)]
+    cells = "".join(f"{fraction:12.3f}" for fraction in fractions)
     return f"{name:<22}{max_length:>7}{batch_size:>6}{lengths.mean():>8.0f}{cells}"
 
 

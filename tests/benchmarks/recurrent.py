@@ -1,4 +1,4 @@
-"""What a training step of BiLSTM-attention costs over its passes, and over the same network with packed sequences.
+"""Cost of a training step of BiLSTM-attention, against its passes and against the same network on packed sequences.
 
     python tests/benchmarks/recurrent.py [--repeats 5]
 
@@ -92,7 +92,7 @@ def main() -> None:
         network = BiLSTMAttention(WORDS, embedding_size=EMBEDDING, hidden_size=HIDDEN)
         peer = BiLSTMAttention(WORDS, embedding_size=EMBEDDING, hidden_size=HIDDEN)
         peer.load_state_dict(network.state_dict())
-        peer.encoder = PackedBiLSTM(network.encoder)
+        peer.add_module("encoder", PackedBiLSTM(network.encoder))
         inputs = texts(length)
         torch.testing.assert_close(peer(inputs).logits, network(inputs).logits)
         ours, packed = measure(network, inputs, repeats), measure(peer, inputs, repeats)

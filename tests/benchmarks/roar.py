@@ -1,12 +1,11 @@
-"""What a ROAR chain costs over its trainings and attributions alone; issue 4 asks for a ratio of at most 1.05.
+"""Cost of a ROAR chain in proportion to its trainings and attributions alone; the ratio should be at most 1.05.
 
     python tests/benchmarks/roar.py [--documents 4096]
 
-The chain runs by the command line, each stage with its start-up, test, files and erasures. It is divided by the number
-of stages times (a bare Trainer.fit of the same network and data + one sweep of the measure over all splits), which is
-measured before the chain and after it, and both are shown: where they differ much, other work on the machine has slowed
-one side down, though processor time on one thread is what counts. The fixed cost of a stage is shown in seconds: it is
-what matters where stages last longer than here.
+The chain runs as a command, and each of its stages includes start-up, test, files and erasures. Its time is divided by
+the number of stages times the time of a bare Trainer.fit of the same network and data and of one attribution of all
+splits. That time is measured before and after the chain: if the two differ much, other work has slowed the machine. All
+times are processor times on one thread. The fixed cost of a stage, in seconds, is the cost that longer stages share.
 """
 
 import argparse
@@ -16,6 +15,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning import Trainer, seed_everything
@@ -37,7 +37,7 @@ EPOCHS, BATCH_SIZE, EVAL_BATCH_SIZE = 5, 32, 64
 PERCENTAGES = [30, 60]
 
 
-def source(documents: int) -> dict[str, int]:
+def source(documents: int) -> dict[str, Any]:
     return {"num_train": documents, "num_validation": documents // 8, "num_test": documents // 8}
 
 

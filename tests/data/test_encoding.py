@@ -121,7 +121,7 @@ def test_words_of_the_pair_are_numbered_after_those_of_the_text():
 
 def test_pair_has_its_own_type_and_may_be_kept_from_explanation():
     encoded = VocabularyEncoder(explain_pair=False).encode({"text": "w1", "text_pair": "w3"})
-    assert encoded.token_type_ids.tolist() == [0, 0, 0, 1, 1]
+    assert encoded.token_type_ids is not None and encoded.token_type_ids.tolist() == [0, 0, 0, 1, 1]
     assert encoded.token_mask.tolist() == [False, True, False, False, False]
 
 

@@ -1,4 +1,4 @@
-"""Erasures read from stores: what becomes of the tokens, and which stores are refused."""
+"""Erasures that are read from stores: the tokens that are left, and the stores that are refused."""
 
 import numpy as np
 import pytest
@@ -54,6 +54,7 @@ def test_delete_drops_erased_tokens_from_every_array():
     assert kept.word_ids.tolist() == [-1, 0, 2, -1]
     assert kept.offsets.tolist() == [[0, 0], [0, 2], [6, 8], [0, 0]]
     assert kept.rationales[1].tolist() == [False, False, True, False]
+    assert kept.token_type_ids is not None
     assert len(kept) == len(kept.token_type_ids) == len(kept.sequence_ids) == len(kept.special_tokens_mask) == 4
 
 

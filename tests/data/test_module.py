@@ -1,12 +1,11 @@
-"""The data module: checks, loaders, subsets, and what Lightning makes of its samplers."""
+"""The data module: its checks, loaders and subsets, and Lightning's use of its samplers."""
 
 import pytest
 import torch
-from datasets import DatasetDict
 from lightning.pytorch import LightningModule, Trainer
 
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
@@ -19,11 +18,11 @@ class Rows(TextSource):
     class_names = ["no", "yes"]
 
     def __init__(self, *rows, multilabel=False, **splits):
-        self.multilabel = multilabel  # what the source claims; the rows are single-label
+        self.multilabel = multilabel  # perhaps a false claim, since the rows are single-label
         self.splits = {"train": rows, "validation": rows, "test": rows} | splits
 
     def load(self):
-        return DatasetDict({split: rows_to_dataset(list(rows)) for split, rows in self.splits.items()})
+        return rows_to_splits(self.splits)
 
 
 def module(source=None, **options):
@@ -177,20 +176,23 @@ class Recorder(LightningModule):
     def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(()))
-        self.seen = {"train": [], "val": [], "test": {}, "predict": []}
+        self.trained: list[tuple[int, list[int]]] = []  # (epoch, examples of a batch)
+        self.validated: list[int] = []
+        self.tested: dict[int, list[int]] = {}  # loader -> examples
+        self.predicted: list[int] = []
 
     def training_step(self, batch, batch_idx):
-        self.seen["train"].append((self.current_epoch, batch.index.tolist()))
+        self.trained.append((self.current_epoch, batch.index.tolist()))
         return self.weight * batch.inputs.token_mask.sum()
 
     def validation_step(self, batch, batch_idx):
-        self.seen["val"] += batch.index.tolist()
+        self.validated += batch.index.tolist()
 
     def test_step(self, batch, batch_idx, dataloader_idx=0):
-        self.seen["test"].setdefault(dataloader_idx, []).extend(batch.index.tolist())
+        self.tested.setdefault(dataloader_idx, []).extend(batch.index.tolist())
 
     def predict_step(self, batch, batch_idx):
-        self.seen["predict"] += batch.index.tolist()
+        self.predicted += batch.index.tolist()
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.0)
@@ -206,23 +208,23 @@ def trainer(**options):
 def test_lightning_reshuffles_every_epoch_and_validates_each():
     recorder, data = Recorder(), module()
     trainer(max_epochs=3).fit(recorder, datamodule=data)
-    epochs = [[rows for epoch, rows in recorder.seen["train"] if epoch == e] for e in range(3)]
+    epochs = [[rows for epoch, rows in recorder.trained if epoch == e] for e in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
     for rows in epochs:
         assert sorted(row for batch in rows for row in batch) == list(range(50))
-    assert sorted(recorder.seen["val"]) == sorted(3 * list(range(11)))
+    assert sorted(recorder.validated) == sorted(3 * list(range(11)))
 
 
 def test_lightning_tests_and_predicts_every_example_once():
     recorder, data = Recorder(), module()
     trainer().test(recorder, datamodule=data, verbose=False)
     trainer().predict(recorder, datamodule=data)
-    assert [sorted(recorder.seen["test"][i]) for i in range(2)] == [list(range(11)), list(range(7))]
-    assert sorted(recorder.seen["predict"]) == list(range(7))
+    assert [sorted(recorder.tested[i]) for i in range(2)] == [list(range(11)), list(range(7))]
+    assert sorted(recorder.predicted) == list(range(7))
 
 
 @pytest.mark.filterwarnings("ignore:.*overfit.*")
 def test_lightning_can_overfit_on_few_batches():
     recorder, data = Recorder(), module()
     trainer(max_epochs=1, overfit_batches=2, limit_val_batches=0).fit(recorder, datamodule=data)
-    assert len(recorder.seen["train"]) == 2
+    assert len(recorder.trained) == 2

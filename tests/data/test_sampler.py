@@ -1,17 +1,20 @@
 """The sampler: partitions, budgets, determinism, and shares of processes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from lightning_xai.data.sampler import LengthBucketSampler, bucket_rows, evaluation_batches, padding_fraction
 
 LENGTHS = np.random.default_rng(0).integers(3, 200, size=997)
 
 
-def sampler(lengths=LENGTHS, **options):
-    options = {"batch_size": 16, "max_tokens": 1024, "shuffle": True} | options
-    return LengthBucketSampler(range(len(lengths)), lengths, **options)
+def sampler(lengths: np.ndarray = LENGTHS, **options: Any) -> LengthBucketSampler:
+    defaults: dict[str, Any] = {"batch_size": 16, "max_tokens": 1024, "shuffle": True}
+    return LengthBucketSampler(TensorDataset(torch.from_numpy(lengths)), lengths, **(defaults | options))
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

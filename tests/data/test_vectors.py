@@ -10,7 +10,7 @@ from lightning_xai.data.vectors import coverage, read_word_vectors
 
 WORDS = ["cat", "dog", "na\u00efve"]
 TEXT = "the 1 2 3\ncat 0.5 -1 2e-1\nna\u00efve 7 8 9\n"
-VECTORS = [[0.5, -1, 0.2], [np.nan] * 3, [7, 8, 9]]
+VECTORS = np.array([[0.5, -1, 0.2], [np.nan] * 3, [7, 8, 9]], dtype=np.float32)
 
 
 def written(folder, content: str | bytes, name: str = "vectors.txt") -> str:
@@ -29,12 +29,12 @@ def binary(words: list[str], *, count: int | None = None, end: bytes = b"") -> b
 @pytest.mark.parametrize("end", ["\n", " \n", "\r\n"], ids=["plain", "space", "windows"])
 def test_text_gives_vectors_to_the_wanted_words_only(tmp_path, header, end):
     path = written(tmp_path, header + TEXT.replace("\n", end))
-    np.testing.assert_allclose(read_word_vectors(path, WORDS), np.float32(VECTORS))
+    np.testing.assert_allclose(read_word_vectors(path, WORDS), VECTORS)
 
 
 def test_compressed_text_is_read(tmp_path):
     path = written(tmp_path, gzip.compress(TEXT.encode()), "vectors.vec.gz")
-    np.testing.assert_allclose(read_word_vectors(path, WORDS), np.float32(VECTORS))
+    np.testing.assert_allclose(read_word_vectors(path, WORDS), VECTORS)
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"], ids=["joined", "lines"])
@@ -60,7 +60,7 @@ def test_words_with_spaces_are_not_taken_for_their_first_part(tmp_path):
 
 
 def test_coverage_is_the_fraction_of_words_with_a_vector():
-    assert coverage(np.float32(VECTORS)) == pytest.approx(2 / 3)
+    assert coverage(VECTORS) == pytest.approx(2 / 3)
 
 
 def test_a_missing_file_is_named():

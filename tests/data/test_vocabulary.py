@@ -1,19 +1,21 @@
 """Vocabularies that are built from the training rows, and networks that follow them."""
 
+from typing import Any
+
 import pytest
 import torch
 from datasets import DatasetDict
 
 from lightning_xai.data.encoding import Encoder
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.vocabulary import SPECIAL_WORDS, VocabularyEncoder, frequent_words
 
 ROWS = [{"text": "The cat, the hat"}, {"text": "a cat", "text_pair": "the dog"}, {"text": "a bat [UNK]"}]
 
 
 class Rows(TextSource):
-    """The given texts in train, and a text with an unknown word in every other split."""
+    """The given texts as the training split; the other splits have a text with an unknown word."""
 
     class_names = ["no", "yes"]
 
@@ -21,17 +23,23 @@ class Rows(TextSource):
         self.texts = {"train": list(texts), "validation": ["a zebra"], "test": ["a zebra cat"]}
 
     def load(self) -> DatasetDict:
-        rows = {
-            split: [{"text": text, "labels": i % 2, "id": str(i)} for i, text in enumerate(texts)]
-            for split, texts in self.texts.items()
-        }
-        return DatasetDict({split: rows_to_dataset(part) for split, part in rows.items()})
+        return rows_to_splits(
+            {
+                split: [{"text": text, "labels": i % 2, "id": str(i)} for i, text in enumerate(texts)]
+                for split, texts in self.texts.items()
+            }
+        )
 
 
-def built(rows=ROWS, **options) -> VocabularyEncoder:
+def built(rows=ROWS, **options: Any) -> VocabularyEncoder:
     encoder = VocabularyEncoder(words=None, **options)
     encoder.fit(rows)
     return encoder
+
+
+def words_of(encoder: VocabularyEncoder) -> list[str]:
+    assert encoder.words is not None
+    return encoder.words
 
 
 def module(*texts: str, **options) -> TextDataModule:
@@ -50,12 +58,12 @@ def test_rare_words_and_those_beyond_the_limit_are_left_out():
 
 
 def test_words_of_texts_and_pairs_are_built_in_but_no_special_words():
-    assert set(built().words) == {"The", "cat,", "the", "hat", "a", "cat", "dog", "bat"}
+    assert set(words_of(built())) == {"The", "cat,", "the", "hat", "a", "cat", "dog", "bat"}
 
 
 def test_lowercase_and_punctuation_split_words_as_texts_are_split_later():
     encoder = built(lowercase=True, split="punctuation")
-    assert {"the", "cat", ","} <= set(encoder.words) and "The" not in encoder.words
+    assert {"the", "cat", ","} <= set(words_of(encoder)) and "The" not in words_of(encoder)
     encoded = encoder.encode({"text": "THE CAT, please"})
     assert encoder.tokens(encoded) == ["[CLS]", "the", "cat", ",", "[UNK]", "[SEP]"]
     assert encoded.offsets[1:5].tolist() == [[0, 3], [4, 7], [7, 8], [9, 15]]
@@ -63,8 +71,8 @@ def test_lowercase_and_punctuation_split_words_as_texts_are_split_later():
 
 def test_special_words_have_the_first_rows():
     encoder = built()
-    assert encoder.tokenizer.convert_tokens_to_ids([*SPECIAL_WORDS, encoder.words[0]]) == [0, 1, 2, 3, 4, 5]
-    assert encoder.vocab_size == 5 + len(encoder.words)
+    assert encoder.tokenizer.convert_tokens_to_ids([*SPECIAL_WORDS, words_of(encoder)[0]]) == [0, 1, 2, 3, 4, 5]
+    assert encoder.vocab_size == 5 + len(words_of(encoder))
 
 
 def test_encoding_before_the_vocabulary_is_built_is_refused():
@@ -125,7 +133,8 @@ def test_vectors_stand_in_the_rows_of_their_words(tmp_path):
     (tmp_path / "vectors.txt").write_text("cat 1 2\nzebra 3 4\n")
     data = TextDataModule(Rows("a cat"), VocabularyEncoder(words=None, vectors=str(tmp_path / "vectors.txt")))
     vectors = data.word_vectors
-    assert vectors.shape == (7, 2)
+    assert isinstance(data.encoder, VocabularyEncoder)
+    assert vectors is not None and vectors.shape == (7, 2)
     known = ~vectors.isnan().any(dim=1)
     assert known.nonzero().flatten().tolist() == data.encoder.tokenizer.convert_tokens_to_ids(["cat"])
     assert torch.equal(vectors[known], torch.tensor([[1.0, 2.0]]))

@@ -1,19 +1,22 @@
 """A planted problem, a trainer that writes nothing, and a teacher on disk for the tests of objectives."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 from lightning import Trainer
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs, tiny_classifier
 
-PLANTED = 5  # token id PLANTED + label, at place 1 or 2, decides the label
+PLANTED = 5  # the token PLANTED + label at position 1 or 2 decides the label
 
 
 def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3, multilabel: bool = False) -> Batch:
-    """Returns examples whose label is told by one token, with that token as the rationale."""
+    """Returns examples whose label follows from one token, which is their rationale."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(5, 10, (num_examples,), generator=generator).tolist()
     inputs = text_inputs(lengths, seed=seed, pad_to=10)
@@ -34,13 +37,27 @@ def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3,
     return Batch(inputs, labels, rationale)
 
 
-def loader(num_batches: int = 4, **arguments) -> DataLoader:
-    return DataLoader([planted_batch(seed, **arguments) for seed in range(num_batches)], batch_size=None)
+class Batches(Dataset[Batch]):
+    """Batches in a list."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, position: int) -> Batch:
+        return self.batches[position]
 
 
-def quiet_trainer(folder, **arguments) -> Trainer:
-    """Returns a trainer on the CPU that logs nothing and keeps only the checkpoints asked for."""
-    defaults = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False}
+def loader(num_batches: int = 4, **arguments: Any) -> DataLoader[Batch]:
+    """Returns a loader of planted batches with the seeds 0, 1, ..."""
+    return DataLoader(Batches([planted_batch(seed, **arguments) for seed in range(num_batches)]), batch_size=None)
+
+
+def quiet_trainer(folder: str | Path, **arguments: Any) -> Trainer:
+    """Returns a trainer on the CPU that logs nothing and writes no checkpoints unless told to."""
+    defaults: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False}
     defaults |= {"enable_model_summary": False, "enable_checkpointing": False, "num_sanity_val_steps": 0}
     return Trainer(default_root_dir=folder, **(defaults | arguments))
 

@@ -4,12 +4,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
+from lightning import LightningModule
 from torch import nn
 from torch.nn import functional as F
 
+from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.input_gradient import (
     InputGradient,
     gradient_norms,
@@ -95,7 +98,7 @@ def test_training_leaves_smaller_input_gradients_than_supervised_training(tmp_pa
         network = objective.network.eval()
         return InputGradient(network).losses(batch)["input_gradient"].item()
 
-    arguments = {"optimizer": fast_optimizer, "warmup_fraction": 0.0}
+    arguments: dict[str, Any] = {"optimizer": fast_optimizer, "warmup_fraction": 0.0}
     plain = trained_penalty(Supervised(tiny_classifier("bert"), **arguments))
     assert trained_penalty(InputGradient(tiny_classifier("bert"), weight=1.0, **arguments)) < 0.5 * plain
 
@@ -127,12 +130,13 @@ def test_frozen_table_is_refused_for_the_tables_gradient(tiny_hf):
 
 def test_compiled_network_is_refused(tiny_hf):
     with pytest.raises(ValueError, match="pass the network uncompiled"):
-        InputGradient(torch.compile(tiny_hf))
+        InputGradient(cast(Classifier, torch.compile(tiny_hf)))
 
 
 def test_compiled_objective_is_refused(tiny_hf, tmp_path):
     with pytest.raises(ValueError, match="train it without torch.compile"):
-        quiet_trainer(tmp_path, max_epochs=1).fit(torch.compile(InputGradient(tiny_hf)), loader(1))
+        compiled = cast(LightningModule, torch.compile(InputGradient(tiny_hf)))
+        quiet_trainer(tmp_path, max_epochs=1).fit(compiled, loader(1))
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

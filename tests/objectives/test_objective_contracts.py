@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import typing
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from lightning_xai.objectives.base import Objective
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher
 
-DATA = {"num_classes": 5, "multilabel": True}
+DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
 
 
 def discovered() -> list[type[Objective]]:

@@ -1,23 +1,31 @@
 """Attention supervised by evidence."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader
 
 from lightning_xai.functional.attention import target_rows
 from lightning_xai.objectives.losses import evidence_divergences
 from lightning_xai.objectives.supervised_attention import SupervisedAttention
-from lightning_xai.types import Attribution
+from lightning_xai.types import Attribution, Batch
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 
-DATA = {"num_classes": 5, "multilabel": True}
+DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
 
 
-def two_code_batch():
-    """One document with the gold classes 3 and 1, given in that order, each with evidence of its own."""
+def remove_evidence(data: DataLoader[Batch]) -> None:
+    for batch in data:
+        assert batch.rationale is not None
+        batch.rationale.scores.zero_()
+
+
+def two_code_batch() -> Batch:
+    """Returns one document with the gold classes 3 and 1, in that order, each with its own evidence."""
     batch = planted_batch(num_examples=1, **DATA)
     labels = torch.tensor([[0.0, 1, 0, 1, 0]])
     scores = torch.zeros(1, 3, 10)
@@ -38,6 +46,7 @@ def test_evidence_meets_attention_by_class_and_counts_gold_classes_only(tiny_plm
 def test_order_of_the_evidence_rows_does_not_matter(tiny_plm_ca):
     batch = two_code_batch()
     rationale = batch.rationale
+    assert rationale is not None
     flipped = Attribution(
         rationale.scores.flip(1), rationale.targets.flip(1), rationale.target_mask, rationale.token_mask
     )
@@ -62,9 +71,11 @@ def test_training_moves_attention_onto_evidence(tmp_path):
     network = tiny_classifier("plm_ca", dropout=0.0)  # with dropout the outcome would hang on the tests run before
     batch = planted_batch(**DATA)
 
-    def divergence():
-        readout = target_rows(network.eval()(batch.inputs).readout, batch.rationale.targets)
-        return evidence_divergences(readout, batch.rationale.scores > 0).mean().item()
+    def divergence() -> float:
+        rationale = batch.rationale
+        assert rationale is not None
+        readout = target_rows(network.eval()(batch.inputs).readout, rationale.targets)
+        return evidence_divergences(readout, rationale.scores > 0).mean().item()
 
     before = divergence()
     objective = SupervisedAttention(
@@ -86,8 +97,7 @@ def test_data_without_rationales_is_an_error(tiny_plm_ca):
 
 def test_epoch_without_any_evidence_is_an_error(tiny_plm_ca, tmp_path):
     data = loader(2, **DATA)
-    for batch in data.dataset:
-        batch.rationale.scores.zero_()
+    remove_evidence(data)
     with pytest.raises(ValueError, match="no training example of this epoch had evidence"):
         quiet_trainer(tmp_path, max_epochs=1).fit(SupervisedAttention(tiny_plm_ca), data)
 
@@ -103,6 +113,5 @@ def test_rest_of_a_resumed_epoch_may_have_no_evidence(tmp_path):
         return trainer.global_step
 
     fit()
-    for batch in data.dataset:
-        batch.rationale.scores.zero_()
+    remove_evidence(data)
     assert fit(ckpt_path=tmp_path / "step=2.ckpt") > 2

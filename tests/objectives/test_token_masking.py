@@ -1,6 +1,7 @@
 """A student that learns from its teacher to need few tokens."""
 
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -106,11 +107,11 @@ def test_student_starts_as_its_teacher(hf_teacher, tiny_hf):
 @pytest.mark.parametrize("stop_gradient", [False, True])
 def test_stop_gradient_changes_the_gradient_and_not_the_loss(stop_gradient, hf_teacher, tiny_hf):
     losses = ready(tiny_hf, hf_teacher, stop_gradient=stop_gradient).eval().losses(planted_batch())
-    other = ready(tiny_classifier("bert"), hf_teacher, stop_gradient=not stop_gradient).eval()
-    other_losses = other.losses(planted_batch())
+    other_network = tiny_classifier("bert")
+    other_losses = ready(other_network, hf_teacher, stop_gradient=not stop_gradient).eval().losses(planted_batch())
     assert losses["loss"].item() == pytest.approx(other_losses["loss"].item())
     (gradient,) = torch.autograd.grad(losses["masking"], tiny_hf.transformer.classifier.weight)
-    (other_gradient,) = torch.autograd.grad(other_losses["masking"], other.network.transformer.classifier.weight)
+    (other_gradient,) = torch.autograd.grad(other_losses["masking"], other_network.transformer.classifier.weight)
     assert not torch.allclose(gradient, other_gradient)
 
 
@@ -198,6 +199,6 @@ def test_nothing_is_asked_for_when_the_teacher_is_a_checkpoint(hf_teacher, tiny_
 
 
 @pytest.mark.parametrize("arguments", [{"fidelity_weight": -1.0}, {"masked_weight": -1.0}])
-def test_numbers_out_of_range_are_refused(arguments: dict[str, float], hf_teacher, tiny_hf):
+def test_numbers_out_of_range_are_refused(arguments: dict[str, Any], hf_teacher, tiny_hf):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         TokenMasking(tiny_hf, hf_teacher, **arguments)

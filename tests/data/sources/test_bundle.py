@@ -1,16 +1,15 @@
 """Bundled documents: classes and evidence are those of the snippets inside."""
 
 import pytest
-from datasets import DatasetDict
 
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.bundle import Bundle, join_snippets
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 
 class Snippets(TextSource):
-    """Short texts that tell their split, source and class."""
+    """Short texts that name their source, split and class."""
 
     class_names = ["bad", "good"]
 
@@ -19,13 +18,16 @@ class Snippets(TextSource):
         self.num_filler = num_filler
 
     def load(self):
-        rows = {
-            split: [
-                {"text": f"{self.name} {split} {c} {i}", "labels": c, "id": str(i)} for i in range(9) for c in (0, 1)
-            ]
-            for split in ("train", "validation", "test")
-        }
-        return DatasetDict({split: rows_to_dataset(part) for split, part in rows.items()})
+        return rows_to_splits(
+            {
+                split: [
+                    {"text": f"{self.name} {split} {c} {i}", "labels": c, "id": str(i)}
+                    for i in range(9)
+                    for c in (0, 1)
+                ]
+                for split in ("train", "validation", "test")
+            }
+        )
 
     def load_filler(self):
         return {s: [f"{self.name} {s} x {i}" for i in range(self.num_filler)] for s in ("train", "validation", "test")}

@@ -1,10 +1,12 @@
 """Planted signals: the rationale is exactly where the class's words stand."""
 
+from typing import Any
+
 import pytest
 
 from lightning_xai.data.sources.planted import Planted
 
-SIZES = {"num_train": 200, "num_validation": 5, "num_test": 5}
+SIZES: dict[str, Any] = {"num_train": 200, "num_validation": 5, "num_test": 5}
 
 
 def spanned(row):
