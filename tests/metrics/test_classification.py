@@ -1,3 +1,5 @@
+"""Classification metrics against scikit-learn, and which examples count."""
+
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score

@@ -1,3 +1,5 @@
+"""How concentrated attributions are: numbers worked out by hand and of Edin et al."""
+
 import pytest
 import torch
 
@@ -16,7 +18,7 @@ from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 ONES = torch.ones(8, dtype=torch.bool)
 
 
-# oracle E2
+# made with the code of Edin et al. (2024)
 @pytest.mark.parametrize(
     "scores, expected",
     [

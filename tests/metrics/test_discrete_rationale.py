@@ -1,3 +1,5 @@
+"""Agreement of top tokens with a rationale, on ERASER's numbers and worked out by hand."""
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs
 from tests.metrics.conftest import bag_of_words
 
-# oracle E3: ERASER's own functions; documents a/d, b/e, c/f
+# three documents, whose expected scores ERASER's own functions gave
 TRUTH = [[[0, 4], [10, 12]], [[3, 6]], []]
 PREDICTED = [[[1, 5], [10, 12], [20, 21]], [], [[0, 2]]]
 
@@ -38,13 +40,13 @@ def counts(count):
     ],
 )
 def test_span_scores_equal_eraser(threshold, micro, macro):
-    found = counts(lambda predicted, truth: count_matches(predicted, truth, threshold))
-    assert [float(value) for value in micro_scores(*found)] == pytest.approx(micro, abs=1e-6)
-    assert [float(value) for value in macro_scores(*found)] == pytest.approx(macro, abs=1e-6)
+    pooled = counts(lambda predicted, truth: count_matches(predicted, truth, threshold))
+    assert [float(value) for value in micro_scores(*pooled)] == pytest.approx(micro, abs=1e-6)
+    assert [float(value) for value in macro_scores(*pooled)] == pytest.approx(macro, abs=1e-6)
 
 
 def one_text(**arguments):
-    """Returns values for ten tokens, evidence 0-3 and 7, scores that rank 0, 1, 7, 8, 2 first."""
+    """Returns the metric of a text of ten tokens: evidence is 0-3 and 7, the scores rank 0, 1, 7, 8, 2 first."""
     inputs = text_inputs([12])
     scores, marked = torch.zeros(1, 1, 12), torch.zeros(1, 1, 12)
     scores[0, 0, torch.tensor([0, 1, 7, 8, 2]) + 1] = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0])
@@ -61,7 +63,7 @@ def one_text(**arguments):
 @pytest.mark.parametrize("arguments", [{"size": 4}, {"size": Percentage(40)}, {"size": Percentage(31)}])
 def test_top_tokens_form_spans_that_are_compared_with_the_evidence(arguments):
     values = {name: float(value) for name, value in one_text(**arguments).compute().items()}
-    # found tokens 0, 1, 7, 8: spans [0, 2) and [7, 9) against [0, 4) and [7, 8): both overlap by .5
+    # tokens 0, 1, 7, 8 are selected: spans [0, 2) and [7, 9) overlap [0, 4) and [7, 8) by a half each
     assert values["r/iou_f1"] == 1
     assert values["r/token_precision"] == 0.75 and values["r/token_recall"] == pytest.approx(0.6)
     assert [values["r/token_f1"], values["r/token_micro_f1"]] == pytest.approx([2 / 3, 2 / 3])

@@ -20,7 +20,7 @@ from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs
 from tests.metrics.conftest import bag_of_words, explained_batch, measured
 
-SWEEP = [0.5, 0.1, 0.2, 0.3, 0.4]  # oracle E12 in another arrangement: drops of .4, .3, .2, .1
+SWEEP = [0.5, 0.1, 0.2, 0.3, 0.4]  # probability by number of erased tokens: drops of .4, .3, .2, .1
 
 
 @pytest.mark.parametrize("aggregate, expected", [("mean", 0.25), ("sum_over_n_plus_1", 0.2)])
@@ -40,7 +40,7 @@ def test_counts_beyond_the_text_erase_all_of_it():
 
 
 def by_hand(metric, attribution, batch):
-    """Returns the records [B, K, J] of a token metric by one predict for each example, class and k."""
+    """Returns the records [B, K, J] of a metric, from one prediction for each example, class and k."""
     records = torch.full((*attribution.targets.shape, len(metric.columns)), torch.nan, dtype=torch.float64)
     for b, k in attribution.target_mask.nonzero().tolist():
         inputs, target = batch.inputs[[b]], attribution.targets[b, k]
@@ -104,8 +104,8 @@ def test_records_equal_a_loop_over_examples_classes_and_k(kind, arguments):
     keys, records = metric.table()
     rows = [(int(i), int(c)) for i, c in keys]
     places = [(i, attribution.targets[i].tolist().index(c)) for i, c in rows]
-    found = torch.stack([expected[i, k] for i, k in places])
-    torch.testing.assert_close(records, found, equal_nan=True, rtol=1e-12, atol=1e-12)
+    rows_by_hand = torch.stack([expected[i, k] for i, k in places])
+    torch.testing.assert_close(records, rows_by_hand, equal_nan=True, rtol=1e-12, atol=1e-12)
     assert len(rows) >= 3
 
 
@@ -123,7 +123,7 @@ def test_classes_that_share_a_ranking_are_predicted_once():
 
     metric = Comprehensiveness(Counts([0, 1, 2, 50, 60]), explained="predicted")
     metric.update(shared, batch, PredictOnce(predict, batch.inputs, decision_threshold=0.0))
-    assert sum(rows) == 1 + 3  # the whole text once; one, two and all tokens erased
+    assert sum(rows) == 1 + 3  # the unerased text once, and one, two and all tokens erased
 
 
 def test_token_mask_of_the_attribution_bounds_what_is_erased():
@@ -138,7 +138,7 @@ def test_token_mask_of_the_attribution_bounds_what_is_erased():
     torch.testing.assert_close(records[:, 0], expected[0, keys[:, 1]])
 
 
-@pytest.mark.parametrize("length", [2, 3, 5])  # no word, one word, three words: a fifth of each is none
+@pytest.mark.parametrize("length", [2, 3, 5])  # 0, 1 and 3 words, of which a fifth rounds down to 0
 @pytest.mark.parametrize("kind", [Comprehensiveness, LogOdds])
 def test_texts_too_short_for_any_erasure_change_nothing(tiny_hf, kind, length):
     inputs = text_inputs([length])
@@ -153,12 +153,12 @@ def test_texts_too_short_for_any_erasure_change_nothing(tiny_hf, kind, length):
 def test_tokens_left_out_of_the_attribution_are_not_ranked_with_the_special_ones():
     attribution, batch = explained_batch([8])
     narrow = attribution.token_mask.clone()
-    narrow[:, 4:] = False  # as where the second text of a pair is not explained
+    narrow[:, 4:] = False  # as in a pair of texts of which only the first is explained
     scores = attribution.scores.clone()
     scores[..., 4:7] = 9
     metric = Comprehensiveness(Counts([5]), rank_special=True, erasure="mask", explained="all")
     metric.update(replace(attribution, scores=scores, token_mask=narrow), batch, bag_of_words)
-    kept, _ = erase(batch.inputs, ~narrow, "mask")  # three tokens and both special ones are all that is ranked
+    kept, _ = erase(batch.inputs, ~narrow, "mask")  # ranked are three tokens and both special tokens, five in all
     expected = bag_of_words(batch.inputs) - bag_of_words(kept)
     keys, records = metric.table()
     torch.testing.assert_close(records[:, 0], expected[0, keys[:, 1]])

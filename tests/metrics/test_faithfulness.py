@@ -6,11 +6,11 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency, l
 from lightning_xai.metrics.top_units import Counts, Window
 from tests.metrics.conftest import measured, numbers
 
-EDIN = [0.8, 0.6, 0.4, 0.5, 0.9]  # oracle E14
-SWEEP = [0.5, 0.1, 0.2, 0.3, 0.4]  # oracle E12 in another arrangement: drops of .4, .3, .2, .1
+EDIN = [0.8, 0.6, 0.4, 0.5, 0.9]  # made with the code of Edin et al. (2024)
+SWEEP = [0.5, 0.1, 0.2, 0.3, 0.4]  # probability by number of erased tokens: drops of .4, .3, .2, .1
 
 
-def test_log_odds_are_natural():  # oracle E12
+def test_log_odds_are_natural():  # log(0.3 / 0.9)
     assert float(log_odds(numbers(0.9), numbers(0.3))) == pytest.approx(-1.098612, abs=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Laws of every metric: those found in the package with default arguments, and those of the presets."""
+"""Laws of every metric: of each class with default arguments, and of each metric of the presets."""
 
 import importlib
 import inspect
@@ -29,13 +29,13 @@ LENGTHS = [9, 14, 6, 11, 3, 8, 17]
 def concrete_metrics():
     for module in pkgutil.iter_modules(lightning_xai.metrics.__path__):
         importlib.import_module(f"lightning_xai.metrics.{module.name}")
-    found, queue = [], [AttributionMetric]
+    concrete, queue = [], [AttributionMetric]
     while queue:
         kind = queue.pop()
         queue += kind.__subclasses__()
         if not inspect.isabstract(kind) and kind.__module__.startswith("lightning_xai.metrics"):
-            found.append(kind)
-    return sorted(set(found), key=lambda kind: kind.__name__)
+            concrete.append(kind)
+    return sorted(set(concrete), key=lambda kind: kind.__name__)
 
 
 def configured(entry):
@@ -169,17 +169,17 @@ def rank_values(rank, folder):
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     attribution, batch = explained_batch(LENGTHS)
     probs = bag_of_words(batch.inputs)
-    found = {}
+    values_by_name = {}
     for shard, rows_of_ranks in SHARDS.items():
         rows = rows_of_ranks[rank]
         for name in DEFINITIONS:
-            found[f"{shard} {name}"] = values_of(name, [(attribution[rows], batch[rows])] if rows else [])
+            values_by_name[f"{shard} {name}"] = values_of(name, [(attribution[rows], batch[rows])] if rows else [])
         metric = ClassificationMetrics(NUM_CLASSES, multilabel=True)
         if rows:
             metric.update(probs[rows], batch.labels[rows], batch.index[rows])
-        found[f"{shard} threshold"] = {"": metric.best_threshold()}
-        found[f"{shard} classification"] = {key: float(value) for key, value in metric.compute().items()}
-    (Path(folder) / f"rank{rank}.json").write_text(json.dumps(found))
+        values_by_name[f"{shard} threshold"] = {"": metric.best_threshold()}
+        values_by_name[f"{shard} classification"] = {key: float(value) for key, value in metric.compute().items()}
+    (Path(folder) / f"rank{rank}.json").write_text(json.dumps(values_by_name))
     torch.distributed.destroy_process_group()
 
 
@@ -194,7 +194,7 @@ def test_two_processes_equal_one(tmp_path):
     expected["threshold"] = {"": metric.best_threshold()}
     expected["classification"] = {key: float(value) for key, value in metric.compute().items()}
     for rank in range(2):
-        found = json.loads((tmp_path / f"rank{rank}.json").read_text())
+        values_by_name = json.loads((tmp_path / f"rank{rank}.json").read_text())
         for shard in SHARDS:
             for name, values in expected.items():
-                assert found[f"{shard} {name}"] == same(values), (rank, shard, name)
+                assert values_by_name[f"{shard} {name}"] == same(values), (rank, shard, name)

@@ -1,3 +1,5 @@
+"""The bounds of AOPC against all orders of erasure, and how often they are searched."""
+
 from dataclasses import replace
 from itertools import combinations, permutations
 from typing import Any, cast
@@ -29,8 +31,8 @@ def test_naopc_is_undefined_where_the_bounds_differ_by_rounding_only():
     assert float(normalized_aopc(aopc, lower, upper + 1e-5)) < 0.01
 
 
-def worth_of_all_orders(inputs, target, units, how="mask"):
-    """Returns by order of the units, tuples of places, the mean over k of f(x) - f(x without the first k)."""
+def aopc_of_all_orders(inputs, target, units, how="mask"):
+    """Returns the AOPC of every order of the units, which are tuples of token places."""
     drops = {}
     for size in range(1, len(units) + 1):
         for gone in combinations(units, size):
@@ -43,10 +45,10 @@ def worth_of_all_orders(inputs, target, units, how="mask"):
 
 
 def all_orders(inputs, target, how="mask"):
-    """Returns the worth of all orders of places."""
+    """Returns the AOPC of every order of the tokens, as a tuple of places."""
     places = inputs.token_mask[0].nonzero().flatten().tolist()
-    worth = worth_of_all_orders(inputs, target, [(place,) for place in places], how)
-    return {sum(order, ()): value for order, value in worth.items()}
+    aopcs = aopc_of_all_orders(inputs, target, [(place,) for place in places], how)
+    return {sum(order, ()): value for order, value in aopcs.items()}
 
 
 def ranking(inputs, target, order):
@@ -68,36 +70,36 @@ def values_of(attribution, batch, predict=bag_of_words, **arguments):
 @pytest.mark.parametrize("arguments", [{"exact_up_to": 5}, {"exact_up_to": 0, "beam_size": 10}])
 def test_bounds_equal_those_of_all_orders(how, arguments):
     inputs = text_inputs([7], seed=4)
-    worth = all_orders(inputs, 2, how)
+    aopcs = all_orders(inputs, 2, how)
     order = (3, 1, 5, 2, 4)
     values = values_of(*ranking(inputs, 2, order), erasure=how, **arguments)
-    assert values["lower"] == pytest.approx(min(worth.values()))
-    assert values["upper"] == pytest.approx(max(worth.values()))
-    assert values["aopc"] == pytest.approx(worth[order])
-    assert values["n"] == pytest.approx((worth[order] - values["lower"]) / (values["upper"] - values["lower"]))
+    assert values["lower"] == pytest.approx(min(aopcs.values()))
+    assert values["upper"] == pytest.approx(max(aopcs.values()))
+    assert values["aopc"] == pytest.approx(aopcs[order])
+    assert values["n"] == pytest.approx((aopcs[order] - values["lower"]) / (values["upper"] - values["lower"]))
 
 
 @pytest.mark.parametrize("pick, expected", [(max, 1), (min, 0)])
 def test_the_best_order_has_one_and_the_worst_zero(pick, expected):
     inputs = text_inputs([7], seed=4)
-    worth = all_orders(inputs, 1)
-    assert values_of(*ranking(inputs, 1, pick(worth, key=worth.get)))["n"] == pytest.approx(expected, abs=1e-9)
+    aopcs = all_orders(inputs, 1)
+    assert values_of(*ranking(inputs, 1, pick(aopcs, key=aopcs.get)))["n"] == pytest.approx(expected, abs=1e-9)
 
 
 def test_sufficiency_reads_the_reverse_order():
     inputs = text_inputs([7], seed=4)
     order = (3, 1, 5, 2, 4)
-    found = values_of(*ranking(inputs, 1, order), order="sufficiency")
-    assert found == pytest.approx(values_of(*ranking(inputs, 1, order[::-1])))
+    values = values_of(*ranking(inputs, 1, order), order="sufficiency")
+    assert values == pytest.approx(values_of(*ranking(inputs, 1, order[::-1])))
 
 
 def test_a_beam_stays_within_the_exact_bounds():
     attribution, batch = explained_batch([11, 9])
     exact = values_of(attribution, batch, exact_up_to=9)
     for beam_size in (1, 3):
-        found = values_of(attribution, batch, exact_up_to=0, beam_size=beam_size)
-        assert exact["lower"] - 1e-12 <= found["lower"] < found["upper"] <= exact["upper"] + 1e-12
-        assert found["aopc"] == pytest.approx(exact["aopc"])
+        values = values_of(attribution, batch, exact_up_to=0, beam_size=beam_size)
+        assert exact["lower"] - 1e-12 <= values["lower"] < values["upper"] <= exact["upper"] + 1e-12
+        assert values["aopc"] == pytest.approx(exact["aopc"])
 
 
 def test_words_are_erased_together():
@@ -105,10 +107,10 @@ def test_words_are_erased_together():
     assert inputs.word_ids is not None
     words = inputs.word_ids[0]
     units = [tuple((words == word).nonzero().flatten().tolist()) for word in range(int(words.max()) + 1)]
-    worth = worth_of_all_orders(inputs, 1, units)
-    found = values_of(*ranking(inputs, 1, range(1, 8)), ranking=Ranking("word"))
+    aopcs = aopc_of_all_orders(inputs, 1, units)
+    values = values_of(*ranking(inputs, 1, range(1, 8)), ranking=Ranking("word"))
     assert len(units) < 7
-    assert (found["lower"], found["upper"]) == pytest.approx((min(worth.values()), max(worth.values())))
+    assert (values["lower"], values["upper"]) == pytest.approx((min(aopcs.values()), max(aopcs.values())))
 
 
 def test_texts_without_a_choice_of_order_are_skipped():
@@ -120,10 +122,10 @@ def test_texts_without_a_choice_of_order_are_skipped():
 
 def test_texts_longer_than_max_units_are_skipped():
     attribution, batch = explained_batch([9, 6])
-    found = values_of(attribution, batch, max_units=6)
-    only = values_of(attribution[1:], batch[1:])
-    assert (found.pop("num_skipped"), only.pop("num_skipped")) == (2, 0)
-    assert found == pytest.approx(only)
+    values = values_of(attribution, batch, max_units=6)
+    short_text = values_of(attribution[1:], batch[1:])
+    assert (values.pop("num_skipped"), short_text.pop("num_skipped")) == (2, 0)
+    assert values == pytest.approx(short_text)
 
 
 class Counted:
@@ -137,16 +139,16 @@ class Counted:
 
 def test_bounds_are_searched_once_for_all_attributions_and_both_orders():
     attribution, batch = explained_batch([9, 12])
-    other = replace(attribution, scores=-attribution.scores)
+    opposite = replace(attribution, scores=-attribution.scores)
     counted = Counted()
     shared = PredictOnce(counted, batch.inputs)
     first = values_of(attribution, batch, shared)
     searched = counted.rows
-    second = values_of(other, batch, shared)
-    values_of(other, batch, shared, order="sufficiency")
+    second = values_of(opposite, batch, shared)
+    values_of(opposite, batch, shared, order="sufficiency")
     assert counted.rows - searched <= 2 * 3 * (7 + 10)  # k = 1 ... N of at most three classes, twice
     assert (first["lower"], first["upper"]) == (second["lower"], second["upper"])
-    assert second == pytest.approx(values_of(other, batch))
+    assert second == pytest.approx(values_of(opposite, batch))
 
 
 @pytest.mark.parametrize("change", [{"erasure": "delete"}, {"ranking": Ranking("word")}, {"beam_size": 1}])

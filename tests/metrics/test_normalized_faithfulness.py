@@ -6,15 +6,15 @@ from lightning_xai.metrics.normalized_faithfulness import normalized_comprehensi
 from tests.metrics.conftest import numbers
 
 
-# oracle E11
+# made with the authors' code
 @pytest.mark.parametrize(
     "prob, kept, removed, empty, expected",
     [(0.9, 0.7, 0.3, 0.5, (0.5, 1)), (0.9, 0.95, 0.3, 0.1, (1, 0.75)), (0.9, 0.7, 0.85, 0.1, (0.75, 0.0625))],
 )
 def test_normalized_forms_equal_the_authors(prob, kept, removed, empty, expected):
     prob, kept, removed, empty = map(numbers, (prob, kept, removed, empty))
-    found = normalized_sufficiency(prob, kept, empty), normalized_comprehensiveness(prob, removed, empty)
-    assert [float(value) for value in found] == pytest.approx(expected)
+    values = normalized_sufficiency(prob, kept, empty), normalized_comprehensiveness(prob, removed, empty)
+    assert [float(value) for value in values] == pytest.approx(expected)
 
 
 def test_normalized_comprehensiveness_may_exceed_one_when_not_capped():

@@ -11,7 +11,7 @@ from lightning_xai.metrics.thresholds import PrecisionRecallCurve, ThresholdGrid
 from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 
-# oracle E2: the toy of Edin et al. (2024), their functions' numbers
+# a toy of three texts, whose expected numbers the code of Edin et al. (2024) gave
 SCORES = [[0.5, 0.3, 0.1, 0.06, 0.04, 0, 0, 0], [1 / 8] * 8, [0.02, 0.02, 0.9, 0.02, 0.02, 0.02, 0, 0]]
 EVIDENCE = [{0, 1, 5}, {2, 3}, {2, 3, 6, 7}]
 CODE: dict[str, Any] = dict(
@@ -113,7 +113,7 @@ def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
     from sklearn.metrics import average_precision_score
 
     attribution, batch = explained_batch([30, 25, 40], num_targets=4)
-    attribution.scores.add_(0.05)  # no threshold from 0 on admits a score of 0
+    attribution.scores.add_(0.05)  # a score of 0 is above no threshold
     metric = EvidenceOverlap(threshold=0.1, name="e", curve=PrecisionRecallCurve(20_001))
     metric.update(attribution, batch, bag_of_words)
     truth: list[bool] = []

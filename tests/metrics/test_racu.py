@@ -1,4 +1,4 @@
-"""RACU and its interval: oracle E7, made with the authors' code and scipy."""
+"""RACU and its interval, against the authors' code and scipy."""
 
 import math
 
@@ -24,7 +24,7 @@ def tensor(values):
         (TENTHS, [0.9] * 10 + [0.5], [0.9] + [0.5] * 10, 0.36 / 0.38),
     ],
 )
-def test_racu_equals_the_oracle(fractions, random, method, expected):
+def test_racu_equals_the_authors(fractions, random, method, expected):
     assert float(racu(tensor(random), tensor(method), tensor(fractions))) == pytest.approx(expected, abs=1e-12)
 
 
@@ -62,9 +62,9 @@ def test_fractions_that_miss_the_ends_are_refused():
 
 
 def test_leakage_is_the_share_that_positions_win_back():
-    # area of positions above the end: 0.5 * 0.2 = 0.1; area that can be lost: 0.25
-    found = leakage(tensor([0.9, 0.8, 0.5]), tensor([0.5, 0.7, 0.5]), tensor([0, 0.5, 1]))
-    assert float(found) == pytest.approx(0.4)
+    # 0.5 * 0.2 = 0.1 lies between the positions' curve and the last score, of an area of 0.25
+    share = leakage(tensor([0.9, 0.8, 0.5]), tensor([0.5, 0.7, 0.5]), tensor([0, 0.5, 1]))
+    assert float(share) == pytest.approx(0.4)
 
 
 def test_positions_that_tell_nothing_leak_nothing():
@@ -75,15 +75,15 @@ def test_positions_that_tell_nothing_leak_nothing():
     "values, expected",
     [([0.1, 0.2, 0.3, 0.4, 0.5], (0.18, 0.42)), ([0.90, 0.91, 0.89, 0.92, 0.90], (0.896, 0.914))],
 )
-def test_interval_equals_the_oracle(values, expected):
+def test_interval_equals_the_numbers_of_scipy(values, expected):
     assert bca_interval(tensor(values)) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("size, confidence", [(2, 0.95), (3, 0.9), (5, 0.95), (10, 0.8)])
 def test_interval_equals_scipy_on_skewed_values(size, confidence):
     values = np.random.default_rng(size).exponential(size=size)
-    found = bootstrap((values,), np.mean, method="BCa", confidence_level=confidence, rng=np.random.default_rng(0))
-    expected = (found.confidence_interval.low, found.confidence_interval.high)
+    result = bootstrap((values,), np.mean, method="BCa", confidence_level=confidence, rng=np.random.default_rng(0))
+    expected = (result.confidence_interval.low, result.confidence_interval.high)
     assert bca_interval(tensor(values), confidence=confidence) == pytest.approx(expected, abs=1e-12)
 
 

@@ -1,3 +1,5 @@
+"""Rankings of evidence against scikit-learn."""
+
 from dataclasses import replace
 
 import numpy as np

@@ -12,7 +12,7 @@ def tied_scores(num_networks: int = 4, num_tokens: int = 23) -> torch.Tensor:
 
 
 def test_jaccard_divides_the_shared_tokens_by_all_tokens_in_either():
-    # of 8 tokens 25 % are 2: {0, 1}, {1, 2} and {6, 7}
+    # 25 % of 8 tokens are 2, so the top sets are {0, 1}, {1, 2} and {6, 7}
     scores = torch.tensor([[9, 8, 1, 0, 0, 0, 0, 0], [0, 5, 6, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 2, 1]]).float()
     wanted = torch.tensor([[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 1]], dtype=torch.float64)
     assert torch.equal(jaccard(scores, 25), wanted)
@@ -20,11 +20,11 @@ def test_jaccard_divides_the_shared_tokens_by_all_tokens_in_either():
 
 @pytest.mark.parametrize("num_tokens, taken", [(1, 1), (4, 1), (5, 2), (9, 3), (100, 25)])
 def test_jaccard_rounds_the_number_of_tokens_up(num_tokens, taken):
-    # the second network prefers the tokens in the opposite order, so 2 k tokens share max(2 k - n, 0)
+    # the second network ranks the tokens in the opposite order, so two sets of k of n tokens share max(2 k - n, 0)
     falling = torch.arange(num_tokens, 0, -1).float()
-    found = jaccard(torch.stack([falling, -falling]), 25)[0, 1]
+    similarity = jaccard(torch.stack([falling, -falling]), 25)[0, 1]
     shared = max(2 * taken - num_tokens, 0)
-    assert found == shared / (2 * taken - shared)
+    assert similarity == shared / (2 * taken - shared)
 
 
 def test_spearman_is_that_of_scipy_with_ties():
@@ -46,8 +46,8 @@ def test_kendall_does_not_depend_on_the_chunks():
 def test_correlation_with_constant_scores_is_undefined():
     scores = torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]])
     for correlation in (spearman, kendall):
-        found = correlation(scores)
-        assert found[0, 0] == pytest.approx(1) and found[0, 1].isnan() and found[1, 1].isnan()
+        values = correlation(scores)
+        assert values[0, 0] == pytest.approx(1) and values[0, 1].isnan() and values[1, 1].isnan()
 
 
 def test_opposite_orders_correlate_by_minus_one():
@@ -61,5 +61,5 @@ def test_similarities_stack_the_three_in_the_order_of_their_names():
 
 
 def test_text_without_a_token_to_explain_has_no_similarity():
-    found = similarities(torch.zeros(2, 0), 25)
-    assert found.shape == (3, 2, 2) and found.isnan().all()
+    values = similarities(torch.zeros(2, 0), 25)
+    assert values.shape == (3, 2, 2) and values.isnan().all()
