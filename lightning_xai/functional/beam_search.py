@@ -16,7 +16,7 @@ SetValues = Callable[[Tensor, Tensor], Tensor]  # problem [R] and members [R, M]
 
 LARGEST_EXACT = 20  # units; each more doubles the sets
 
-_CANDIDATE_ELEMENTS = 2**27  # most members of candidate sets, counted as bools, that are held at once
+_CANDIDATE_ELEMENTS = 2**27  # most entries of the candidates' membership tables that are held at once
 
 
 class Orders(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torch import Tensor, device
 
-# tokens of one forward pass. A processor is slower per token with more, as activations leave its cache; an accelerator
-# idles with fewer. A pass that is differentiated keeps its activations: 8,192 tokens of a base-size encoder, 4 GB
+# most tokens in one forward pass. With more, activations leave a processor's cache, which slows it down; with fewer, an
+# accelerator is idle. A pass for gradients keeps its activations: 8,192 tokens of a base-size encoder take 4 GB
 _DIFFERENTIATED = {"cpu": 2**11, "accelerator": 2**13}
 _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 

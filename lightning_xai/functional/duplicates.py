@@ -20,7 +20,7 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
         >>> first.tolist(), inverse.tolist()  # the distinct rows are [1, 5] and [2, 0]
         ([1, 0], [1, 0, 1])
     """
-    if rows.dtype == torch.bool and rows.dim() == 2:  # eight columns a byte: many times faster to sort
+    if rows.dtype == torch.bool and rows.dim() == 2:  # bytes of eight columns sort many times faster
         packed = np.ascontiguousarray(np.packbits(rows.cpu().numpy(), axis=1))
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, places_of_first, places_among = np.unique(keys, return_index=True, return_inverse=True)

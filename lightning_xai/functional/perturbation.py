@@ -178,7 +178,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to find their classes by
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # the row finds the targets
     return perturbed_outputs(
         of_targets, numbered, versions, erasure=erasure, pad_id=pad_id, chunk_size=chunk_size
     ).cpu()

@@ -72,7 +72,7 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
     rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
     rounded = rules[rounding]
-    # not by tensors: the 16 digits of 33.333333333333336 times a text's length overflow 64 bits
+    # with Python's integers: the 16 digits of 33.333333333333336 times a text's length overflow a tensor's 64 bits
     counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
 
@@ -132,7 +132,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     positives, valid, first, last = _tie_groups(scores, positives, mask)
     negatives = valid & ~positives
     above = negatives.cumsum(-1).double()
-    # negatives at or above the tie group, and those strictly above it
+    # negatives with at least the score of each entry, and negatives with a larger score
     until = above.gather(-1, last)
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()

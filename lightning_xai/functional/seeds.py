@@ -10,10 +10,15 @@ from lightning_xai.types import TextInputs
 
 
 def check_seed(seed: int) -> None:
-    """Raises ValueError unless `seed` is an integer from 0.
+    """Checks that `seed` is not negative.
+
+    Raises:
+        ValueError: it is.
 
     Example:
-        >>> check_seed(0)
+        >>> check_seed(-1)
+        Traceback (most recent call last):
+        ValueError: seed is -1: give an integer from 0
     """
     if seed < 0:
         raise ValueError(f"seed is {seed}: give an integer from 0")

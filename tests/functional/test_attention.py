@@ -16,7 +16,7 @@ def stochastic(*shape):
     return torch.rand(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(dim=-1)
 
 
-def test_rollout_of_two_layers():  # oracle E10
+def test_rollout_of_two_layers():
     first = torch.tensor([[[[0.5, 0.5], [0.2, 0.8]]]])
     second = torch.tensor([[[[0.9, 0.1], [0.4, 0.6]]]])
     wanted = torch.tensor([[[0.7175, 0.2825], [0.23, 0.77]]])
@@ -66,7 +66,7 @@ def test_a_readout_of_one_row_serves_every_class():
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(1, 1), (5, 3)])
-def test_a_readout_is_followed_once_where_classes_share_it(classes, rows):
+def test_a_readout_that_classes_share_is_read_once(classes, rows):
     followed = []
 
     def follow(readout):

@@ -10,13 +10,13 @@ SIZES = [6, 0, 4, 1, 6, 5]
 
 
 def tables(seed=0):
-    """Returns random values of every set of units: [P, 2^6], sets as bits."""
+    """Returns a random value for every set of 6 units, [P, 2^6]; bit u of the column says whether unit u is in it."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(len(SIZES), 64, generator=generator, dtype=torch.float64)
 
 
 class Game:
-    """Values of sets from a table, with the sets that were asked for."""
+    """Looks the values of sets up in a table, and keeps the sets that were asked for."""
 
     def __init__(self, table):
         self.table = table
@@ -131,7 +131,9 @@ def test_sets_asked_for_are_at_most_those_stated(arguments):
 def test_most_sets_are_counted_by_hand():
     assert most_sets(4, 1, beam_size=1) == 4 + 3 + 2 + 1
     assert most_sets(4, 1, beam_size=2) == 4 + 2 * 3 + min(2 * 2, 4) + 1
-    assert most_sets(4, 2, beam_size=1) == 4 + 2 * 3 + 2 * 2 + 1  # of 8, 6, 4 and 2, but one size has 4 sets, another 1
+    assert (
+        most_sets(4, 2, beam_size=1) == 4 + 2 * 3 + 2 * 2 + 1
+    )  # two searches could ask for 8, 6, 4, 2; there are 4, 6, 4, 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Replaced outputs and restored modes."""
+"""Overridden outputs and restored modes."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from lightning_xai.functional.modes import call_with_known_arguments, evaluation
 MASK = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=torch.bool)
 
 
-def test_replaced_output_leaves_padding_its_own_output():
+def test_an_overridden_output_keeps_the_true_output_at_padding():
     module, inputs = nn.Linear(1, 1), torch.ones(2, 5, 1)
     unchanged = module(inputs)
     with override_output(module, torch.full((2, 5, 1), 7.0), MASK):
@@ -18,14 +18,14 @@ def test_replaced_output_leaves_padding_its_own_output():
     assert torch.equal(module(inputs), unchanged)
 
 
-def test_replaced_output_ends_with_an_error_in_the_context():
+def test_an_override_ends_when_the_context_raises():
     module = nn.Linear(1, 1)
     with pytest.raises(KeyError), override_output(module, torch.ones(2, 5, 1), MASK):
         raise KeyError
     assert not module._forward_hooks
 
 
-def test_replaced_output_of_none_changes_nothing():
+def test_an_override_by_none_changes_nothing():
     module = nn.Linear(1, 1)
     with override_output(module, None, MASK):
         assert not module._forward_hooks

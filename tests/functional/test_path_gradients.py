@@ -85,14 +85,14 @@ def test_path_gradients_pass_each_point_once_whatever_the_chunk(chunk_size):
     assert model.rows == 10
 
 
-def test_fifty_right_points_of_half_a_square():  # oracle E13
+def test_fifty_right_points_of_half_a_square():  # 2 * (1 + 1/50), where the logit x^2 / 2 at x = 2 is 2
     model, inputs = Polynomial(), text_inputs([3])
     inputs.input_ids[:] = 200  # x = 2
     (gradient,) = average(model, inputs, torch.tensor([[1]]), num_steps=50, method="riemann_right", chunk_size=7)
     torch.testing.assert_close(2 * gradient.squeeze(), torch.full((3,), 2.04, dtype=torch.float64))
 
 
-def test_a_linear_logit_gives_its_slope():  # oracle E13: the point is no further factor, which would give 0.51
+def test_a_linear_logit_gives_its_slope():  # a gradient by the end would contain the points, whose mean is 0.51
     model, inputs = Polynomial(), text_inputs([3])
     (gradient,) = average(model, inputs, torch.tensor([[0]]), num_steps=50, method="riemann_right", chunk_size=7)
     torch.testing.assert_close(gradient.squeeze(), torch.ones(3, dtype=torch.float64))

@@ -53,7 +53,7 @@ def test_no_output_depends_on_the_chunk_size():
 
 
 class Recorder:
-    """Evaluates the number of tokens left, and remembers the shapes it was given."""
+    """Returns the number of tokens that are left, and keeps the shapes of its inputs."""
 
     def __init__(self):
         self.shapes = []
@@ -69,7 +69,7 @@ def test_equal_versions_are_evaluated_once_and_those_of_other_examples_apart():
     inputs = text_inputs([6, 6])
     keep = torch.ones(5, 6, dtype=torch.bool)
     keep[[1, 2, 4], 2] = False
-    keep[[0, 2], 0] = False  # special tokens stay anyway, so this makes no other version
+    keep[[0, 2], 0] = False  # special tokens stay in any case, so these two are no new versions
     recorder = Recorder()
     versions = Versions(torch.tensor([0, 0, 0, 1, 1]), keep)
     outputs = perturbed_outputs(recorder, inputs, versions, erasure="delete")
@@ -83,7 +83,7 @@ def test_deletion_evaluates_versions_of_similar_length_together_and_unpadded():
     recorder = Recorder()
     versions = Versions(torch.tensor([0, 0, 0, 0, 1, 1]), keep)
     perturbed_outputs(recorder, inputs, versions, erasure="delete", chunk_size=2)
-    # 12 | 8 and [SEP] | 5 | 3 and [SEP], twice | 2 and [SEP]
+    # pairs of versions by length: 12 and 8 + [SEP], 5 and 3 + [SEP], 3 + [SEP] and 2 + [SEP]
     assert recorder.shapes == [(2, 12), (2, 5), (2, 4)]
 
 
@@ -119,8 +119,8 @@ def test_every_distinct_version_is_predicted_once():
     versions, targets = Versions(torch.tensor([0, 0, 1]), keep), torch.tensor([0, 1, 0])
     unerased = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
     probs = predict_erased(predict, inputs, versions, targets, unerased, erasure="delete")
-    assert sum(predicted) == 4  # one token and all tokens, for two examples
-    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # nothing erased: that of the unerased text
+    assert sum(predicted) == 4  # two distinct versions of each of two examples
+    assert probs[:, 0].tolist() == pytest.approx([0.9, 0.1, 0.8])  # versions that keep everything
 
 
 def test_nothing_erased_predicts_nothing():

@@ -13,7 +13,7 @@ from lightning_xai.functional.ranking import (
 )
 
 
-# oracle E6
+# counts of the published metrics for texts of 5, 9, 23 and 100 units
 @pytest.mark.parametrize(
     "percentages, rounding, minimum, expected",
     [
@@ -38,7 +38,7 @@ def test_seventy_percent_is_exact_where_floats_fall_short(total):
 
 
 @pytest.mark.parametrize("percentage", range(10, 101, 10))
-def test_tenths_are_exact_for_every_length_to_10000(percentage):  # oracle E6; a float product misses some at 70 %
+def test_tenths_are_exact_for_every_length_to_10000(percentage):  # a product of floats is wrong for some at 70 %
     totals = torch.arange(1, 10_001)
     assert torch.equal(percent_of(totals, percentage), percentage * totals // 100)
 
@@ -113,4 +113,4 @@ def test_areas_without_positives_are_undefined():
 
 def test_signed_large_scores_are_ranked_as_they_are():
     scores, positives = torch.tensor([-50.0, 200.0, 300.0]), torch.tensor([False, False, True])
-    assert average_precision(scores, positives) == 1  # a sigmoid first saturates (torchmetrics #2329)
+    assert average_precision(scores, positives) == 1  # after a sigmoid the last two would be equal (torchmetrics #2329)

@@ -13,23 +13,23 @@ from lightning_xai.types import TextInputs
 INPUTS = replace(TextInputs.of_ids([[5, 6, 7]]), index=torch.tensor([11]))
 
 
-def test_random_scores_are_those_of_every_release():
+def test_random_scores_never_change():
     scores = random_scores(INPUTS, torch.tensor([[2]]), seed=3)
     assert scores.tolist() == [[[0.35205909609794617, 1.6526360511779785, 0.09305743128061295]]]
 
 
-def test_points_of_gradient_shap_are_those_of_every_release():
+def test_points_of_gradient_shap_never_change():
     places, noise = random_points(INPUTS, range(1, 2), num_values=1, noise_std=1.0, seed=3)
     assert places.item() == 0.6514197587966919
     assert noise.flatten().tolist() == [-0.18442407250404358, 1.1645334959030151, -1.1732536554336548]
 
 
-def test_coalitions_of_kernel_shap_are_those_of_every_release():
+def test_coalitions_of_kernel_shap_never_change():
     drawn = KernelSHAP(num_samples=4, seed=3).coalitions(5, 11)[0][2:]
     assert drawn.int().tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 1, 0], [1, 0, 0, 0, 1], [0, 1, 1, 1, 0]]
 
 
-def test_coalitions_of_lime_are_those_of_every_release():
+def test_coalitions_of_lime_never_change():
     drawn = LIME(num_samples=3, seed=3).coalitions(5, 11)[0]
     assert drawn.int().tolist() == [[0, 1, 1, 1, 0], [1, 1, 1, 1, 0], [1, 1, 0, 0, 1]]
 

@@ -1,4 +1,4 @@
-"""Spans, words and tokens: worked cases, and round trips through tokenizers built in memory."""
+"""Spans, words and tokens: cases worked out by hand, a brute force over characters, and round trips."""
 
 import numpy as np
 import pytest

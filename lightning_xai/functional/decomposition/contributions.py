@@ -82,7 +82,7 @@ def by_source(attention: Tensor) -> Tensor:
         >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
         [[[[1.0, 3.0]], [[2.0, 4.0]]]]
     """
-    # panels of few sources in two steps: one step takes a cache line for every number, 3 times slower at 1,024 tokens
+    # in panels of 32 sources: at once, each number would cost a cache line, 3 times slower at 1,024 tokens
     panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
     return torch.cat(panels, dim=1)
 
@@ -210,7 +210,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer make thin products, more leave no room for several sources
+    num_targets = min(size, 128)  # products of fewer are slow, and more leave no room for several sources
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -242,7 +242,9 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
         weights: [n, sources, H, targets].
         vectors: [n, sources, H, D].
     """
-    if torch.is_grad_enabled():  # differences are formed again in the backward pass, never held for all pairs
+    if (
+        torch.is_grad_enabled()
+    ):  # the backward pass computes the differences again, so they are never held for all pairs
         return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
     return _form_distances(targets, weights, vectors)
 
@@ -250,7 +252,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
-    # in place, as three passes over a block cost more than its product
+    # in place, because three passes over a block of new memory cost more than the product
     differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
 

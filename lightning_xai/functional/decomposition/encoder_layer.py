@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# a wrong form misses the output by far more than this fraction of the largest value, float32 noise by far less
+# as a fraction of the largest value: wrong roles miss the output by far more, rounding in float32 by far less
 _TOLERANCE = 1e-3
-_ROUNDINGS = 4  # the tolerance in multiples of the dtype's epsilon, where this is more, as in bfloat16
+_ROUNDINGS = 4  # in bfloat16 the tolerance is so many times the dtype's epsilon, which is more
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory that the system gives out page by page costs as much as half of the product
+        # new memory, page by page, would cost as much time as half of the product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 

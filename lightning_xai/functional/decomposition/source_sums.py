@@ -53,7 +53,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
     """Returns the shares to be found, and each of the layer's K biases as it leaves the layer, [R, K, D]."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # the shares keep the columns until all sources have passed, so the columns need memory apart from the scratch
+    # the shares keep these columns while the sources use the scratch memory, so the columns get memory of their own
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# probabilities at a time: a processor keeps them in its cache, a GPU is busy with them
+# probabilities that are computed at once: few enough for a processor's cache, enough to keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
@@ -43,7 +43,7 @@ class FrozenAttention:
 
     def mix(self, values: Tensor) -> Tensor:
         """Returns attention @ values [..., H, T, w], w a multiple of d."""
-        # fused kernels want values as wide as keys
+        # fused kernels need values of the keys' width
         parts = values.split(self.key.shape[-1], dim=-1)
         return torch.cat(
             [F.scaled_dot_product_attention(self.query, self.key, part, **self.options) for part in parts], dim=-1
@@ -60,7 +60,7 @@ class FrozenAttention:
 
     @property
     def _precision(self) -> torch.dtype:
-        return torch.promote_types(self.query.dtype, torch.float32)  # sums over thousands of tokens, as in the kernels
+        return torch.promote_types(self.query.dtype, torch.float32)  # for sums over thousands of tokens
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
         """Yields a slice of b queries and their attention [..., H, b, T], until all queries had their turn."""
@@ -89,6 +89,6 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
-        states = states.movedim(in_dims[0], -2)  # several classes beside each other: one more column costs little
+        states = states.movedim(in_dims[0], -2)  # several classes as columns of one product
         mixed = _Mix.apply(states.flatten(-2), attention, back)
         return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

@@ -48,7 +48,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # 0 / 0 is replaced, in half the passes over memory
+    if not torch.is_grad_enabled():  # dividing first and replacing 0 / 0 takes half the passes over memory
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -64,7 +64,7 @@ def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
 
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
     """Returns whether a function of `tracked` tensors, of which `linear` are linear in the states, is linear too."""
-    if base == "addmm":  # its addend is no factor, so a coefficient there ends linearity
+    if base == "addmm":  # a coefficient as its addend would be a constant term, which ends linearity
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -191,7 +191,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # the derivative of a sum is a view; that of a mean or of a difference is one more pass over memory
+            # a sum, as its derivative takes no pass over memory; that of a mean or a difference takes one
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():

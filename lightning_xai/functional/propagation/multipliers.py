@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# the secant's slope (f(x) - f(b)) / (x - b), written so that nothing cancels
+# (f(x) - f(b)) / (x - b), the slope of the secant, without a difference of near numbers
 EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "square": lambda x, b: x + b,
     "cube": lambda x, b: x * x + x * b + b * b,
@@ -17,7 +17,7 @@ EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
-# these may bend between x and b however near the two are, and do not cancel there
+# these may have a kink between two near points; they are linear beside it, so rounding does not spoil their quotient
 KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
 
 

@@ -170,7 +170,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # the sign is changed where it is cheap, in the mean and in its derivative
+            # minus the mean, written so that only the small mean changes its sign, forward and backward
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Tensors whose functions are decided by rules while the network runs, so no architecture needs a copy of its own."""
+"""Tensors whose functions follow given rules while the network runs, so that no architecture has to be rewritten."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Tracked(Tensor):
     rules: Rules
     second_run: Tensor | None = None  # the same quantity in a second run of the network, if the rules need one
     nonlinear_function: str | None = None  # the function that ended linearity, None while the tensor is linear
-    is_gate: bool = False  # whether an activation made it, so that a product takes it for a coefficient
+    is_gate: bool = False  # True after an activation: a product with it then takes it as a coefficient
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
         if name in VALUE_FREE:
-            # PyTorch's "Extending PyTorch" shows this for calls that must not come back here
+            # without this the call would come back here (from PyTorch's notes "Extending PyTorch")
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         tracked = list(tracked_in((args, kwargs)))

@@ -9,7 +9,7 @@ from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, L
 
 
 class RMSNorm(nn.Module):
-    """Llama's, without its detour through float32."""
+    """The RMSNorm of Llama, which here computes in its own dtype instead of float32."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Norms and distances without pair vectors, against the pair vectors themselves."""
+"""Norms and distances by inner products equal those of the vectors T_ij, formed for every pair of tokens."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def parts():
     return attention, vectors, residual, resultants, pairs
 
 
-def test_own_vectors_are_the_diagonal_of_the_pair_vectors(parts):
+def test_diagonal_vectors_are_the_diagonal_of_the_pair_vectors(parts):
     attention, vectors, residual, _, pairs = parts
     torch.testing.assert_close(diagonal_vectors(attention, vectors, residual), pairs[:, range(5), range(5)])
 

@@ -16,7 +16,7 @@ def states(*shape):
 
 
 def by_states(output, leaf):
-    """The sum of states times derivative: all of a linear function, without its constant."""
+    """Returns the sum of states times derivatives, which is a linear function without its constant."""
     return float((torch.autograd.grad(output.plain().sum(), leaf)[0] * leaf).sum().detach())
 
 

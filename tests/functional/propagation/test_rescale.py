@@ -12,7 +12,7 @@ def tracked(output: torch.Tensor) -> Tracked:
 
 
 def delta(function, *pairs):
-    """Returns what `function` of tracked (x, b) pairs misses of completeness, for one random output weighting."""
+    """Returns the completeness error of `function` for tracked (x, b) pairs, with random weights of the outputs."""
     leaves = [x.clone().requires_grad_() for x, _ in pairs]
     output = function(*(track(leaf, Rescale(), b) for leaf, (_, b) in zip(leaves, pairs, strict=True)))
     torch.testing.assert_close(output.plain().detach(), function(*(x for x, _ in pairs)))

@@ -20,7 +20,7 @@ from tests.conftest import text_inputs, tiny_classifier
 
 
 class OrdinaryRules(Rules):
-    """Every function does what it always does; the names of those that came by are kept."""
+    """Rules that change no function, and keep the names of the functions that were called."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
