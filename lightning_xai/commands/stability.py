@@ -46,8 +46,8 @@ def stability(
         ValueError: see compare_runs.
     """
     folders = [Path(run) for run in runs]
-    settings = {"splits": split, "methods": method, "percentage": percentage}
-    print(compare_runs(folders, Path(output) if output else None, **settings))
+    folder = Path(output) if output else None
+    print(compare_runs(folders, folder, splits=split, methods=method, percentage=percentage))
 
 
 def compare_runs(

@@ -11,7 +11,15 @@ from jsonargparse import ArgumentParser, auto_cli
 class WordListParser(ArgumentParser):
     """Reads each parameter that is a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
 
-    Without this, jsonargparse takes a sequence in one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+    A plain ArgumentParser takes a sequence in one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+
+    Example:
+        >>> def add(numbers: Sequence[int]) -> None:
+        ...     print(sum(numbers))
+        >>> parser = WordListParser()
+        >>> names = parser.add_function_arguments(add, as_group=False, as_positional=True)
+        >>> parser.parse_args(["1", "2"]).numbers
+        [1, 2]
     """
 
     item_types: dict[str, Any] = {}  # parameter -> type of its items
@@ -51,5 +59,11 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
         >>> run_command(add, ["1", "2", "--scale", "10"], name="add")
         30
     """
-    options = {"prog": f"run.py {name}", "exit_on_error": False, "allow_abbrev": False}
-    auto_cli(function, args=list(argv), parser_class=WordListParser, **options)
+    auto_cli(
+        function,
+        args=list(argv),
+        parser_class=WordListParser,
+        prog=f"run.py {name}",
+        exit_on_error=False,
+        allow_abbrev=False,
+    )

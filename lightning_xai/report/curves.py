@@ -14,7 +14,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
 from PIL import Image
 
 # people of any color vision can tell them apart, also by the markers (Okabe and Ito, 2008)
@@ -25,6 +24,7 @@ CONTROLS_LABEL = "their positions only"
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
+Points = Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Curve:
     """
 
     name: str
-    x: ArrayLike
-    mean: ArrayLike
-    low: ArrayLike
-    high: ArrayLike
+    x: Points
+    mean: Points
+    low: Points
+    high: Points
     role: Role = "curve"
 
 

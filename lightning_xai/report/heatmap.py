@@ -26,10 +26,15 @@ class ExplainedClass:
     Attributes:
         name: of the class.
         probability: predicted, from 0 to 1.
-        gold: whether it is a label of the document, or None where the labels are unknown.
+        gold: whether it is a label of the document; None if the labels are unknown.
         predicted: whether the network predicts it.
         scores: method -> [T] signed scores.
         spans: human evidence as pairs (begin, end) of character offsets.
+
+    Example:
+        >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
+        >>> positive.spans
+        []
     """
 
     name: str
@@ -70,6 +75,10 @@ class Piece(NamedTuple):
         text: its characters.
         score: relative score of its token in [-1, 1], or None between tokens.
         evidence: whether it overlaps human evidence.
+
+    Example:
+        >>> Piece("good", score=1.0, evidence=True).text
+        'good'
     """
 
     text: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -181,6 +182,6 @@ def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events:
                 continue
             image = figure_image(curves_figure(shown, max_columns=3 if name == "roar" else 2))
             files.append(output / f"{name}.png")
-            write_whole(files[-1], lambda file, image=image: save_png(image, file))
+            write_whole(files[-1], partial(save_png, image))
             writer.add_image(f"{name}/{split}", image, dataformats="HWC")
     return files

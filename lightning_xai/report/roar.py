@@ -104,9 +104,9 @@ def roar_panels(rows: pd.DataFrame) -> list[Panel]:
         curves = []
         for (method, control), curve in points.groupby(["method", "control"], sort=False):
             role: Role = "control" if control else "reference" if method == RANDOM else "curve"
-            curves.append(percent_curve(method, curve, "amount", role))
+            curves.append(percent_curve(str(method), curve, "amount", role))
         x_label = "% of tokens erased" if step == "percentage" else "tokens erased"
-        panels.append(Panel(experiment, x_label, f"{metric} [%]", curves))
+        panels.append(Panel(str(experiment), x_label, f"{metric} [%]", curves))
     return panels
 
 

@@ -63,6 +63,11 @@ class Comparison:
         means: metric -> [R, R] float64, NaN where the metric is undefined for every explanation.
         counts: metric -> [R, R], number of explanations for which the metric is defined.
         num_explanations: number of all explanations.
+
+    Example:
+        >>> comparison = Comparison("gradient", {"jaccard": np.eye(2)}, {"jaccard": np.full((2, 2), 7)}, 7)
+        >>> comparison.means["jaccard"].tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
 
     method: str

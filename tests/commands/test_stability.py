@@ -1,7 +1,8 @@
-"""The commands of configs/stability.yaml: seeds are trained, an untrained network is tested, all are compared."""
+"""`run.py stability`, and configs/stability.yaml: trained seeds are compared, also with an untrained network."""
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from lightning_xai.runs.store import RaggedStore, RaggedWriter
 from tests.commands.conftest import command, methods, planted, refusal, save, tiny_config
 from tests.commands.test_processes import TWO, run_ranks
+
+Row = tuple[tuple[int, int], np.ndarray]  # key and values
 
 
 def stability_config(folder: Path) -> str:
@@ -34,18 +37,19 @@ def trained(tmp_path_factory) -> tuple[Path, list[str]]:
     return folder, [command(*argv, seed) for seed in (0, 1)]
 
 
-def compared(folder: Path, experiment: str) -> list[str]:
+def untrained_argv(folder: Path, experiment: str) -> list[str | Path]:
+    """Returns the command that tests an untrained network, which is then compared with the trained seeds."""
     return ["test", "--config", folder / "tiny.json", "--runs_dir", folder / "runs", "--experiment", experiment]
 
 
-def test_first_seed_has_nothing_to_be_compared_with(trained):
+def test_first_seed_is_compared_with_nothing(trained):
     _, printed = trained
     assert "so nothing is compared" in printed[0] and "stability of input_x_gradient on test" in printed[1]
 
 
 def test_untrained_network_is_compared_with_all_seeds(trained):
     folder, _ = trained
-    printed = command(*compared(folder, "untrained"))
+    printed = command(*untrained_argv(folder, "untrained"))
     assert "testing the network as the configuration builds it" in printed
     table = pd.read_csv(folder / "runs" / "untrained" / "seed0" / "stability" / "test.csv")
     assert table.query("metric == 'jaccard'")[["run", "other"]].to_numpy().tolist() == [
@@ -67,14 +71,14 @@ def scores_of(run: Path, split: str = "test") -> Path:
     return run / "attributions" / split / "input_x_gradient"
 
 
-def change_rows(store: Path, change) -> None:
-    """Writes a store anew with the rows [(key, values)] that `change` makes of its own."""
+def change_rows(store: Path, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Replaces the rows [(key, values)] of a store by those that `change` returns for them."""
     old = RaggedStore(store)
     rows = change([(key, np.array(old.get(*key))) for key in old.keys()])
     (store / "0.rows").unlink()
     with RaggedWriter(store, metadata=old.metadata) as writer:
-        for key, values in rows:
-            writer.add(*key, values)
+        for (index, target), values in rows:
+            writer.add(index, target, values)
 
 
 def test_stored_scores_compare_as_the_callback_does(trained, tmp_path):
@@ -108,7 +112,7 @@ def test_only_named_methods_are_compared(runs, tmp_path):
     assert "input_x_gradient" not in printed and not (tmp_path / "here" / "validation.csv").exists()
 
 
-def test_cache_without_token_masks_is_refused_until_a_test_adds_them(trained, tmp_path):
+def test_scores_without_token_masks_are_refused_until_a_test_adds_the_masks(trained, tmp_path):
     copy = shutil.copytree(trained[0] / "runs" / "tiny", tmp_path / "runs" / "tiny")
     runs = [copy / "seed0", copy / "seed1"]
     shutil.rmtree(scores_of(runs[1]) / "tokens")
@@ -174,8 +178,8 @@ def test_scores_of_other_examples_are_refused_before_anything_is_written(runs, s
 @pytest.mark.slow
 def test_two_processes_compare_as_one_does(trained):
     folder, _ = trained
-    command(*compared(folder, "one"))
-    codes, outputs = run_ranks(*compared(folder, "two"), *TWO, folder=folder)
+    command(*untrained_argv(folder, "one"))
+    codes, outputs = run_ranks(*untrained_argv(folder, "two"), *TWO, folder=folder)
     assert codes == [0, 0], outputs
     assert [output.count("below the diagonal") for output in outputs] == [1, 0]
     one, two = (pd.read_csv(folder / "runs" / name / "seed0" / "stability" / "test.csv") for name in ("one", "two"))

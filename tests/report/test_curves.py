@@ -1,3 +1,5 @@
+"""Drawn curves: colors, lines, bands, the legend and the order of panels."""
+
 import numpy as np
 from matplotlib.colors import to_hex
 from PIL import Image
@@ -34,8 +36,10 @@ def test_curve_has_the_same_color_in_every_panel():
 
 
 def test_band_spans_the_interval():
-    (band,) = curves_figure([panel(curve("a"))]).axes[0].collections
-    assert (band.get_datalim(band.axes.transData).ymin, band.get_datalim(band.axes.transData).ymax) == (0.5, 3.5)
+    (axis,) = curves_figure([panel(curve("a"))]).axes
+    (band,) = axis.collections
+    limits = band.get_datalim(axis.transData)
+    assert (limits.ymin, limits.ymax) == (0.5, 3.5)
 
 
 def test_legend_names_every_curve_once_and_the_controls_together():
@@ -45,8 +49,8 @@ def test_legend_names_every_curve_once_and_the_controls_together():
 
 def test_panels_beyond_a_row_start_another():
     axes = curves_figure([panel(curve("a"))] * 4, max_columns=3).axes
-    rows = {round(axis.get_subplotspec().rowspan.start) for axis in axes[:4]}
-    assert rows == {0, 1}
+    heights = {round(axis.get_position().y0, 2) for axis in axes[:4]}
+    assert len(heights) == 2
 
 
 def test_image_is_saved_as_it_is(tmp_path):

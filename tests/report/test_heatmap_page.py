@@ -15,7 +15,9 @@ ATTACK = "</script><img src=x onerror=alert(1)>&lt;"
 
 def payload(page: str) -> dict:
     """Returns the data of a page as a browser reads it: everything up to the next closing tag."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL).group(1))
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    return json.loads(data.group(1))
 
 
 @pytest.mark.parametrize("place", ["text", "class", "title", "note", "document", "method"])

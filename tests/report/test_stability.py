@@ -1,4 +1,4 @@
-"""The matrix of all pairs of runs: means over explanations, names, and a table within 80 columns."""
+"""Comparisons of runs: means over explanations, tables, and the runs that a pattern matches."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from lightning_xai.report.stability import (
 
 
 def similarities(value: float, spearman: float) -> np.ndarray:
-    """Returns [3, 2, 2] of one explanation by two runs."""
+    """Returns the similarities [3, 2, 2] of two runs for one explanation."""
     return np.array([[[1, v], [v, 1]] for v in (value, spearman, spearman)])
 
 
@@ -23,9 +23,9 @@ def comparison(num_runs: int) -> Comparison:
 
 
 def test_undefined_explanations_do_not_enter_a_mean():
-    found = compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)
-    assert found.means["jaccard"][0, 1] == pytest.approx(0.3) and found.counts["jaccard"][0, 1] == 2
-    assert found.means["spearman"][0, 1] == -0.5 and found.counts["spearman"][0, 1] == 1
+    result = compare("ig", [similarities(0.2, np.nan), similarities(0.4, -0.5)], 2)
+    assert result.means["jaccard"][0, 1] == pytest.approx(0.3) and result.counts["jaccard"][0, 1] == 2
+    assert result.means["spearman"][0, 1] == -0.5 and result.counts["spearman"][0, 1] == 1
 
 
 def test_mean_of_nothing_is_undefined():
@@ -68,7 +68,7 @@ def test_other_runs_are_looked_for_among_the_runs_and_then_from_here(tmp_path, m
     (tmp_path / "runs/tm/seed2").mkdir()  # not tested yet
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / "runs"
-    found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
-    assert [path.resolve() for path in found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
+    runs_found = matching_runs(["tm/seed*", "else/where/seed0"], runs / "tm" / "seed1", runs)
+    assert [path.resolve() for path in runs_found] == [runs / "tm" / "seed0", tmp_path / "else" / "where" / "seed0"]
     with pytest.raises(ValueError, match="tm/seed7 is not there: fit and test that run first"):
         matching_runs(["tm/seed7"], runs / "tm" / "seed1", runs)
