@@ -19,7 +19,7 @@ TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # of dozens of runs, of which only the first is tried; it measures no attributions itself
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
 UNMEASURED = CHAINS | {"stability"}  # without a preset
-BILSTM = {
+BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PARTS = sorted(CONFIGS.glob("*/**/*.yaml"))

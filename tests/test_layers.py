@@ -54,6 +54,7 @@ def imports(path: Path) -> list[str]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
             found.append(node.module)
     return found
 

@@ -13,7 +13,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.chains.erasure_pass import network_of, write_erasures
+from lightning_xai.chains.erasure_pass import is_dry, network_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
@@ -119,7 +119,7 @@ class ChainCallback(Callback, ABC):
         """Writes the erasures that other runs train on, if this is the test at the end of a fit."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
-        if not erasures or not self._fitted or trainer.fast_dev_run:
+        if not erasures or not self._fitted or is_dry(trainer):
             return
         began, network = time.monotonic(), network_of(pl_module)
         weights = weights_hash(network)
@@ -140,7 +140,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: see `Chain.begin`.
         """
-        if not trainer.fast_dev_run:
+        if not is_dry(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
             if trainer.is_global_zero:
@@ -153,7 +153,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: see `Chain.check_finished`.
         """
-        if trainer.fast_dev_run:
+        if is_dry(trainer):
             return []
         chain, _ = self.chain_of(trainer)
         chain.check_finished()

@@ -24,7 +24,9 @@ Facts = Mapping[str, Any]  # JSON-able
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
 
-def write_erasures(trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: dict[str, Facts]) -> None:
+def write_erasures(
+    trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
+) -> None:
     """Stores the erased tokens of every example of every split; each process writes its share of the batches.
 
     A pass that was killed goes on where it stopped. Its last step writes `complete.json` into each folder.
@@ -91,13 +93,18 @@ def data_of(trainer: Trainer) -> TextDataModule:
     return data
 
 
+def is_dry(trainer: Trainer) -> bool:
+    """Returns whether the trainer leaves nothing behind (fast_dev_run)."""
+    return bool(getattr(trainer, "fast_dev_run", False))
+
+
 def network_of(module: LightningModule) -> Classifier:
     """Returns the classifier that a module trains."""
     return cast(Classifier, module.network)
 
 
 def _write_split(
-    trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: dict[str, Facts]
+    trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
 ) -> None:
     data = data_of(trainer)
     metadata = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
@@ -133,8 +140,8 @@ def _stored_examples(store: Path) -> set[int]:
     return {index for index, _ in RaggedStore(store).keys()} if is_store(store) else set()
 
 
-def _open_writers(trainer: Trainer, stores: dict[str, Path], metadata: dict[str, Facts]) -> dict[str, RaggedWriter]:
-    return {
-        name: RaggedWriter(store, rank=trainer.global_rank, metadata=dict(metadata[name]))
-        for name, store in stores.items()
-    }
+def _open_writers(
+    trainer: Trainer, stores: dict[str, Path], metadata: dict[str, dict[str, Any]]
+) -> dict[str, RaggedWriter]:
+    rank = trainer.global_rank
+    return {name: RaggedWriter(store, rank=rank, metadata=metadata[name]) for name, store in stores.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import pandas as pd
 import torch
@@ -250,7 +250,7 @@ class ROAR(ChainCallback):
             return torch.zeros(inputs.token_mask.shape, device=inputs.device)
         if method in self.fixed_orders:
             targets = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
-            drawn = random_scores(inputs, targets, seed=module.run_seed)[:, 0]
+            drawn = random_scores(inputs, targets, seed=cast(int, module.run_seed))[:, 0]
             return drawn + (EVIDENCE_ORDERS[method] * 1e3 * _evidence(batch) if method in EVIDENCE_ORDERS else 0)
         method_of_split = self.methods[method].for_split(split)
         return method_of_split.attribute(network_of(module), inputs, batch.labels.unsqueeze(1)).scores[:, 0]

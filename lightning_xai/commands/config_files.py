@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
@@ -50,9 +51,9 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 def experiment_name(config_files: list[str]) -> str:
     """Returns the experiment that configuration files stand for: what they set, else the first file's stem."""
     for file in reversed(config_files):
-        loaded = OmegaConf.load(file)
-        if "experiment" in loaded and loaded["experiment"]:
-            return str(loaded["experiment"])
+        experiment = _setting(file, "experiment")
+        if experiment:
+            return str(experiment)
     return Path(config_files[0]).stem if config_files else "default"
 
 
@@ -76,7 +77,13 @@ def check_formats(config_files: Sequence[str]) -> None:
     for file in config_files:
         saver = _saver(file)
         if saver is not None:
-            without_format({"format": OmegaConf.load(file).get("format", 1)}, saver.path, OLD_RUN)
+            without_format({"format": _setting(file, "format") or 1}, saver.path, OLD_RUN)
+
+
+def _setting(file: str, name: str) -> Any:
+    """Returns a setting at the top of a configuration, or None if the file does not have it."""
+    settings = OmegaConf.load(file)
+    return settings.get(name) if isinstance(settings, DictConfig) else None
 
 
 def _saver(file: str) -> RunFolder | None:

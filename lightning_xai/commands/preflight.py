@@ -98,14 +98,15 @@ def resolve_checkpoint(
     Raises:
         ValueError: there is no such file, it does not fit `objective`, or it has the data's classes in another order.
     """
-    if ckpt_path not in (None, "best", "last"):
-        if not Path(ckpt_path).is_file():
-            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
-        found = Path(ckpt_path)
-    else:
-        found = run.checkpoint(ckpt_path or "best")
-        if ckpt_path is not None and found is None:
+    if ckpt_path in (None, "best", "last"):
+        file = run.checkpoint("last" if ckpt_path == "last" else "best")
+        if file is None and ckpt_path is not None:
             raise ValueError(f"{run.path} has no {ckpt_path} checkpoint: fit it first, or give a file")
-    if found is not None:
-        check_checkpoint(str(found), objective, class_names)
-    return str(found) if found else None
+    else:
+        file = Path(str(ckpt_path))
+        if not file.is_file():
+            raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
+    if file is None:
+        return None
+    check_checkpoint(str(file), objective, class_names)
+    return str(file)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 
+from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
 from lightning_xai.chains.base import AsksForRuns
@@ -95,7 +96,7 @@ class XAICLI(LightningCLI):
             args=args,
         )
 
-    def subcommands(self) -> dict[str, set[str]]:
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
         """Returns the given subcommand alone, if there is one: to build the parsers of the others takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
@@ -129,7 +130,8 @@ class XAICLI(LightningCLI):
         self.data = LoadedData(module, settings)
         return module
 
-    def parse_arguments(self, parser: LightningArgumentParser, args: list[str]) -> None:
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        assert isinstance(args, list)
         self.config = parser.parse_args(args)  # the parent warns of arguments that do not come from sys.argv
 
     def _parse_ckpt_path(self) -> None:
@@ -182,7 +184,7 @@ class XAICLI(LightningCLI):
         trainer = super().instantiate_trainer(**kwargs)
         # save_last writes only when the best checkpoint does, so a resume would lose the epochs after it; at the end of
         # the list this one's file knows which checkpoint is the best
-        trainer.callbacks.append(
+        callbacks_of(trainer).append(
             ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
         return trainer
@@ -191,7 +193,7 @@ class XAICLI(LightningCLI):
         """Runs or resumes the fit and tests its best checkpoint, unless another run has to come first."""
         config = self.config.fit
         if config.stage is not None:
-            self.next_run = chain_in(self.trainer.callbacks).overrides(config.stage, self.run)
+            self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
             self.is_done = True  # the stage's run stands in for this one
             return
         if not self.is_dry and self.run.is_finished and (self.run.is_tested or not config.test_after_fit):
@@ -199,7 +201,7 @@ class XAICLI(LightningCLI):
             self._end(self.run.results)
             return
         if self.is_dry or not self.run.is_finished:
-            check_chains(self.trainer.callbacks, tests_after_fit=config.test_after_fit)
+            check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
             self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in self._asking())
             if self.next_run:
                 return
@@ -231,7 +233,7 @@ class XAICLI(LightningCLI):
         self.is_done = True
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
-        checkpoint, callbacks = self.config.fit.checkpoint, self.trainer.callbacks
+        checkpoint, callbacks = self.config.fit.checkpoint, callbacks_of(self.trainer)
         check_monitor(checkpoint.monitor, checkpoint.mode, self.model, callbacks)
         if self.facts.tests_after_fit:
             check_tuning(callbacks, self.datamodule)
@@ -283,4 +285,4 @@ class XAICLI(LightningCLI):
         return overrides if self.config[self.subcommand].follow_up else []
 
     def _asking(self) -> list[AsksForRuns]:
-        return [part for part in [self.model, *self.trainer.callbacks] if isinstance(part, AsksForRuns)]
+        return [part for part in [self.model, *callbacks_of(self.trainer)] if isinstance(part, AsksForRuns)]

@@ -18,10 +18,11 @@ def one_line(message: str) -> str:
 
 def message_for_user(error: BaseException) -> str | None:
     """Returns the message in one line if this package raised the error, also inside a constructor, or else None."""
-    while error is not None and "jsonargparse" in _raised_in(error).parts:  # it wraps what a constructor raises
-        error = error.__cause__ or error.__context__
-    if isinstance(error, ValueError) and _raised_in(error).is_relative_to(PACKAGE):
-        return " ".join(str(error).split("\n"))
+    cause: BaseException | None = error
+    while cause is not None and "jsonargparse" in _raised_in(cause).parts:  # it wraps what a constructor raises
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
+        return " ".join(str(cause).split("\n"))
     return None
 
 

@@ -112,7 +112,7 @@ def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(30, 60)))
     for split, size in SPLITS.items():
-        none = [[]] * size
+        none: list[list[int]] = [[]] * size
         assert stored(root, "gradient/030", split) == erased_alone(objective.network, planted_data(), split, 30, none)
 
     erasures = {"erasures": str(root / "erasures" / "gradient" / "030")}

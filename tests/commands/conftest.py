@@ -24,15 +24,15 @@ PRELOADED = [
     "lightning_xai.models.plm_ca",
 ]  # what takes seconds
 COST_COLUMNS = ["forward_passes", "backward_passes", "seconds", "peak_memory_mb"]
-BERT = {
+BERT: dict[str, Any] = {
     "model_type": "bert", "vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 24, "max_position_embeddings": 64, "pad_token_id": 0,
 }  # fmt: skip
-NETWORK = {
+NETWORK: dict[str, Any] = {
     "class_path": "lightning_xai.models.hf_classifier.HFClassifier",
     "init_args": {"config": BERT, "dropout": 0.1},
 }
-PLM_CA = {
+PLM_CA: dict[str, Any] = {
     "class_path": "lightning_xai.models.plm_ca.PLMCA",
     "init_args": {"config": BERT, "segment_length": 8, "dropout": 0.1},
 }

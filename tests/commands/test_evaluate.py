@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from lightning_xai.models.checkpoint import checkpoint_hash
 from tests.commands.conftest import BERT, ERASER, METHODS, PLM_CA, command, numbers, planted, save, tiny_config
@@ -24,9 +24,10 @@ def test_run_is_evaluated_with_the_numbers_of_its_own_test(fitted, tmp_path, par
 
 
 def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
-    settings = {name: value for name, value in BERT.items() if name != "model_type"}
     torch.manual_seed(0)
-    BertForSequenceClassification(BertConfig(**settings, num_labels=2)).save_pretrained(tmp_path / "model")
+    AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(
+        tmp_path / "model"
+    )
     found = evaluate(tmp_path / "model", tmp_path)
     assert set(found["checkpoint"]) == {checkpoint_hash(str(tmp_path / "model"))}
     assert set(found["method"]) == {"", "random", "input_x_gradient", "att_in_grad"}
@@ -46,8 +47,9 @@ def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
 
 def test_checkpoints_of_other_origin_do_not_overwrite_each_other(fitted, tmp_path):
     evaluate(fitted.path, tmp_path)
-    settings = {name: value for name, value in BERT.items() if name != "model_type"}
-    BertForSequenceClassification(BertConfig(**settings, num_labels=2)).save_pretrained(tmp_path / "model")
+    AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(
+        tmp_path / "model"
+    )
     evaluate(tmp_path / "model", tmp_path)
     files = {file.name for file in (tmp_path / "runs" / "measured" / "seed0").glob("*.csv")}
     assert files == {"results.csv", f"results_{checkpoint_hash(str(tmp_path / 'model'))}.csv"}

@@ -56,7 +56,7 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def preloaded() -> multiprocessing.context.BaseContext:
+def preloaded() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return context
@@ -66,7 +66,7 @@ def log_files(folder: Path) -> list[Path]:
     return [folder / f"rank{rank}.log" for rank in range(2)]
 
 
-def run_ranks(*argv, folder: Path) -> tuple[list[int], list[str]]:
+def run_ranks(*argv, folder: Path) -> tuple[list[int | None], list[str]]:
     """Returns exit codes and outputs of a command on two processes that are started from outside."""
     port, context, logs, arguments = free_port(), preloaded(), log_files(folder), list(map(str, argv))
     processes = [context.Process(target=one_rank, args=(rank, port, arguments, logs[rank])) for rank in range(2)]
@@ -103,6 +103,7 @@ def kill_ranks_when(happened: Callable[[], bool], argv: list[str], folder: Path)
             time.sleep(0.002)
     finally:
         if group.is_alive():
+            assert group.pid is not None
             try:
                 os.killpg(group.pid, signal.SIGKILL)
             except ProcessLookupError:  # it has not begun to lead a group

@@ -286,7 +286,7 @@ def test_chain_of_two_processes_killed_in_and_between_its_stages_ends_with_the_s
     for name in ("", "all/100", "random/050", "gradient/050"):
         found, wanted = (runs / name / "seed0" for runs in (killed, whole))
         torch.testing.assert_close(weights(found), weights(wanted), rtol=0, atol=0)
-        tables = [numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted)]  # with its times
-        pd.testing.assert_frame_equal(*tables, check_exact=True)
+        left, right = (numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted))  # with times
+        pd.testing.assert_frame_equal(left, right, check_exact=True)
     for name in ("random/050", "gradient/050"):
         assert erased(killed / "seed0", name) == erased(whole / "seed0", name)

@@ -57,7 +57,7 @@ def test_shard_cut_by_a_kill_loses_only_the_unfinished_row(tmp_path, cut):
 
 
 def test_store_killed_between_making_its_files_can_be_read_and_continued(tmp_path, monkeypatch):
-    made = []
+    made: list[Path] = []
 
     def killed(file: Path) -> None:
         if made:
