@@ -143,8 +143,8 @@ def path_gradients(
     for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
         points = line.new_tensor(quadrature.points[chunk])
         row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
-        # one shift is added at all points, so the gradient by it is the sum of the gradients at the points; the gradient
-        # by `end` would multiply each of them by its point
+        # one shift is added at all points, so its gradient is the sum of the gradients at the points; the gradient by
+        # `end` would multiply each of them by its point
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
         logits = model(inputs.repeat_interleave(len(points)), embeds.flatten(0, 1)).logits
