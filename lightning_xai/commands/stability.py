@@ -1,4 +1,4 @@
-"""`run.py stability`: compares what finished runs have stored, without network and data."""
+"""`run.py stability`: compares the attributions that finished runs have stored."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ class WordListParser(ArgumentParser):
         return super().add_function_arguments(function, *args, **kwargs)
 
     def add_argument(self, *names: Any, **kwargs: Any) -> Any:
-        """Adds one argument; a sequence without a default may be empty, so that the function can say what it needs."""
+        """Adds one argument.
+
+        A positional sequence may be empty: the function then raises an error that names the remedy.
+        """
         name = names[0].lstrip("-")
         if name in self.item_types:
             del kwargs["action"]  # it would parse one word as the whole sequence

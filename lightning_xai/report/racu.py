@@ -23,8 +23,8 @@ from lightning_xai.runs.store import write_whole
 Quantity = Literal["racu", "leakage"]
 
 TITLES: dict[Quantity, str] = {
-    "racu": "RACU in percent: 100 loses all at once, 0 loses what random erasures lose",
-    "leakage": "leakage in percent: what the erasures' positions alone tell of the label",
+    "racu": "RACU in percent: 0 is as good as random erasures, 100 loses all at the first one",
+    "leakage": "leakage in percent: 0 if the positions of the erasures say nothing of the label",
 }
 EVENTS_SUFFIX = ".racu"  # of TensorBoard's file
 
@@ -86,7 +86,7 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
     Example:
         >>> row = {"experiment": "roar", "method": "gradient", "quantity": "racu", "num_seeds": 5}
         >>> print(racu_table(pd.DataFrame([row | {"mean": 0.5, "low": 0.25, "high": 0.625}])))
-        RACU in percent: 100 loses all at once, 0 loses what random erasures lose
+        RACU in percent: 0 is as good as random erasures, 100 loses all at the first one
                               roar
         gradient  50.0 +12.5 -25.0
         seeds                    5
