@@ -69,6 +69,11 @@ class TextInputs(TensorFields):
     """The texts as a model and an attribution method may see them. They hold no labels, so labels cannot leak.
 
     `TextInputs.of_ids` makes them from token ids.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 6], [1, 7]], special_ids=[1])
+        >>> len(inputs), inputs[[1]].baseline_ids.tolist()  # the fill token is 0
+        (2, [[1, 0, 0]])
     """
 
     input_ids: Tensor  # [B, T] long

@@ -97,7 +97,12 @@ def adamw_step(
 
 
 class Minimum(NamedTuple):
-    """The result of `minimize_rows`."""
+    """The result of `minimize_rows`.
+
+    Example:
+        >>> minimize_rows(lambda variable: variable.sum(dim=1), torch.zeros(2, 3), Search(num_steps=4)).num_steps
+        tensor([4, 4])
+    """
 
     variable: Tensor  # [B, ...]
     num_steps: Tensor  # [B] long, the steps that each row took

@@ -217,7 +217,13 @@ class SNLI(TextSource):
 
 
 def hub_rows(rows: Any, split: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a split on the hub, where labels are numbers."""
+    """Yields the rows of a split on the hub, whose labels are numbers.
+
+    Example:
+        >>> row = {"premise": "A dog runs", "hypothesis": "It moves", "label": 0}
+        >>> next(hub_rows([row], "test"))["label"]
+        'entailment'
+    """
     for i, row in enumerate(rows):
         label = row["label"]
         named = CLASSES[label] if 0 <= label < len(CLASSES) else label
