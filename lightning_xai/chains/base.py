@@ -188,6 +188,15 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
 
     Raises:
         ValueError: the stage is not tested yet.
+
+    Example:
+        >>> import tempfile
+        >>> chain = Chain(RunFolder(Path(tempfile.mkdtemp(), "roar", "seed0")), [Stage("", "full text", "root")])
+        >>> chain.root.path.mkdir(parents=True)
+        >>> results = pd.DataFrame({"split": ["validation", "test"], "preset": "", "value": [0.5, 0.75]})
+        >>> results.to_parquet(chain.root.results_file)
+        >>> scores_of(chain, chain.stages[0])[["split", "value", "run"]].values.tolist()
+        [['test', 0.75, 'roar/seed0']]
     """
     run = chain.run(stage)
     table = run.results

@@ -1,4 +1,4 @@
-"""Configuration files on the command line: where they lie, and which experiment and run folder they stand for."""
+"""Configuration files on the command line: where they lie, and which experiment and run they belong to."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
     Raises:
         ValueError: there is no such file.
+
+    Example:
+        >>> Path(find_config("roar.yaml")).name
+        'roar.yaml'
     """
     shipped = Path(__file__).parents[2] / "configs"
     for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, shipped / name]:
@@ -27,29 +31,43 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line in which every --config is the path of a file, also beside those before it."""
-    found: list[str] = []
+    """Returns a command line in which every --config is a path; files may also lie beside those before them.
+
+    Example:
+        >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
+        ['fit', '--config', 'roar.yaml']
+    """
+    arguments: list[str] = []
     folders: list[Path] = []
     for argument in argv:
         joined = argument.startswith("--config=")
-        found += ["--config", argument.removeprefix("--config=")] if joined else [argument]
-        if len(found) > 1 and found[-2] in ("-c", "--config"):
-            found[-1] = find_config(found[-1], folders)
-            folders.append(Path(found[-1]).parent)
-    return found
+        arguments += ["--config", argument.removeprefix("--config=")] if joined else [argument]
+        if len(arguments) > 1 and arguments[-2] in ("-c", "--config"):
+            arguments[-1] = find_config(arguments[-1], folders)
+            folders.append(Path(arguments[-1]).parent)
+    return arguments
 
 
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
     """Returns a command line followed by overrides, without the earlier arguments "--name=value" that they replace.
 
-    A chain of stages would otherwise grow its command line, which the parser reads anew for each of them.
+    Otherwise the command line of a chain would grow with every stage.
+
+    Example:
+        >>> with_overrides(["fit", "--experiment=roar", "--runs_dir=runs"], ["--experiment=roar/gradient/010"])
+        ['fit', '--runs_dir=runs', '--experiment=roar/gradient/010']
     """
     replaced = tuple(f"{argument.split('=')[0]}=" for argument in overrides if "=" in argument)
     return [*(argument for argument in argv if not argument.startswith(replaced)), *overrides]
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns the experiment that configuration files stand for: what they set, else the first file's stem."""
+    """Returns the experiment that the last configuration file sets, else the name of the first file.
+
+    Example:
+        >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
+        ('roar', 'default')
+    """
     for file in reversed(config_files):
         experiment = _setting(file, "experiment")
         if experiment:
@@ -60,7 +78,11 @@ def experiment_name(config_files: list[str]) -> str:
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
     """Returns the folder that a run's saved configuration was read from, or else `run`.
 
-    Both are the same run if experiment and seed agree: it was moved, or the command started in another directory.
+    If experiment and seed agree, both are the same run: it was moved, or the command started in another directory.
+
+    Example:
+        >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
+        'runs/roar/seed0'
     """
     for file in config_files:
         saver = _saver(file)
@@ -73,7 +95,11 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a configuration was saved by a run of another format, whose settings had other names."""
+    """Raises ValueError if a run of another format saved a configuration, since settings may have other names there.
+
+    Example:
+        >>> check_formats([find_config("roar.yaml")])  # a person wrote it
+    """
     for file in config_files:
         saver = _saver(file)
         if saver is not None:

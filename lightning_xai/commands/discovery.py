@@ -1,4 +1,4 @@
-"""Finding the package's classes."""
+"""Imports of all classes that a configuration may name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import lightning_xai
 
 
 def import_all() -> None:
-    """Imports every module of the package, so that its classes are known by their short names."""
+    """Imports the rooms whose classes a configuration names, so that they are known by their short names.
+
+    Example:
+        >>> import sys
+        >>> import_all()
+        >>> "lightning_xai.attributions.gradient" in sys.modules
+        True
+    """
     for package in ("data", "data.sources", "models", "attributions", "metrics", "objectives", "callbacks", "chains"):
         parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
         for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):

@@ -1,4 +1,4 @@
-"""What a command checks before it starts, so that a mistake costs seconds and not a training."""
+"""Checks before a command starts, so that a mistake costs seconds and not a training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def check_checkpoint_settings(checkpoint: Any) -> None:
-    """Raises ValueError if checkpoints would lie where a resumed fit or a test does not look for them."""
+    """Raises ValueError if checkpoints would lie where a resumed fit or a test does not look for them.
+
+    Args:
+        checkpoint: arguments of the ModelCheckpoint.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> check_checkpoint_settings(SimpleNamespace(dirpath=None, filename="best"))
+    """
     if checkpoint.dirpath is not None:
         raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null and choose --runs_dir instead")
     if checkpoint.filename != "best":
@@ -29,10 +37,18 @@ def check_checkpoint_settings(checkpoint: Any) -> None:
 
 
 def check_monitor(monitor: str | None, mode: str, objective: Objective, callbacks: list[Callback]) -> None:
-    """Raises ValueError if `monitor` is never logged, or if `mode` would choose the worst checkpoint."""
+    """Raises ValueError if `monitor` is never logged, or if `mode` would choose the worst checkpoint.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> check_monitor("val/accuracy", "min", Supervised(random_bert()), [])
+        Traceback (most recent call last):
+        ValueError: checkpoint.mode is 'min', which keeps the worst val/accuracy: set it to 'max'
+    """
     if monitor is None:
         return
-    with warnings.catch_warnings():  # torchmetrics warns of values before any data; only their names are read
+    with warnings.catch_warnings():  # torchmetrics warns that there are no data yet, but only names are read
         warnings.simplefilter("ignore")
         known = [f"val/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     if monitor in known:
@@ -49,7 +65,11 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
 
 
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:
-    """Raises ValueError if the test after a fit could not tune a metric's threshold, before the fit."""
+    """Raises ValueError if the test after a fit will not be able to tune the threshold of a metric.
+
+    Example:
+        >>> check_tuning([], LightningDataModule())
+    """
     if isinstance(data, TextDataModule) and not data.tune_on_validation:
         for callback in callbacks:
             if isinstance(callback, AttributionEvaluation):
@@ -57,7 +77,15 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if callbacks run two chains, or one chain without the tests that it compares."""
+    """Raises ValueError if callbacks run two chains, or one chain without the tests that it compares.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> from lightning_xai.chains.fresh import FRESH
+        >>> check_chains([FRESH({"gradient": Gradient()})], tests_after_fit=False)
+        Traceback (most recent call last):
+        ValueError: test_after_fit is false, but a chain compares the results of tests: set it to true
+    """
     chains = [type(callback).__name__ for callback in callbacks if isinstance(callback, ChainCallback)]
     if len(chains) > 1:
         raise ValueError(f"{' and '.join(chains)} are chains of runs: give each a command of its own")
@@ -70,6 +98,12 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
 
     Raises:
         ValueError: there is none.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> from lightning_xai.chains.fresh import FRESH
+        >>> chain_in([FRESH({"gradient": Gradient()})]).stages[1].name
+        'gradient'
     """
     for callback in callbacks:
         if isinstance(callback, ChainCallback):
@@ -78,7 +112,19 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
 
 
 def check_checkpoint(path: str, objective: Objective, class_names: list[str]) -> None:
-    """Raises ValueError unless a checkpoint fits the objective and has the data's classes in their order."""
+    """Raises ValueError unless a checkpoint fits the objective and has the data's classes in their order.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> objective = Supervised(random_bert())
+        >>> checkpoint = {"state_dict": objective.state_dict()}
+        >>> objective.on_save_checkpoint(checkpoint)
+        >>> with tempfile.NamedTemporaryFile(suffix=".ckpt") as file:
+        ...     torch.save(checkpoint, file.name)
+        ...     check_checkpoint(file.name, objective, ["negative", "positive"])
+    """
     checkpoint = read_checkpoint(path)
     check_format(checkpoint, path)
     difference = first_difference(checkpoint["state_dict"], objective.state_dict())

@@ -1,4 +1,4 @@
-"""What a run under SLURM does differently."""
+"""Runs in jobs of SLURM."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 
 
 def slurm_environment() -> SLURMEnvironment | None:
-    """Returns SLURM's environment without Lightning's answer to its signals, or None if others start the processes.
+    """Returns SLURM's environment without Lightning's handling of its signals, or None if SLURM starts no processes.
 
-    That answer saves a checkpoint within an epoch, from which a run goes on with batches that it has had already. The
-    scripts in `slurm/` requeue a job instead, which goes on from the end of its last epoch.
+    Lightning would save a checkpoint within an epoch, and the resumed run would see some batches twice. The scripts in
+    `slurm/` requeue the job instead, and the run goes on from the end of its last epoch.
+
+    Example:
+        >>> import os
+        >>> slurm_environment() is None or "SLURM_NTASKS" in os.environ
+        True
     """
     started = SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
     return SLURMEnvironment(auto_requeue=False) if started else None

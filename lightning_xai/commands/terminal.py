@@ -9,7 +9,12 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def one_line(message: str) -> str:
-    """Returns the parser's message without its list of types tried and without the value's whole contents."""
+    """Returns a parser's message without the types that it tried, and with long lines cut.
+
+    Example:
+        >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
+        "Parser key 'seed': not a number"
+    """
     noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
     lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
     shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]
@@ -17,7 +22,16 @@ def one_line(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns the message in one line if this package raised the error, also inside a constructor, or else None."""
+    """Returns the message in one line if this package raised a ValueError, also inside a constructor; else None.
+
+    Example:
+        >>> from lightning_xai.runs.store import RaggedStore
+        >>> try:
+        ...     RaggedStore("no/such/folder")
+        ... except ValueError as error:
+        ...     message_for_user(error)
+        'no/such/folder is not a store (it has no store.json): check the path'
+    """
     cause: BaseException | None = error
     while cause is not None and "jsonargparse" in _raised_in(cause).parts:  # it wraps what a constructor raises
         cause = cause.__cause__ or cause.__context__

@@ -1,4 +1,4 @@
-"""A short name for the values of weights."""
+"""A short hash of a network's weights, by which stored scores and results name it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from torch import nn
 
 
 def weights_hash(module: nn.Module) -> str:
-    """Returns 12 hex digits of the SHA-256 of a module's parameters and buffers with their names."""
+    """Returns 12 hex digits of the SHA-256 of a module's parameters and buffers with their names.
+
+    Example:
+        >>> zeros, ones = nn.Linear(2, 1), nn.Linear(2, 1)
+        >>> for value, module in enumerate((zeros, ones)):
+        ...     for parameter in module.parameters():
+        ...         _ = nn.init.constant_(parameter, value)
+        >>> weights_hash(zeros) == weights_hash(zeros), weights_hash(zeros) == weights_hash(ones)
+        (True, False)
+    """
     digest = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

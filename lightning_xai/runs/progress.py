@@ -1,4 +1,4 @@
-"""What a run says of itself while it works: once, not once a process, and without the libraries' advertisements."""
+"""Messages of a run: printed by one process only, and without the advertisements of libraries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from lightning_xai.runs.ranks import rank
 
-# each is either about a choice that this package made on purpose, or nothing that a user can change
+# about choices that this package makes on purpose, or about things that a user cannot change
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
     ".*recommended to use .self.log.*sync_dist=True.*",  # our metrics are synchronized already
-    ".*Checkpoint directory .* exists and is not empty.*",  # as it should when a run is resumed
+    ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints
     ".*`isinstance.treespec.*",
 )
 SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")
@@ -22,7 +22,12 @@ SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the messages above while a command runs."""
+    """Silences the messages above while a command runs.
+
+    Example:
+        >>> with quiet():
+        ...     warnings.warn("the dataloader does not have many workers")
+    """
     logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
 
     def keep(record: logging.LogRecord) -> bool:
@@ -39,6 +44,11 @@ def quiet() -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Prints once, not once a process."""
+    """Prints a message in the first process only.
+
+    Example:
+        >>> say("resuming")
+        resuming
+    """
     if rank() == 0:
         print(message)

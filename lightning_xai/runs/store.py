@@ -1,4 +1,4 @@
-"""Files that a kill leaves whole: written in one step, or as ragged rows of float32 by (example index, class)."""
+"""Files that survive a kill: written in one step, or stores of float32 rows by (example index, class)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,7 +17,19 @@ ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length
 
 
 def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file in one step: a kill leaves none or all of it, and so do jobs that end at the same time."""
+    """Writes a file in one step: after a kill all of it is there or none, also if two jobs write it at once.
+
+    Args:
+        file: the file, whose folder is made if missing.
+        write: writes to the path that it is called with.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "folder", "table.csv")
+        >>> write_whole(file, lambda partial: partial.write_text("a,b"))
+        >>> file.read_text(), len(list(file.parent.iterdir()))
+        ('a,b', 1)
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     write(partial)
@@ -25,7 +37,15 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
 
 
 def write_json(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a JSON file in one step."""
+    """Writes a JSON file in one step.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "manifest.json")
+        >>> write_json(file, {"status": "finished"})
+        >>> json.loads(file.read_text())
+        {'status': 'finished'}
+    """
     write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
 
 
@@ -43,10 +63,10 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 class RaggedWriter:
-    """Appends rows to one shard of a store; every process writes a shard of its own, so none waits for another.
+    """Appends rows to a shard of a store. Each process writes its own shard, so that none waits for another.
 
-    Values reach the disk before the row that points at them. A shard cut off by a kill is therefore whole again once
-    its unfinished tail is dropped, which happens when it is opened for more.
+    Values reach the disk before the row that points at them. After a kill, opening the shard again drops the row that
+    was not finished.
 
     Args:
         path: the store's folder, made if missing.
@@ -80,7 +100,7 @@ class RaggedWriter:
         rows = _whole_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
-        # last, for a kill between the two must not leave rows without a file of values
+        # last, since a kill between the two must not leave rows without a file of values
         self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
@@ -104,10 +124,23 @@ class RaggedWriter:
 
 
 class RaggedStore:
-    """Reads every shard of a store through memory maps; where two shards hold the same key, the first one counts.
+    """Reads every shard of a store through memory maps. If two shards hold the same key, the first one counts.
+
+    Args:
+        path: the store's folder.
 
     Raises:
         ValueError: `path` is not a store, or one of another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with RaggedWriter(folder) as writer:
+        ...     writer.add(index=7, target=0, values=np.array([1.0]))
+        ...     writer.add(index=2, target=1, values=np.array([0.0, 3.0]))
+        >>> store = RaggedStore(folder)
+        >>> store.keys(), store.get(2, 1).tolist(), (2, 0) in store
+        ([(2, 1), (7, 0)], [0.0, 3.0], False)
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -172,7 +205,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def _whole_rows(path: Path, rank: int) -> np.ndarray:
-    """Returns the rows of a shard that were written whole, values included."""
+    """Returns the rows of a shard whose values are all there."""
     file = path / f"{rank}.rows"
     if not file.exists():
         return np.zeros(0, ROW)
@@ -183,8 +216,8 @@ def _whole_rows(path: Path, rank: int) -> np.ndarray:
     return rows if whole.all() else rows[: int(whole.argmin())]
 
 
-def _open_at(file: Path, size: int):
-    """Returns `file` opened for appending, cut to `size` bytes."""
+def _open_at(file: Path, size: int) -> BinaryIO:
+    """Returns a file opened for appending, cut to `size` bytes."""
     file.touch()
     handle = file.open("r+b")
     handle.truncate(size)
