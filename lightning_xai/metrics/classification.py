@@ -42,7 +42,9 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the numbers of positive and of negative scores strictly above each threshold [G], without a [N, G] table.
+    """Returns how many positive and how many negative scores lie strictly above each threshold: [G] each.
+
+    Memory grows with N + G, not with N times G.
 
     Args:
         scores: [N].
@@ -158,12 +160,12 @@ class ClassificationMetrics(Metric):
         return probs[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the probability above which predicting a class gives the best micro-F1, of 100 points in [0, 1]."""
+        """Returns the one of 100 thresholds in [0, 1] whose predictions have the best micro-F1."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             return micro_f1_threshold(*self.table())
 
     def compute(self, threshold: float = 0.5) -> dict[str, Tensor]:
-        """Returns values in [0, 1], `log_loss` in nats (all NaN without examples) and `num_examples`.
+        """Returns values in [0, 1], `log_loss` in nats, and `num_examples`; without examples all others are NaN.
 
         Args:
             threshold: probability above which a multi-label class counts as predicted; single-label ignores it.
@@ -172,7 +174,7 @@ class ClassificationMetrics(Metric):
         predicted = predicted_classes(probs, multilabel=self.multilabel, decision_threshold=threshold)
         true_positives, false_positives, false_negatives = confusion(predicted, gold)
         values = {"macro_f1": f1(true_positives, false_positives, false_negatives).nanmean()}
-        wide = probs.double().clamp(_TINY, 1 - _TINY)
+        inner = probs.double().clamp(_TINY, 1 - _TINY)
         if self.multilabel:
             hits, extra, missed = true_positives.sum(), false_positives.sum(), false_negatives.sum()
             values["micro_f1"] = f1(hits, extra, missed)
@@ -181,11 +183,11 @@ class ClassificationMetrics(Metric):
             values["exact_match"] = (predicted == gold).all(dim=1).double().mean()
             values["map"] = mean_over_classes(average_precision, probs, gold)
             values["auroc"] = mean_over_classes(auroc, probs, gold)
-            values["log_loss"] = -(wide.log().where(gold, (1 - wide).log())).mean()
+            values["log_loss"] = -(inner.log().where(gold, (1 - inner).log())).mean()
         else:
             values["accuracy"] = (predicted & gold).any(dim=1).double().mean()
             ranked = slice(1, None) if self.num_classes == 2 else slice(None)
             values["auroc"] = mean_over_classes(auroc, probs[:, ranked], gold[:, ranked])
-            values["log_loss"] = -wide.log()[gold].mean()
+            values["log_loss"] = -inner.log()[gold].mean()
         values["num_examples"] = torch.tensor(len(probs))
         return {name: value.float().cpu() for name, value in values.items()}

@@ -23,17 +23,24 @@ _MASK_ELEMENTS = 2**25  # erasure masks held at once, in tokens
 
 @dataclass(frozen=True)
 class Rows:
-    """R rows (example, class) of a batch, with the top units of each row at J sizes k; all but `inputs` on the CPU."""
+    """R rows (example, class) of a batch, with the top units of each row at J sizes k; all but `inputs` on the CPU.
+
+    Example:
+        >>> inputs, first = TextInputs.of_ids([[5, 6]]), torch.tensor([0])
+        >>> top = torch.tensor([[[True, False]]])
+        >>> Rows(inputs, example=first, target=first, top=top, probs=torch.tensor([[0.75, 0.25]])).prob.tolist()
+        [[0.75]]
+    """
 
     inputs: TextInputs  # the B texts of the batch; their token_mask bounds what is erased
     example: Tensor  # [R] long, the text of each row
     target: Tensor  # [R] long, the class of each row
-    top: Tensor  # [R, J, T] bool, the tokens of the k top units
-    probs: Tensor  # [B, C] probabilities of the whole texts
+    top: Tensor  # [R, J, T] bool, the tokens of the top units at each k
+    probs: Tensor  # [B, C] probabilities of the unerased texts
 
     @property
     def prob(self) -> Tensor:
-        """[R, 1] float64: the probability of each row's class for the whole text."""
+        """[R, 1] float64: the probability of each row's class in the unerased text."""
         return self.probs[self.example, self.target].double().unsqueeze(1)
 
 
@@ -43,16 +50,17 @@ class ErasureMetric(AttributionMetric):
     Erased inputs that are equal (all units gone, classes that share a ranking) are predicted once.
 
     Args:
-        sizes: the numbers k: percentages of a text's units, counts, or a window that closes.
+        sizes: the numbers k: percentages of a text's units, counts, or a window that shrinks.
         ranking: the order of the units.
         rank_special: special tokens are ranked and can use up k, yet are never erased.
         erasure: how a token is taken away, see `erase`.
-        aggregate: over the numbers k: their mean, their sum / (n + 1), or one value for each k.
+        aggregate: how the values at the n numbers k become one: by their mean, or by their sum / (n + 1). "per_k" keeps
+            one value for each k.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
     Example:
-        A subclass says which units go and what becomes of the probabilities.
+        A subclass says whether the top units go or stay, and turns probabilities into records.
 
         >>> class ProbabilityOfTheRest(ErasureMetric):
         ...     erases_top = True
@@ -62,7 +70,7 @@ class ErasureMetric(AttributionMetric):
         >>> from lightning_xai.metrics.top_units import Counts
         >>> inputs = TextInputs.of_ids([[5, 6, 7, 8]])
         >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
-        >>> def share_of_four(inputs, embed_mask=None):  # the class is as probable as tokens are left, of four
+        >>> def share_of_four(inputs, embed_mask=None):  # 1/4 for each token that is left
         ...     return inputs.attention_mask.sum(dim=1, keepdim=True) / 4
         >>> metric = ProbabilityOfTheRest(Counts([1, 3]), aggregate="per_k", name="rest")
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), share_of_four)
@@ -90,7 +98,7 @@ class ErasureMetric(AttributionMetric):
 
     @abstractmethod
     def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
-        """Returns the records [R, J] in float64, on the CPU."""
+        """Returns the records [R, J] of R rows in float64, on the CPU."""
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))

@@ -25,7 +25,7 @@ class Ranking:
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7]], special_ids=[1])
         >>> ranks, num_units = Ranking(sign="absolute").ranks(torch.tensor([[[9.0, 1.0, -3.0, 2.0]]]), inputs)
-        >>> ranks.tolist(), num_units.tolist()  # the special token gets no rank, but the number of tokens
+        >>> ranks.tolist(), num_units.tolist()  # the special token is not ranked: it has 4, the number of tokens
         ([[[4, 2, 0, 1]]], [3])
     """
 
@@ -132,19 +132,20 @@ class Counts:
         counts: the numbers, from 0.
 
     Example:
-        >>> Counts(Range(first=1, last=3)).of(torch.tensor([2, 20])).tolist()
+        >>> Counts(Range(first=1, last=3)).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units
         [[1, 2, 2], [1, 2, 3]]
     """
 
     counts: list[int] | Range
 
     def __post_init__(self) -> None:
-        _require_counts(self.numbers)
+        if not self.numbers or min(self.numbers) < 0:
+            raise ValueError(f"counts are {self.numbers}: give at least one number of units, from 0")
 
     @property
     def numbers(self) -> list[int]:
         """The numbers k."""
-        return _numbers(self.counts)
+        return self.counts.numbers() if isinstance(self.counts, Range) else self.counts
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -158,35 +159,24 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(Counts):
     """Sizes that shrink: the most important units up to `window`, without the last k of them.
 
     Args:
-        window: number of the most important units to start from; a text with fewer starts from all it has.
         counts: the numbers k, from 0.
+        window: number of the most important units to start from; a text with fewer starts from all it has.
 
     Example:
-        >>> Window(window=3, counts=[0, 1, 2]).of(torch.tensor([2, 20])).tolist()
+        >>> Window([0, 1, 2], window=3).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units
         [[2, 1, 0], [3, 2, 1]]
     """
 
     window: int
-    counts: list[int] | Range
 
     def __post_init__(self) -> None:
-        _require_counts(self.numbers)
+        super().__post_init__()
         if self.window < 1:
             raise ValueError(f"window is {self.window}: give a number of units from 1")
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers k."""
-        return _numbers(self.counts)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """One name for each k."""
-        return tuple(f"{count:g}" for count in self.numbers)
 
     def of(self, totals: Tensor) -> Tensor:
         """Returns [B, J] long: the sizes for texts of `totals` [B] units."""
@@ -195,12 +185,3 @@ class Window:
 
 
 Sizes = Percentages | Counts | Window
-
-
-def _numbers(counts: list[int] | Range) -> list[int]:
-    return counts.numbers() if isinstance(counts, Range) else counts
-
-
-def _require_counts(counts: list[int]) -> None:
-    if not counts or min(counts) < 0:
-        raise ValueError(f"counts are {counts}: give at least one number of units, from 0")

@@ -21,6 +21,6 @@ def test_relative_comprehensiveness_equals_edin(clipped, expected):
 
 
 def test_window_keeps_the_most_important_until_last():
-    metric = Sufficiency(Window(3, counts=[0, 1, 2, 3]), aggregate="per_k", name="s", explained="all")
+    metric = Sufficiency(Window([0, 1, 2, 3], window=3), aggregate="per_k", name="s", explained="all")
     values = measured(metric, SWEEP)
     assert [values[f"s/{k}"] for k in range(4)] == pytest.approx([0.4, 0.3, 0.2, 0.1])  # erases 1, 2, 3, 4 of 4

@@ -20,7 +20,7 @@ TOTALS = torch.tensor([0, 3, 40])
         (Percentages([10, 50], rounding="floor"), [[0, 0], [0, 1], [4, 20]]),
         (Percentages([10, 50], rounding="floor", minimum=1), [[0, 0], [1, 1], [4, 20]]),
         (Counts([0, 2, 30]), [[0, 0, 0], [0, 2, 3], [0, 2, 30]]),
-        (Window(5, counts=[0, 2, 30]), [[0, 0, 0], [3, 1, 0], [5, 3, 0]]),
+        (Window([0, 2, 30], window=5), [[0, 0, 0], [3, 1, 0], [5, 3, 0]]),
     ],
 )
 def test_sizes_of_texts_with_few_and_with_many_units(sizes, expected):
@@ -29,12 +29,12 @@ def test_sizes_of_texts_with_few_and_with_many_units(sizes, expected):
 
 def test_a_range_stands_for_a_list():
     assert Counts(Range(2, 8, step=3)).numbers == [2, 5, 8]
-    assert Window(9, Range(1, 3)).of(TOTALS).tolist() == Window(9, [1, 2, 3]).of(TOTALS).tolist()
+    assert Window(Range(1, 3), window=9).of(TOTALS).tolist() == Window([1, 2, 3], window=9).of(TOTALS).tolist()
 
 
 def test_names_are_the_numbers_as_they_print():
     assert Percentages([1.0, 12.5]).names == ("1", "12.5")
-    assert Counts(Range(0, 1)).names == Window(4, [0, 1]).names == ("0", "1")
+    assert Counts(Range(0, 1)).names == Window([0, 1], window=4).names == ("0", "1")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_names_are_the_numbers_as_they_print():
         (lambda: Percentages([120]), "percentage is 120"),
         (lambda: Counts([]), "at least one"),
         (lambda: Counts([-1]), "counts are"),
-        (lambda: Window(0, [1]), "window is 0"),
+        (lambda: Window([1], window=0), "window is 0"),
         (lambda: Range(3, 1), "holds no number"),
         (lambda: Ranking(sign=cast(Any, "positive")), "sign is 'positive'"),
     ],
@@ -59,7 +59,7 @@ def test_numbers_that_mean_nothing_are_refused(make, message):
     [
         ({"percentages": [1, 5], "rounding": "floor"}, Percentages([1, 5], rounding="floor")),
         ({"counts": {"first": 1, "last": 100}}, Counts(Range(1, 100))),
-        ({"window": 100, "counts": [0, 2]}, Window(100, [0, 2])),
+        ({"window": 100, "counts": [0, 2]}, Window([0, 2], window=100)),
     ],
 )
 def test_the_keys_of_yaml_tell_which_sizes_are_meant(entry, expected):
