@@ -10,15 +10,15 @@ from lightning_xai.metrics.rationale_ranking import RationaleRanking
 from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 
 
-@pytest.mark.parametrize("include_special", [False, True])
-def test_values_are_scikit_learns_averaged_over_rows(include_special):
+@pytest.mark.parametrize("rank_special", [False, True])
+def test_values_are_scikit_learns_averaged_over_rows(rank_special):
     attribution, batch = explained_batch([20, 11, 30])
-    metric = RationaleRanking(rank_special=include_special, name="r")
+    metric = RationaleRanking(rank_special=rank_special, name="r")
     metric.update(attribution, batch, bag_of_words)
     areas, precisions = [], []
     for b, k in attribution.target_mask.nonzero().tolist():
         match = (rationale_of(batch).targets[b] == attribution.targets[b, k]).nonzero().flatten().tolist()
-        mask = batch.inputs.attention_mask[b] if include_special else batch.inputs.token_mask[b]
+        mask = batch.inputs.attention_mask[b] if rank_special else batch.inputs.token_mask[b]
         if match:
             truth = rationale_of(batch).scores[b, match[0]][mask].numpy() > 0.5
             scores = attribution.scores[b, k][mask].numpy()
