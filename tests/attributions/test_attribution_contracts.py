@@ -1,9 +1,10 @@
-"""What every attribution method keeps to; classes are found by walking the package, so a new one is tested unasked."""
+"""Contracts of all attribution methods; every class of the package is found, so a new one is tested as well."""
 
 import importlib
 import inspect
 import pkgutil
 import typing
+from typing import Any
 
 import pytest
 import torch
@@ -13,21 +14,21 @@ from lightning_xai.attributions.base import AttributionMethod, DifferentiableAtt
 from lightning_xai.attributions.gradient import Gradient
 from tests.conftest import text_inputs, tiny_classifier
 
-SMALL = {"num_steps": 6, "num_samples": 12, "beam_size": 1}  # values of costly arguments, where a constructor has them
+SMALL = {"num_steps": 6, "num_samples": 12, "beam_size": 1}  # values for costly arguments of constructors
 
 
-def find_classes() -> list[type]:
-    found = []
+def find_classes() -> list[type[AttributionMethod]]:
+    classes = []
     for module in pkgutil.walk_packages(lightning_xai.attributions.__path__, "lightning_xai.attributions."):
         for value in vars(importlib.import_module(module.name)).values():
             is_method = inspect.isclass(value) and issubclass(value, AttributionMethod)
             if is_method and not inspect.isabstract(value) and value.__module__ == module.name:
-                found.append(value)
-    return sorted(found, key=lambda cls: cls.__name__)
+                classes.append(value)
+    return sorted(classes, key=lambda cls: cls.__name__)
 
 
-def argument(hint):
-    """Returns some value of the type `hint`, or None where there is none without knowing more."""
+def argument(hint: Any) -> Any:
+    """Returns a value of the type `hint`, or None if the type does not suggest one."""
     if hint is AttributionMethod:
         return Gradient()
     if typing.get_origin(hint) is typing.Literal:
@@ -38,16 +39,22 @@ def argument(hint):
     return None
 
 
-def build(cls: type, **arguments) -> AttributionMethod:
-    hints = typing.get_type_hints(cls.__init__)
+def build(cls: type, **arguments: Any) -> AttributionMethod:
+    hints = typing.get_type_hints(inspect.getattr_static(cls, "__init__"))
     for name, parameter in inspect.signature(cls).parameters.items():
         if name in SMALL:
             arguments.setdefault(name, SMALL[name])
         elif parameter.default is parameter.empty and name not in arguments:
             arguments[name] = argument(hints[name])
             if arguments[name] is None:
-                pytest.skip(f"{cls.__name__} needs {name}, which only its own test has")
+                pytest.skip(f"{cls.__name__} needs {name}, which its own test provides")
     return cls(**arguments)
+
+
+def build_differentiable(cls: type, **arguments: Any) -> DifferentiableAttribution:
+    method = build(cls, **arguments)
+    assert isinstance(method, DifferentiableAttribution)
+    return method
 
 
 CLASSES = find_classes()
@@ -59,7 +66,7 @@ TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
 
 
 @each_method
-def test_a_word_that_an_option_does_not_have_is_refused_at_construction(cls):
+def test_an_unknown_word_is_refused_at_construction(cls):
     hints = typing.get_type_hints(cls.__init__)
     for name in [name for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal]:
         with pytest.raises(ValueError, match=f"{name} is 'no such word'"):
@@ -70,7 +77,7 @@ def test_a_word_that_an_option_does_not_have_is_refused_at_construction(cls):
 def model(kind):
     network = tiny_classifier(kind)
     network.set_attention("eager")
-    network(inputs(), output_attentions=True)  # transformers installs the hooks of its own for good at the first call
+    network(inputs(), output_attentions=True)  # at the first call transformers installs hooks that stay
     return network
 
 
@@ -78,8 +85,8 @@ def inputs():
     return text_inputs([6, 13, 9])
 
 
-def assert_same(found, wanted, tolerance=1e-4):
-    torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance * float(wanted.abs().max()))
+def assert_same(actual, expected, tolerance=1e-4):
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
 
 
 def state(model):
@@ -99,15 +106,15 @@ def state(model):
     }
 
 
-def assert_same_state(found, wanted):
-    assert all(torch.equal(a, b) for a, b in zip(found.pop("parameters"), wanted.pop("parameters"), strict=True))
-    assert torch.equal(found.pop("random"), wanted.pop("random"))
-    assert found == wanted
+def assert_same_state(actual, expected):
+    assert all(torch.equal(a, b) for a, b in zip(actual.pop("parameters"), expected.pop("parameters"), strict=True))
+    assert torch.equal(actual.pop("random"), expected.pop("random"))
+    assert actual == expected
 
 
 @each_model
 @each_method
-def test_an_example_alone_has_the_scores_that_it_has_in_a_batch(cls, model):
+def test_an_example_has_the_same_scores_alone_and_in_a_batch(cls, model):
     method = build(cls)
     together = method.attribute(model, inputs(), TARGETS).scores
     for row in range(3):
@@ -123,7 +130,7 @@ def test_the_method_for_a_split_is_itself_unless_it_stores_scores(cls):
 
 @each_model
 @each_method
-def test_padding_changes_no_score_and_has_none(cls, model):
+def test_padding_changes_no_score_and_scores_zero(cls, model):
     method = build(cls)
     padded = method.attribute(model, text_inputs([6, 13, 9], pad_to=21), TARGETS).scores
     assert_same(padded[..., :13], method.attribute(model, inputs(), TARGETS).scores)
@@ -132,7 +139,7 @@ def test_padding_changes_no_score_and_has_none(cls, model):
 
 @each_model
 @each_method
-def test_classes_explained_together_have_the_scores_of_each_alone(cls, model):
+def test_a_class_has_the_same_scores_alone_and_with_others(cls, model):
     method = build(cls)
     together = method.attribute(model, inputs(), TARGETS).scores
     alone = [method.attribute(model, inputs(), TARGETS[:, k : k + 1]).scores for k in range(2)]
@@ -153,17 +160,17 @@ def test_rows_outside_the_target_mask_are_zero_and_change_no_other(cls, model):
 def test_chunk_size_changes_no_score(cls, model):
     if "chunk_size" not in inspect.signature(cls).parameters:
         pytest.skip(f"{cls.__name__} has no chunk_size")
-    wanted = build(cls).attribute(model, inputs(), TARGETS).scores
-    for chunk_size, rows in ((1, 1), (5, 3), (14, 3)):  # one row at a time takes long: of the shortest text only
+    expected = build(cls).attribute(model, inputs(), TARGETS).scores
+    for chunk_size, rows in ((1, 1), (5, 3), (14, 3)):  # one row at a time is slow: only the shortest text
         method = build(cls, chunk_size=chunk_size)
-        assert_same(method.attribute(model, inputs()[:rows], TARGETS[:rows]).scores, wanted[:rows])
+        assert_same(method.attribute(model, inputs()[:rows], TARGETS[:rows]).scores, expected[:rows])
 
 
 @each_model
 @each_method
 def test_the_model_is_left_as_it_was(cls, model):
     model.train()
-    next(model.modules()).training = False  # modes are restored one by one, not all to one value
+    next(model.modules()).training = False  # modes may differ between modules, and each is restored
     next(model.parameters()).requires_grad_(False)
     before = state(model)
     build(cls).attribute(model, inputs(), TARGETS)
@@ -192,19 +199,19 @@ def test_the_model_is_left_as_it_was_after_an_exception(cls, model):
 @each_method
 def test_inference_mode_and_autocast_change_no_score(cls, model):
     method = build(cls)
-    wanted = method.attribute(model, inputs(), TARGETS).scores
+    expected = method.attribute(model, inputs(), TARGETS).scores
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        found = method.attribute(model, inputs(), TARGETS.clone()).scores
-    assert_same(found.clone(), wanted)
-    assert found.dtype == torch.float32 and not found.requires_grad
+        actual = method.attribute(model, inputs(), TARGETS.clone()).scores
+    assert_same(actual.clone(), expected)
+    assert actual.dtype == torch.float32 and not actual.requires_grad
 
 
 @each_model
 @pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
 def test_a_loss_on_the_scores_reaches_the_encoder(cls, model):
-    # frozen attention keeps a loss from queries by design; the option that does not freeze it must let it through
+    # a loss on frozen coefficients does not reach queries, by design; with differentiated ones it must
     options = {"coefficients": "differentiable"} if "coefficients" in inspect.signature(cls).parameters else {}
-    scores = build(cls, **options).scores(model, inputs(), TARGETS, create_graph=True)
+    scores = build_differentiable(cls, **options).scores(model, inputs(), TARGETS, create_graph=True)
     scores.square().sum().backward()
     weights = {name: p.grad for name, p in model.named_parameters() if "layer.0." in name and "weight" in name}
     queries = next(gradient for name, gradient in weights.items() if "query" in name)
@@ -214,7 +221,7 @@ def test_a_loss_on_the_scores_reaches_the_encoder(cls, model):
 @each_model
 @pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
 def test_the_graph_changes_no_score(cls, model):
-    method = build(cls)
+    method = build_differentiable(cls)
     with explaining(model, "cpu"):
         plain = method.scores(model, inputs(), TARGETS)
     assert_same(method.scores(model, inputs(), TARGETS, create_graph=True).detach(), plain.detach())
@@ -222,11 +229,11 @@ def test_the_graph_changes_no_score(cls, model):
 
 @each_model
 @each_method
-def test_passes_are_those_that_are_made(cls, model):
+def test_passes_counts_the_passes_that_are_made(cls, model):
     made = {"forward": 0, "backward": 0}
 
     def count(module, arguments, output):
-        # DeepLift's logits carry those of the baseline, which ran beside the input
+        # DeepLift runs the baseline together with the input, and its logits hold both
         baseline_logits = getattr(output.logits, "second_run", None)
         made["forward"] += len(output.logits) + (0 if baseline_logits is None else len(baseline_logits))
         if output.logits.requires_grad:
@@ -242,7 +249,7 @@ def test_passes_are_those_that_are_made(cls, model):
     assert made["forward"] == pytest.approx(3 * stated.forward) or (
         method.passes_at_most and 0 < made["forward"] < 3 * stated.forward
     )
-    # one backward pass through a cross-attention can serve all classes; `passes` does not know the model
+    # one backward pass through a cross-attention can serve all classes, but `passes` does not know the model
     shared = model.readout_is_attention or method.passes_at_most
     assert made["backward"] == pytest.approx(3 * stated.backward) or (
         shared and 0 < made["backward"] < 3 * stated.backward

@@ -26,16 +26,16 @@ def cached(tmp_path, tiny_hf, inputs):
     return Cached(str(tmp_path))
 
 
-def test_stored_scores_are_given_again(cached, tiny_hf, inputs):
-    found, wanted = (method.attribute(tiny_hf, inputs, TARGETS).scores for method in (cached, Gradient()))
-    assert torch.equal(found, wanted)
+def test_stored_scores_are_returned(cached, tiny_hf, inputs):
+    actual, expected = (method.attribute(tiny_hf, inputs, TARGETS).scores for method in (cached, Gradient()))
+    assert torch.equal(actual, expected)
 
 
 def test_scores_do_not_depend_on_padding_or_order(cached, tiny_hf):
     inputs = text_inputs([6, 9], pad_to=14)[[1, 0]]
-    found = cached.attribute(tiny_hf, inputs, TARGETS[[1, 0]]).scores
-    wanted = Gradient().attribute(tiny_hf, text_inputs([6, 9]), TARGETS).scores
-    assert torch.equal(found[..., :9], wanted[[1, 0]]) and not found[..., 9:].any()
+    actual = cached.attribute(tiny_hf, inputs, TARGETS[[1, 0]]).scores
+    expected = Gradient().attribute(tiny_hf, text_inputs([6, 9]), TARGETS).scores
+    assert torch.equal(actual[..., :9], expected[[1, 0]]) and not actual[..., 9:].any()
 
 
 def test_no_pass_is_made(cached, inputs):
@@ -64,7 +64,7 @@ def test_examples_without_an_index_are_refused(cached, tiny_hf, inputs):
         cached.attribute(tiny_hf, replace(inputs, index=None), TARGETS)
 
 
-def test_a_folder_that_is_no_store_is_refused(tmp_path):
+def test_a_folder_without_a_store_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a store"):
         Cached(str(tmp_path / "nothing"))
 
@@ -85,6 +85,6 @@ def test_a_store_of_another_split_is_refused(tmp_path):
         Cached(str(tmp_path)).for_split("validation")
 
 
-def test_a_path_with_an_open_split_needs_one(inputs):
+def test_a_path_with_a_split_to_fill_in_needs_for_split(inputs):
     with pytest.raises(ValueError, match="call for_split"):
         Cached("stores/{split}").scores(None, inputs, TARGETS)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -8,7 +10,7 @@ from lightning_xai.functional.decomposition.encoder_layer import trace_layers
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import text_inputs, tiny_classifier
 
-SETTINGS = {  # of golden/decompx.json
+SETTINGS: dict[str, dict[str, Any]] = {  # of golden/decompx.json
     "recommended": {},
     "no_biases": {"bias": "none"},
     "bias_norm": {"bias": "norm"},
@@ -33,8 +35,8 @@ def forward(model, inputs) -> ClassifierOutput:
         return model(inputs, output_attentions=True, output_hidden_states=True)
 
 
-def text(model, inputs, row=0, **arguments):
-    """Returns vectors [1, T, D] and outputs [1, T, C] of one text."""
+def decomposed(model, inputs, row=0, **arguments):
+    """Returns vectors [1, T, D] and logits [1, T, C] of the tokens of one text."""
     output, length = forward(model, inputs), int(inputs.attention_mask[row].sum())
     readout, layers, head = output.readout[row, :, :length], model.encoder_layers(), model.head_layers()
     with torch.no_grad():
@@ -52,8 +54,9 @@ def test_class_scores_are_those_of_the_authors_code(golden, name, setting):  # g
     case = golden("decompx", name, max_examples=1 if name == "minilm" else 5)
     scores = DecompX(**SETTINGS[setting]).scores(case.model, case.inputs, case.targets)
     for row, record in zip(scores, case.outputs, strict=True):
-        wanted = torch.tensor(record["outputs"][setting]["classifier"], dtype=torch.float64).T
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-8 * float(wanted.abs().max()))
+        expected = torch.tensor(record["outputs"][setting]["classifier"], dtype=torch.float64).T
+        tolerance = 1e-8 * float(expected.abs().max())
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=tolerance)
 
 
 @each_setting
@@ -61,8 +64,8 @@ def test_norms_are_those_of_the_authors_code(golden, name, setting):  # golden/d
     case = golden("decompx", name, max_examples=1 if name == "minilm" else 5)
     scores = DecompX(**SETTINGS[setting], score="norm").scores(case.model, case.inputs, case.targets[:, :1])
     for row, record in zip(scores, case.outputs, strict=True):
-        wanted = torch.tensor(record["outputs"][setting]["importance_norm"], dtype=torch.float64)
-        torch.testing.assert_close(row[0, : len(wanted)], wanted, rtol=0, atol=1e-8 * float(wanted.abs().max()))
+        expected = torch.tensor(record["outputs"][setting]["importance_norm"], dtype=torch.float64)
+        torch.testing.assert_close(row[0, : len(expected)], expected, rtol=0, atol=1e-8 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
@@ -72,38 +75,42 @@ def test_class_scores_in_single_precision_are_those_of_the_authors_code(golden, 
     case.model.float()
     scores = DecompX(**SETTINGS[setting]).scores(case.model, case.inputs, case.targets)
     for row, record in zip(scores, case.outputs, strict=True):
-        wanted = torch.tensor(record["outputs"][setting]["classifier"]).T
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+        expected = torch.tensor(record["outputs"][setting]["classifier"]).T
+        tolerance = 1e-5 * float(expected.abs().max())
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
-def test_a_source_of_all_biases_is_that_of_the_authors_code(golden, name):
+def test_the_source_of_biases_is_that_of_the_authors_code(golden, name):
     case = golden("decompx", name)
     for row, record in enumerate(case.outputs):
-        vectors, outputs = text(case.model, case.inputs, row, bias="token")
-        outputs = distribute_bias(outputs[:, :-1], outputs[:, -1], "absdot")[0]  # as the authors' code does in the end
-        wanted = record["outputs"]["bias_token_absdot"]
-        for found, key in ((vectors[0].norm(dim=-1), "importance_norm"), (outputs, "classifier")):
-            torch.testing.assert_close(found, torch.tensor(wanted[key], dtype=torch.float64), rtol=0, atol=1e-8)
+        vectors, outputs = decomposed(case.model, case.inputs, row, bias="token")
+        outputs = distribute_bias(outputs[:, :-1], outputs[:, -1], "absdot")[0]  # the last step of the authors' code
+        expected = record["outputs"]["bias_token_absdot"]
+        for values, key in ((vectors[0].norm(dim=-1), "importance_norm"), (outputs, "classifier")):
+            torch.testing.assert_close(values, torch.tensor(expected[key], dtype=torch.float64), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
-def test_vectors_that_the_head_reads_are_those_of_the_authors_code(golden, name):
+def test_vectors_read_by_the_head_are_those_of_the_authors_code(golden, name):
     case = golden("decompx", name)
     for row, record in enumerate(case.outputs):
-        found, wanted = text(case.model, case.inputs, row)[0][0], record["outputs"]["recommended"]["cls_vectors"]
-        torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float64), rtol=0, atol=1e-8)
+        actual, expected = (
+            decomposed(case.model, case.inputs, row)[0][0],
+            record["outputs"]["recommended"]["cls_vectors"],
+        )
+        torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
 def test_norms_after_every_layer_are_those_of_the_authors_code(golden, name):
     case = golden("decompx", name, max_examples=2)
     for row, record in enumerate(case.outputs):
-        wanted = torch.tensor(record["outputs"]["recommended"]["aggregated_norm_all_layers"], dtype=torch.float64)
-        output, every = segment(case.model, case.inputs, row), torch.eye(wanted.shape[-1], dtype=torch.float64)
-        for depth, norms in enumerate(wanted, start=1):
+        expected = torch.tensor(record["outputs"]["recommended"]["aggregated_norm_all_layers"], dtype=torch.float64)
+        output, identity = segment(case.model, case.inputs, row), torch.eye(expected.shape[-1], dtype=torch.float64)
+        for depth, norms in enumerate(expected, start=1):
             layers = case.model.encoder_layers()[:depth]
-            vectors, _ = decompose_segment(layers, output, every, DecompositionRules())
+            vectors, _ = decompose_segment(layers, output, identity, DecompositionRules())
             torch.testing.assert_close(vectors.detach().norm(dim=-1), norms, rtol=0, atol=1e-8)
 
 
@@ -115,9 +122,9 @@ def segment(model, inputs, row=0):
 @pytest.mark.parametrize("rule", COMPLETE)
 def test_vectors_sum_to_the_hidden_state_after_every_layer(rule):
     model, inputs = tiny_classifier("bert").double(), text_inputs([9])
-    output, every = segment(model, inputs), torch.eye(9, dtype=torch.float64)
+    output, identity = segment(model, inputs), torch.eye(9, dtype=torch.float64)
     for depth in (1, 2):
-        vectors, _ = decompose_segment(model.encoder_layers()[:depth], output, every, DecompositionRules(bias=rule))
+        vectors, _ = decompose_segment(model.encoder_layers()[:depth], output, identity, DecompositionRules(bias=rule))
         torch.testing.assert_close(vectors.sum(dim=1), output.hidden_states[depth][0], rtol=1e-10, atol=1e-10)
 
 
@@ -130,7 +137,7 @@ def test_class_scores_of_all_tokens_sum_to_the_logit(kind, rule):
     torch.testing.assert_close(scores.sum(-1), logits, rtol=1e-10, atol=1e-10)
 
 
-def test_class_scores_of_a_decoder_sum_to_the_logit():  # transformers' RMSNorm rounds to float32
+def test_class_scores_of_a_decoder_sum_to_the_logit():  # the RMSNorm of transformers rounds to float32
     model, inputs, targets = tiny_classifier("llama"), text_inputs([6, 20]), torch.tensor([[0, 2], [1, 2]])
     scores = in_double(DecompX(), model, inputs, targets)
     torch.testing.assert_close(scores.sum(-1), model(inputs).logits.gather(1, targets), rtol=0, atol=1e-5)
@@ -139,27 +146,27 @@ def test_class_scores_of_a_decoder_sum_to_the_logit():  # transformers' RMSNorm 
 @pytest.mark.parametrize("kind", ["bert", "llama", "plm_ca"])
 def test_a_network_in_bfloat16_has_about_the_scores_of_double_precision(kind):
     model, inputs, targets = tiny_classifier(kind), text_inputs([6, 20]), torch.tensor([[0, 2], [1, 2]])
-    wanted = in_double(DecompX(), model, inputs, targets)
-    found = DecompX().attribute(model.bfloat16(), inputs, targets).scores
-    torch.testing.assert_close(found, wanted.float(), rtol=0, atol=0.05 * float(wanted.abs().max()))
+    expected = in_double(DecompX(), model, inputs, targets)
+    actual = DecompX().attribute(model.bfloat16(), inputs, targets).scores
+    torch.testing.assert_close(actual, expected.float(), rtol=0, atol=0.05 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
-def test_with_a_source_of_all_biases_outputs_sum_to_the_logits(kind):
+def test_with_a_source_of_biases_the_parts_sum_to_the_logits(kind):
     model, inputs = tiny_classifier(kind).double(), text_inputs([20])
-    outputs = text(model, inputs, bias="token")[1]
-    wanted = forward(model, inputs).logits[0]
-    torch.testing.assert_close(outputs.sum(dim=1).flatten(), wanted, rtol=1e-10, atol=1e-10)
+    outputs = decomposed(model, inputs, bias="token")[1]
+    expected = forward(model, inputs).logits[0]
+    torch.testing.assert_close(outputs.sum(dim=1).flatten(), expected, rtol=1e-10, atol=1e-10)
 
 
-def test_tangents_sum_to_the_logit(tiny_hf):
+def test_scores_with_tangents_sum_to_the_logit(tiny_hf):
     inputs, targets = text_inputs([9]), torch.tensor([[0, 1, 2]])
     scores = in_double(DecompX(activation="local_affine"), tiny_hf, inputs, targets)
     torch.testing.assert_close(scores.sum(-1), tiny_hf(inputs).logits, rtol=1e-10, atol=1e-10)
 
 
 def share(vectors, bias, rule):
-    """Returns vectors {source: [D]} with their shares of a bias, written out source by source."""
+    """Returns vectors {source: [D]} with their shares of a bias, computed source by source."""
     weights = {
         "absdot": {s: (x @ bias).abs() for s, x in vectors.items()},
         "abssim": {s: F.cosine_similarity(x, bias, dim=0).abs() for s, x in vectors.items()},
@@ -173,12 +180,13 @@ def share(vectors, bias, rule):
 
 
 def normalized(norm, vectors, state):
+    """Returns vectors {source: [D]} after `norm`, with its deviation fixed at that of `state` [D]."""
     deviation = (state.var(unbiased=False) + norm.eps).sqrt()
     return {s: (x - x.mean()) / deviation * norm.weight for s, x in vectors.items()}
 
 
 def twin(model, output, rule):
-    """Returns class scores [T, C] of a BERT classifier, position by position and source by source."""
+    """Returns class scores [T, C] of a BERT classifier, computed position by position and source by source."""
     traces = trace_layers(model.encoder_layers(), output, torch.ones(output.readout.shape[1:], dtype=torch.bool))
     states = {i: {i: x} for i, x in enumerate(output.hidden_states[0][0])}
     for place, (layer, trace) in enumerate(zip(model.encoder_layers(), traces, strict=True)):
@@ -212,18 +220,18 @@ def twin(model, output, rule):
 @pytest.mark.parametrize("rule", [*COMPLETE, "none"])
 def test_class_scores_are_those_of_a_loop_over_positions_and_sources(rule):
     model, inputs = tiny_classifier("bert").double(), text_inputs([6])
-    wanted = twin(model, segment(model, inputs), rule)
-    torch.testing.assert_close(text(model, inputs, bias=rule)[1][0], wanted, rtol=1e-9, atol=1e-9)
+    expected = twin(model, segment(model, inputs), rule)
+    torch.testing.assert_close(decomposed(model, inputs, bias=rule)[1][0], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_lengths_are_the_same_for_every_class(tiny_hf):
+def test_norms_are_the_same_for_every_class(tiny_hf):
     tiny_hf.set_attention("eager")
     scores = DecompX(score="norm").attribute(tiny_hf, text_inputs([6, 9]), torch.tensor([[0, 1], [2, 0]])).scores
     assert torch.equal(scores[:, 0], scores[:, 1]) and (scores[1] > 0).all()
 
 
 @pytest.mark.parametrize("coefficient", ["query.weight", "value.weight", "intermediate.dense.weight"])
-def test_the_gradient_of_a_score_is_that_of_differences(tiny_hf, coefficient):
+def test_the_gradient_of_a_score_matches_finite_differences(tiny_hf, coefficient):
     model, inputs, targets = tiny_hf.double(), text_inputs([6]), torch.tensor([[1]])
     model.set_attention("eager")
     weights = {name: parameter for name, parameter in model.named_parameters() if "layer.0." in name}
@@ -247,7 +255,7 @@ def test_a_chunk_of_no_source_is_refused():
         DecompX(chunk_size=0)
 
 
-def test_an_architecture_without_roles_is_refused_by_name():
+def test_an_architecture_with_unknown_layers_is_refused_by_name():
     model = tiny_classifier("modernbert")
     model.set_attention("eager")
     with pytest.raises(ValueError, match="the layers of modernbert have no known roles"):

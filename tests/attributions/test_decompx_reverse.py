@@ -1,3 +1,5 @@
+from typing import Any, cast
+
 import pytest
 import torch
 
@@ -23,26 +25,26 @@ def logits(model, inputs):
 
 
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
-def test_scores_are_the_authors_without_biases(golden, name):  # golden/decompx.json, no_biases
+def test_scores_are_those_of_the_authors_code_without_biases(golden, name):  # golden/decompx.json, no_biases
     case = golden("decompx", name)
     scores = DecompXReverse().scores(case.model, case.inputs, case.targets)
     for row, record in zip(scores, case.outputs, strict=True):
-        wanted = torch.tensor(record["outputs"]["no_biases"]["classifier"], dtype=torch.float64).T
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=2e-9)
+        expected = torch.tensor(record["outputs"]["no_biases"]["classifier"], dtype=torch.float64).T
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=2e-9)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "llama"])
-def test_scores_are_those_of_the_forward_form(kind, inputs):
+def test_scores_are_those_of_decompx(kind, inputs):
     model = tiny_classifier(kind).double()
     model.set_attention("eager")
-    wanted = DecompX(bias="none").attribute(model, inputs, TARGETS).scores
-    torch.testing.assert_close(DecompXReverse().attribute(model, inputs, TARGETS).scores, wanted, rtol=0, atol=1e-6)
+    expected = DecompX(bias="none").attribute(model, inputs, TARGETS).scores
+    torch.testing.assert_close(DecompXReverse().attribute(model, inputs, TARGETS).scores, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("value_bias", [True, False])
-def test_scores_and_the_biases_score_sum_to_the_logit(kind, kernel, value_bias, inputs):
+def test_scores_and_bias_scores_sum_to_the_logit(kind, kernel, value_bias, inputs):
     model = tiny_classifier(kind).double()
     model.set_attention(kernel)
     method = DecompXReverse(value_bias)
@@ -50,14 +52,14 @@ def test_scores_and_the_biases_score_sum_to_the_logit(kind, kernel, value_bias, 
     torch.testing.assert_close(total.detach(), logits(model, inputs), rtol=0, atol=1e-10)
 
 
-def test_scores_of_a_decoder_sum_to_the_logit(inputs):  # no biases; transformers' RMSNorm rounds to float32
+def test_scores_of_a_decoder_sum_to_the_logit(inputs):  # without biases; the RMSNorm of transformers rounds to float32
     model = tiny_classifier("llama").double()
     total = DecompXReverse().scores(model, inputs, TARGETS).sum(-1)
     torch.testing.assert_close(total.detach(), logits(model, inputs), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "gelu_fast", "gelu_python", "quick_gelu", "silu", "relu", "mish"])
-def test_every_way_to_write_an_activation_stays_linear(activation, inputs):
+def test_every_form_of_an_activation_has_a_linear_rule(activation, inputs):
     model = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"hidden_act": activation}).double()
     method = DecompXReverse()
     total = method.scores(model, inputs, TARGETS).sum(-1) + method.bias_scores(model, inputs, TARGETS)
@@ -73,55 +75,55 @@ def test_an_activation_without_a_linear_rule_is_named(inputs):
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 def test_both_kinds_of_coefficients_give_the_same_scores(kind, inputs):
     model = tiny_classifier(kind).double()
-    wanted = DecompXReverse().scores(model, inputs, TARGETS)
-    found = DecompXReverse(coefficients="differentiable").scores(model, inputs, TARGETS, create_graph=True)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    expected = DecompXReverse().scores(model, inputs, TARGETS)
+    actual = DecompXReverse(coefficients="differentiable").scores(model, inputs, TARGETS, create_graph=True)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def central_difference(model, inputs, parameter, direction, coefficients):
-    """The derivative of the sum of squared scores when `parameter` moves along `direction`."""
-    step, losses = 1e-5, []
+    """Returns the derivative of the sum of squared scores along `direction` of `parameter`."""
+    delta, losses = 1e-5, []
     for sign in (1, -1):
         with torch.no_grad():
-            parameter.add_(sign * step * direction)
+            parameter.add_(sign * delta * direction)
         scores = DecompXReverse(coefficients=coefficients).scores(model, inputs, TARGETS, create_graph=True)
         losses.append(float(scores.square().sum().detach()))
         with torch.no_grad():
-            parameter.sub_(sign * step * direction)
-    return (losses[0] - losses[1]) / (2 * step)
+            parameter.sub_(sign * delta * direction)
+    return (losses[0] - losses[1]) / (2 * delta)
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
-@pytest.mark.parametrize("place", ["layer.0.attention.self.query.weight", "layer.0.intermediate.dense.weight"])
-def test_differentiable_coefficients_give_the_whole_derivative(kind, place, inputs):
+@pytest.mark.parametrize("weight", ["layer.0.attention.self.query.weight", "layer.0.intermediate.dense.weight"])
+def test_differentiable_coefficients_give_the_full_derivative(kind, weight, inputs):
     model = tiny_classifier(kind).double()
-    parameter = next(p for name, p in model.named_parameters() if name.endswith(place))
+    parameter = next(p for name, p in model.named_parameters() if name.endswith(weight))
     direction = torch.randn_like(parameter)
-    wanted = central_difference(model, inputs, parameter, direction, "differentiable")
+    expected = central_difference(model, inputs, parameter, direction, "differentiable")
     scores = DecompXReverse(coefficients="differentiable").scores(model, inputs, TARGETS, create_graph=True)
     gradient = torch.autograd.grad(scores.square().sum(), parameter)[0]
-    assert float((gradient * direction).sum()) == pytest.approx(wanted, rel=1e-5)
+    assert float((gradient * direction).sum()) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "llama"])
 def test_both_attention_kernels_give_a_loss_the_same_gradients(kind, inputs):
-    found = []
+    gradients = []
     for kernel in ("eager", "sdpa"):
         model = tiny_classifier(kind).double()
         model.set_attention(kernel)
         scores = DecompXReverse().scores(model, inputs, TARGETS, create_graph=True)
-        weights = model.encoder_layers()[0]
-        weights = [weights.value.weight, weights.down.weight, model.encoder_layers()[1].value.weight]
-        found.append(torch.autograd.grad(scores.square().sum(), weights))
-    torch.testing.assert_close(*found, rtol=0, atol=1e-5 if kind == "llama" else 1e-12)
+        first, second = model.encoder_layers()
+        weights = [first.value.weight, first.down.weight, second.value.weight]
+        gradients.append(torch.autograd.grad(scores.square().sum(), weights))
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-5 if kind == "llama" else 1e-12)
 
 
-def test_classes_of_long_texts_are_taken_in_turn(inputs, monkeypatch):
+def test_classes_of_long_texts_take_several_backward_passes(inputs, monkeypatch):
     model, targets = tiny_classifier("bert").double(), torch.tensor([[0, 1, 2]] * 3)
-    wanted = DecompXReverse().scores(model, inputs, targets)
-    for tokens in (1, 2 * inputs.input_ids.numel()):  # a class at a time, two and the last
+    expected = DecompXReverse().scores(model, inputs, targets)
+    for tokens in (1, 2 * inputs.input_ids.numel()):  # one class at a time, then two
         monkeypatch.setitem(chunking._EVALUATED, "cpu", tokens)
-        torch.testing.assert_close(DecompXReverse().scores(model, inputs, targets), wanted, rtol=0, atol=1e-12)
+        torch.testing.assert_close(DecompXReverse().scores(model, inputs, targets), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("role", ["value", "intermediate.dense"])
@@ -148,21 +150,21 @@ def test_dropout_leaves_scores_finite_in_training(coefficients, inputs):
 def test_padding_may_lie_anywhere(kind, inputs):
     model = tiny_classifier(kind).double()
     order = torch.tensor([[6, 7, 0, 8, 9, 1, 2, 10, 3, 11, 12, 4, 5], [*range(13)], [12, *range(12)]])
-    moved = inputs.map(lambda tensor: tensor.gather(1, order) if tensor.dim() > 1 else tensor)
+    permuted = inputs.map(lambda tensor: tensor.gather(1, order) if tensor.dim() > 1 else tensor)
     with explaining(model, "cpu"):
-        wanted = DecompXReverse().attribute(model, inputs, TARGETS).scores
-        found = DecompXReverse().attribute(model, moved, TARGETS).scores
-    torch.testing.assert_close(found, wanted.gather(2, order.unsqueeze(1).expand(-1, 2, -1)))
+        expected = DecompXReverse().attribute(model, inputs, TARGETS).scores
+        actual = DecompXReverse().attribute(model, permuted, TARGETS).scores
+    torch.testing.assert_close(actual, expected.gather(2, order.unsqueeze(1).expand(-1, 2, -1)))
 
 
-def test_the_score_does_not_depend_on_what_is_called_the_embedding(inputs):
-    found = [
+def test_scores_do_not_depend_on_the_choice_of_the_embedding(inputs):
+    scores = [
         DecompXReverse().attribute(tiny_classifier("bert", embedding=embedding), inputs, TARGETS).scores
         for embedding in ("word", "module")
     ]
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*scores)
 
 
-def test_a_word_that_is_no_choice_is_refused():
+def test_unknown_coefficients_are_refused():
     with pytest.raises(ValueError, match="coefficients is 'frozen'"):
-        DecompXReverse(coefficients="frozen")
+        DecompXReverse(coefficients=cast(Any, "frozen"))

@@ -1,4 +1,5 @@
 import warnings
+from typing import cast
 
 import captum.attr
 import pytest
@@ -7,6 +8,7 @@ from torch import nn
 
 from lightning_xai.attributions.deep_lift import DeepLift, multipliers
 from lightning_xai.functional.path_gradients import PathEnds, path_ends
+from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
@@ -20,7 +22,7 @@ def inputs():
 
 
 class Perceptron(nn.Module):
-    """Tokens are averaged after one hidden layer and read by another; every activation is a module, for captum."""
+    """A hidden layer for each token, their mean and another hidden layer; captum needs each activation as a module."""
 
     def __init__(self, activation: type[nn.Module]) -> None:
         super().__init__()
@@ -32,10 +34,12 @@ class Perceptron(nn.Module):
         return self.last(self.at_text(self.second(states)))
 
     def forward(self, inputs, embeds):
-        return ClassifierOutput(self.read(embeds), None)
+        return ClassifierOutput(self.read(embeds), readout=torch.ones(len(embeds), 1, embeds.shape[1]))
 
 
 class Read(nn.Module):
+    """A Perceptron as captum calls it, on embeddings alone."""
+
     def __init__(self, model):
         super().__init__()
         self.model = model
@@ -48,12 +52,12 @@ class Read(nn.Module):
 def test_scores_are_captums_where_captum_has_rules(activation, inputs):
     model = Perceptron(activation).double()
     start, end = torch.randn(2, 3, 13, 4, dtype=torch.float64)
-    found, _ = multipliers(model, inputs, TARGETS, PathEnds(start, end))
+    actual, _ = multipliers(cast(Classifier, model), inputs, TARGETS, PathEnds(start, end))
     for column in range(2):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of hooks that captum sets
-            wanted = captum.attr.DeepLift(Read(model)).attribute(end, start, TARGETS[:, column])
-        torch.testing.assert_close(found[column] * (end - start), wanted.detach(), rtol=1e-9, atol=1e-12)
+            warnings.simplefilter("ignore")  # captum warns of the hooks that it sets
+            expected = captum.attr.DeepLift(Read(model)).attribute(end, start, TARGETS[:, column])
+        torch.testing.assert_close(actual[column] * (end - start), expected.detach(), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,7 +79,7 @@ def test_the_delta_is_rounding(kind, baseline, inputs):
     assert deltas.abs().max() < 1e-11
 
 
-def test_captum_misses_completeness_on_a_transformer(inputs):  # pitfall 1: it has no rule for GELU, softmax, LayerNorm
+def test_captum_misses_completeness_on_a_transformer(inputs):  # it has no rule for GELU, softmax and LayerNorm
     model = tiny_classifier("bert", embedding="module").double()
     start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
 
@@ -96,7 +100,7 @@ def test_captum_misses_completeness_on_a_transformer(inputs):  # pitfall 1: it h
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "gelu_fast", "gelu_python", "quick_gelu", "silu", "relu", "relu2"])
-def test_every_way_to_write_an_activation_is_complete(activation, inputs):
+def test_scores_are_complete_for_every_form_of_an_activation(activation, inputs):
     model = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"hidden_act": activation}).double()
     assert DeepLift().convergence_delta(model, inputs, TARGETS).abs().max() < 1e-11
 
@@ -113,13 +117,13 @@ def test_tokens_that_are_their_own_baseline_score_zero(tiny_hf, inputs):
     assert scores.masked_select(inputs.token_mask.unsqueeze(1)).all()
 
 
-def test_the_scores_are_those_of_inputs_without_a_difference(tiny_hf, inputs):
+def test_an_input_equal_to_its_baseline_scores_zero(tiny_hf, inputs):
     same = inputs.map(lambda tensor: tensor)
     object.__setattr__(same, "baseline_ids", inputs.input_ids)
     assert not DeepLift().attribute(tiny_hf, same, TARGETS).scores.any()
 
 
-def test_a_delta_above_the_tolerance_is_warned_of_once(tiny_hf, inputs):
+def test_a_delta_above_the_tolerance_warns_once(tiny_hf, inputs):
     method = DeepLift(delta_tolerance=1e-12)
     with pytest.warns(UserWarning, match="misses completeness"):
         method.attribute(tiny_hf, inputs, TARGETS)

@@ -11,7 +11,7 @@ from tests.conftest import text_inputs, tiny_classifier
 
 
 def linearized(norm, pairs, state):
-    """Returns pair vectors [S, S, D] after `norm` with the deviation that it has at `state` [S, D]."""
+    """Returns pair vectors [S, S, D] after `norm`, with its deviation fixed at that of `state` [S, D]."""
     deviation = (state.var(dim=-1, correction=0) + norm.eps).sqrt().view(-1, 1, 1)
     return norm.weight * (pairs - pairs.mean(dim=-1, keepdim=True)) / deviation
 
@@ -42,8 +42,8 @@ def brute_force(model, inputs):
 def test_scores_are_those_of_the_authors_code(golden, name):  # golden/globenc.json
     case = golden("globenc", name)
     scores = GlobEnc().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("cls_row"), strict=True):
-        torch.testing.assert_close(row[:, : len(wanted)], wanted.expand(len(row), -1), rtol=1e-10, atol=0)
+    for row, expected in zip(scores, case.rows("cls_row"), strict=True):
+        torch.testing.assert_close(row[:, : len(expected)], expected.expand(len(row), -1), rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("name", GOLDEN_MODELS[:2])
@@ -52,25 +52,25 @@ def test_norms_of_each_layer_are_those_of_the_authors_code(golden, name):  # gol
     output = case.model(case.inputs, output_attentions=True, output_hidden_states=True)
     layers = case.model.encoder_layers()
     for place, trace in enumerate(trace_layers(layers, output, case.inputs.attention_mask)):
-        found = encoder_norms(layers[place], trace).detach()
-        for matrix, record in zip(found, case.outputs, strict=True):
-            wanted = torch.tensor(record["outputs"]["n_enc"][place], dtype=torch.float64)
-            torch.testing.assert_close(matrix[: len(wanted), : len(wanted)], wanted, rtol=1e-10, atol=0)
+        norms = encoder_norms(layers[place], trace).detach()
+        for matrix, record in zip(norms, case.outputs, strict=True):
+            expected = torch.tensor(record["outputs"]["n_enc"][place], dtype=torch.float64)
+            torch.testing.assert_close(matrix[: len(expected), : len(expected)], expected, rtol=1e-10, atol=0)
 
 
 def test_float32_scores_are_near_those_in_float64(golden):  # norms from inner products lose few digits
     case = golden("globenc", "minilm")
     case.model.float()
     scores = GlobEnc().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("cls_row"), strict=True):
-        torch.testing.assert_close(row[0, : len(wanted)].double(), wanted, rtol=1e-4, atol=0)
+    for row, expected in zip(scores, case.rows("cls_row"), strict=True):
+        torch.testing.assert_close(row[0, : len(expected)].double(), expected, rtol=1e-4, atol=0)
 
 
 def test_scores_are_those_of_the_definition(tiny_hf):
     tiny_hf.double().set_attention("eager")
     inputs = text_inputs([11])
-    found = GlobEnc().scores(tiny_hf, inputs, torch.tensor([[1]]))[0, 0]
-    torch.testing.assert_close(found, brute_force(tiny_hf, inputs)[0])
+    actual = GlobEnc().scores(tiny_hf, inputs, torch.tensor([[1]]))[0, 0]
+    torch.testing.assert_close(actual, brute_force(tiny_hf, inputs)[0])
 
 
 def test_each_class_follows_its_own_attention(tiny_plm_ca):
@@ -82,9 +82,9 @@ def test_each_class_follows_its_own_attention(tiny_plm_ca):
 def test_a_network_in_bfloat16_has_about_the_scores_of_double_precision(tiny_plm_ca):
     inputs, targets = text_inputs([21]), torch.tensor([[3, 1]])
     tiny_plm_ca.double().set_attention("eager")
-    wanted = GlobEnc().attribute(tiny_plm_ca, inputs, targets).scores
-    found = GlobEnc().attribute(tiny_plm_ca.bfloat16(), inputs, targets).scores
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0.05 * float(wanted.max()))
+    expected = GlobEnc().attribute(tiny_plm_ca, inputs, targets).scores
+    actual = GlobEnc().attribute(tiny_plm_ca.bfloat16(), inputs, targets).scores
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0.05 * float(expected.max()))
 
 
 def test_a_decoder_is_refused():

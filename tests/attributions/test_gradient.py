@@ -7,15 +7,15 @@ from tests.conftest import text_inputs
 def test_signed_sums_match_finite_differences(tiny_hf):
     model, inputs = tiny_hf.double(), text_inputs([5])
     scores = Gradient("sum").scores(model, inputs, torch.tensor([[2, 0]]))
-    embeds, step = model.embed(inputs).detach(), 1e-6
+    embeds, delta = model.embed(inputs).detach(), 1e-6
     for token in range(5):
         shift = torch.zeros_like(embeds)
-        shift[:, token] = step
-        slope = (model(inputs, embeds + shift).logits - model(inputs, embeds - shift).logits) / (2 * step)
+        shift[:, token] = delta
+        slope = (model(inputs, embeds + shift).logits - model(inputs, embeds - shift).logits) / (2 * delta)
         torch.testing.assert_close(scores[0, :, token], slope[0, [2, 0]], rtol=1e-5, atol=1e-8)
 
 
-def test_repeated_tokens_have_scores_of_their_own(tiny_hf):
+def test_each_occurrence_of_a_token_has_its_own_score(tiny_hf):
     inputs = text_inputs([6])
     inputs.input_ids[:, 1:5] = 7
     scores = Gradient().attribute(tiny_hf, inputs, torch.tensor([[0]])).scores

@@ -19,27 +19,27 @@ def inputs():
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 @pytest.mark.parametrize("noise_std", [0.0, 0.3])
-def test_products_are_captums_at_its_own_draws(kind, noise_std, inputs):
+def test_products_are_those_of_captum_at_the_points_that_captum_draws(kind, noise_std, inputs):
     import captum.attr
 
     model, inputs = tiny_classifier(kind).double(), inputs[1:]
     start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
-    seen = []
+    embeds_of_captum = []
 
     def forward(embeds):
-        seen.append(embeds.detach())
+        embeds_of_captum.append(embeds.detach())
         return model(inputs.repeat_interleave(len(embeds)), embeds).logits
 
     np.random.seed(0)
     torch.manual_seed(0)
     explainer = captum.attr.GradientShap(forward)
-    wanted = explainer.attribute(end, start, n_samples=4, stdevs=noise_std, target=1)
+    expected = explainer.attribute(end, start, n_samples=4, stdevs=noise_std, target=1)
     torch.manual_seed(0)
     noise = torch.normal(0.0, torch.full((4, *end.shape[1:]), noise_std)).double() if noise_std else 0 * end
     line = end + noise - start
-    points = ((seen[0] - start) * line).sum(dim=(1, 2)) / line.square().sum(dim=(1, 2))
+    points = ((embeds_of_captum[0] - start) * line).sum(dim=(1, 2)) / line.square().sum(dim=(1, 2))
     points, noise = points.view(1, 4, 1, 1), noise.expand(4, *end.shape[1:]).unsqueeze(0)
-    (found,) = expected_gradients(
+    (actual,) = expected_gradients(
         model,
         inputs,
         torch.tensor([[1]]),
@@ -48,16 +48,16 @@ def test_products_are_captums_at_its_own_draws(kind, noise_std, inputs):
         num_samples=4,
         chunk_size=3,
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("baseline", ["fill", "zero"])
 def test_many_samples_are_integrated_gradients(tiny_hf, inputs, baseline):
     model = tiny_hf.double()
-    wanted = IntegratedGradients(pooling="sum", baseline=baseline).scores(model, inputs, TARGETS)
+    expected = IntegratedGradients(pooling="sum", baseline=baseline).scores(model, inputs, TARGETS)
     runs = [GradientSHAP(100, baseline=baseline, seed=seed).scores(model, inputs, TARGETS) for seed in range(8)]
     mean, error = torch.stack(runs).mean(dim=0), torch.stack(runs).std(dim=0) / 8**0.5
-    assert ((mean - wanted).abs() <= 5 * error + 1e-9).all()
+    assert ((mean - expected).abs() <= 5 * error + 1e-9).all()
 
 
 def test_sums_are_the_difference_of_the_logits_on_average(tiny_plm_ca, inputs):
@@ -69,8 +69,10 @@ def test_sums_are_the_difference_of_the_logits_on_average(tiny_plm_ca, inputs):
 
 
 def test_noise_moves_special_tokens_too(tiny_hf, inputs):
-    still, noisy = (GradientSHAP(4, noise_std=s).attribute(tiny_hf, inputs, TARGETS).scores for s in (0.0, 0.1))
-    assert not still[0, 0, 0] and noisy[0, 0, 0]
+    without_noise, with_noise = (
+        GradientSHAP(4, noise_std=s).attribute(tiny_hf, inputs, TARGETS).scores for s in (0.0, 0.1)
+    )
+    assert not without_noise[0, 0, 0] and with_noise[0, 0, 0]
 
 
 def test_scores_with_noise_are_the_same_alone_and_in_a_batch(tiny_hf, inputs):
@@ -81,13 +83,13 @@ def test_scores_with_noise_are_the_same_alone_and_in_a_batch(tiny_hf, inputs):
 
 
 def test_chunk_size_changes_no_score_with_noise(tiny_hf, inputs):
-    one, all_at_once = (
+    one_at_a_time, all_at_once = (
         GradientSHAP(5, noise_std=0.5, chunk_size=size).scores(tiny_hf.double(), inputs, TARGETS) for size in (1, None)
     )
-    torch.testing.assert_close(one, all_at_once)
+    torch.testing.assert_close(one_at_a_time, all_at_once)
 
 
-def test_noise_has_the_deviation_asked_for_and_none_at_padding():
+def test_noise_has_the_given_deviation_and_is_zero_at_padding():
     inputs = text_inputs([6, 40])
     points, noise = random_points(inputs, range(200), num_values=16, noise_std=0.5, seed=0)
     assert noise[1].std().item() == pytest.approx(0.5, rel=0.01) and noise.mean().abs() < 0.01
@@ -101,10 +103,10 @@ def test_without_noise_no_copies_of_the_line_are_held(inputs):
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"index": 5}])
-def test_another_seed_or_example_is_another_draw(inputs, change):
+def test_another_seed_or_example_draws_other_points(inputs, change):
     first, _ = random_points(inputs, range(3), num_values=2, noise_std=0.0, seed=0)
-    other = replace(inputs, index=inputs.index + change.get("index", 0))
-    second, _ = random_points(other, range(3), num_values=2, noise_std=0.0, seed=change.get("seed", 0))
+    shifted = replace(inputs, index=inputs.index + change.get("index", 0))
+    second, _ = random_points(shifted, range(3), num_values=2, noise_std=0.0, seed=change.get("seed", 0))
     assert (first != second).all()
 
 

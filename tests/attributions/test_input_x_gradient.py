@@ -15,8 +15,8 @@ def test_signed_sums_are_captums(kind):
     explainer = captum.attr.InputXGradient(lambda embeds: model(inputs, embeds).logits)
     for column in range(2):
         embeds = model.embed(inputs).detach().requires_grad_()
-        wanted = explainer.attribute(embeds, target=targets[:, column]).sum(dim=-1)
-        torch.testing.assert_close(scores[:, column], wanted)
+        expected = explainer.attribute(embeds, target=targets[:, column]).sum(dim=-1)
+        torch.testing.assert_close(scores[:, column], expected)
 
 
 def test_pooled_by_l2_it_is_the_norm_of_the_products(tiny_plm_ca):

@@ -3,7 +3,8 @@ import warnings
 import pytest
 import torch
 
-from lightning_xai.attributions.integrated_gradients import IntegratedGradients, path_ends
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.functional.path_gradients import path_ends
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import text_inputs, tiny_classifier
 
@@ -22,23 +23,25 @@ GOLDEN_CASES = [
 
 
 @pytest.mark.parametrize("name, output, count", GOLDEN_CASES)
-def test_scores_are_captums(golden, name, output, count):  # golden/captum_ig.json
+def test_scores_are_those_of_captum(golden, name, output, count):  # golden/captum_ig.json
     case = golden("captum_ig", name, max_examples=count)
     method = IntegratedGradients(pooling=output.removeprefix("local_"), multiply_by_inputs="local" not in output)
     scores = method.scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows(output), strict=True):
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=1e-6, atol=1e-8)
+    for row, expected in zip(scores, case.rows(output), strict=True):
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
-def test_deltas_are_captums(golden, name):  # golden/captum_ig.json
+def test_deltas_are_those_of_captum(golden, name):  # golden/captum_ig.json
     case = golden("captum_ig", name, max_examples=1 if name == "minilm" else 2)
     deltas = IntegratedGradients().convergence_delta(case.model, case.inputs, case.targets)
-    torch.testing.assert_close(deltas, torch.stack(case.rows("delta")), rtol=0, atol=1e-8)  # its weights are float32
+    torch.testing.assert_close(
+        deltas, torch.stack(case.rows("delta")), rtol=0, atol=1e-8
+    )  # the weights of captum are float32
 
 
-@pytest.mark.parametrize("method", ["gausslegendre", "riemann_middle", "riemann_right"])
-def test_plm_ca_has_the_scores_of_captum(tiny_plm_ca, inputs, method):
+@pytest.mark.parametrize("quadrature", ["gausslegendre", "riemann_middle", "riemann_right"])
+def test_plm_ca_has_the_scores_of_captum(tiny_plm_ca, inputs, quadrature):
     import captum.attr
 
     model = tiny_plm_ca.double()
@@ -46,12 +49,12 @@ def test_plm_ca_has_the_scores_of_captum(tiny_plm_ca, inputs, method):
         lambda embeds, index: model(inputs[index % len(inputs)], embeds).logits, multiply_by_inputs=False
     )
     start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
-    scores = IntegratedGradients(7, method, multiply_by_inputs=False).scores(model, inputs, TARGETS)
+    scores = IntegratedGradients(7, quadrature, multiply_by_inputs=False).scores(model, inputs, TARGETS)
     for column in range(2):
-        wanted = explainer.attribute(
-            end, start, TARGETS[:, column], additional_forward_args=torch.arange(2), n_steps=7, method=method
+        expected = explainer.attribute(
+            end, start, TARGETS[:, column], additional_forward_args=torch.arange(2), n_steps=7, method=quadrature
         )
-        torch.testing.assert_close(scores[:, column], torch.linalg.vector_norm(wanted, dim=-1))
+        torch.testing.assert_close(scores[:, column], torch.linalg.vector_norm(expected, dim=-1))
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
@@ -76,7 +79,7 @@ def test_tokens_that_are_their_own_baseline_score_zero(tiny_hf, inputs):
     assert scores.masked_select(inputs.token_mask.unsqueeze(1)).all()
 
 
-def test_a_delta_above_the_tolerance_is_warned_of_once(tiny_hf, inputs):
+def test_a_delta_above_the_tolerance_warns_once(tiny_hf, inputs):
     method = IntegratedGradients(2, delta_tolerance=1e-6)
     with pytest.warns(UserWarning, match="raise num_steps above 2"):
         method.attribute(tiny_hf, inputs, TARGETS)

@@ -14,8 +14,8 @@ TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
 
 def shapley_values(model, inputs, how):
     """Returns the Shapley values [M, C] of the explainable tokens of one text [1, T], by their definition."""
-    places = inputs.token_mask[0].nonzero().flatten().tolist()
-    coalitions = [coalition for size in range(len(places) + 1) for coalition in combinations(places, size)]
+    tokens = inputs.token_mask[0].nonzero().flatten().tolist()
+    coalitions = [coalition for size in range(len(tokens) + 1) for coalition in combinations(tokens, size)]
     keep = torch.zeros(len(coalitions), inputs.input_ids.shape[1], dtype=torch.bool)
     for row, coalition in enumerate(coalitions):
         keep[row, list(coalition)] = True
@@ -23,12 +23,12 @@ def shapley_values(model, inputs, how):
     outputs = perturbed_outputs(logits_of(model), inputs, versions, erasure=how)
     value = dict(zip(coalitions, outputs.numpy(), strict=True))
     scores = []
-    for place in places:
+    for token in tokens:
         score = 0
         for coalition in value:
-            if place not in coalition:
-                share = factorial(len(coalition)) * factorial(len(places) - len(coalition) - 1) / factorial(len(places))
-                score = score + share * (value[tuple(sorted((*coalition, place)))] - value[coalition])
+            if token not in coalition:
+                share = factorial(len(coalition)) * factorial(len(tokens) - len(coalition) - 1) / factorial(len(tokens))
+                score = score + share * (value[tuple(sorted((*coalition, token)))] - value[coalition])
         scores.append(score)
     return np.stack(scores)
 
@@ -40,14 +40,14 @@ def test_scores_of_all_coalitions_are_the_shapley_values(how, length):
     inputs = text_inputs([length])
     units = length - 2
     method = KernelSHAP(num_samples=2**units - 2, erasure=how)
-    found = method.scores(model, inputs, TARGETS[:1])[0, :, 1:-1]
-    wanted = shapley_values(model, inputs, how)[:, TARGETS[0]].T
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-10)
+    actual = method.scores(model, inputs, TARGETS[:1])[0, :, 1:-1]
+    expected = shapley_values(model, inputs, how)[:, TARGETS[0]].T
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("num_samples", [1, 12, 40, 1000])
 @pytest.mark.parametrize("unit", ["token", "word"])
-def test_scores_sum_to_the_whole_less_the_empty_text(num_samples, unit):
+def test_scores_sum_to_the_difference_between_the_text_and_the_empty_text(num_samples, unit):
     model = tiny_classifier("bert").double()
     inputs = text_inputs([6, 13, 9])
     scores = KernelSHAP(num_samples, unit).scores(model, inputs, TARGETS)
@@ -67,26 +67,26 @@ def test_more_samples_come_closer_to_the_shapley_values():
 
 @pytest.mark.parametrize("num_units", [2, 3, 6, 7])
 def test_all_coalitions_are_enumerated_once_with_the_weight_of_the_shapley_kernel(num_units):
-    kept, weights = shapley_coalitions(num_units, 2**num_units - 2, np.random.default_rng(0))
-    assert len(kept) == len(kept.unique(dim=0)) == 2**num_units - 2
-    sizes = kept.sum(dim=1).tolist()
+    keep, weights = shapley_coalitions(num_units, 2**num_units - 2, np.random.default_rng(0))
+    assert len(keep) == len(keep.unique(dim=0)) == 2**num_units - 2
+    sizes = keep.sum(dim=1).tolist()
     assert 0 < min(sizes) and max(sizes) < num_units
     kernel = np.array([(num_units - 1) / (comb(num_units, s) * s * (num_units - s)) for s in sizes])
     np.testing.assert_allclose(weights, kernel / kernel.sum(), rtol=1e-12)
 
 
-def test_samples_that_do_not_suffice_for_a_size_are_pairs_of_complements():
-    kept, weights = shapley_coalitions(8, 30, np.random.default_rng(0))
-    # sizes 1 and 7 have 0.44 of the kernel, 13.2 of 30 samples: fewer than their 16 coalitions, so none is enumerated
-    assert len(kept) == 30 and torch.equal(kept[0::2], ~kept[1::2])
+def test_samples_too_few_for_a_size_are_pairs_of_complements():
+    keep, weights = shapley_coalitions(8, 30, np.random.default_rng(0))
+    # sizes 1 and 7 get 0.44 of the kernel, 13.2 of 30 samples: fewer than their 16 coalitions, so none is enumerated
+    assert len(keep) == 30 and torch.equal(keep[0::2], ~keep[1::2])
     assert weights.tolist() == pytest.approx([1 / 30] * 30)
 
 
-def test_the_ends_are_enumerated_and_what_is_left_is_drawn():
-    kept, weights = shapley_coalitions(8, 60, np.random.default_rng(0))
-    ends = (kept.sum(dim=1) == 1) | (kept.sum(dim=1) == 7)
-    assert ends[:16].all() and not ends[16:].any() and len(kept) == 60
-    assert len(kept[:16].unique(dim=0)) == 16
+def test_the_outer_sizes_are_enumerated_and_the_others_drawn():
+    keep, weights = shapley_coalitions(8, 60, np.random.default_rng(0))
+    ends = (keep.sum(dim=1) == 1) | (keep.sum(dim=1) == 7)
+    assert ends[:16].all() and not ends[16:].any() and len(keep) == 60
+    assert len(keep[:16].unique(dim=0)) == 16
     share = size_shares(8)[0]
     assert weights[:16].sum() == pytest.approx(share) and weights.sum() == pytest.approx(1)
 
@@ -96,8 +96,8 @@ def test_texts_without_and_with_one_explainable_token():
     inputs = text_inputs([2, 3])
     scores = KernelSHAP().scores(model, inputs, TARGETS[:2])
     assert not scores[0].any()
-    wanted = shapley_values(model, inputs[1:], "mask")[0, TARGETS[1]]
-    assert scores[1, :, 1].tolist() == pytest.approx(wanted.tolist())
+    expected = shapley_values(model, inputs[1:], "mask")[0, TARGETS[1]]
+    assert scores[1, :, 1].tolist() == pytest.approx(expected.tolist())
 
 
 def test_the_number_of_coalitions_follows_the_text_unless_given():

@@ -11,13 +11,13 @@ from tests.conftest import text_inputs, tiny_classifier
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
 
 
-def logits_of_coalitions(model, inputs, kept):
+def logits_of_coalitions(model, inputs, coalitions):
     """Returns the logits of one text [1, T] for coalitions [N, M] of its explainable tokens, one pass each."""
-    places = inputs.token_mask[0].nonzero().flatten()
+    tokens = inputs.token_mask[0].nonzero().flatten()
     logits = []
-    for coalition in kept:
+    for coalition in coalitions:
         keep = torch.ones_like(inputs.token_mask)
-        keep[0, places] = coalition
+        keep[0, tokens] = coalition
         with torch.no_grad():
             logits.append(model(erase(inputs, keep, "mask")[0]).logits)
     return torch.cat(logits)
@@ -27,14 +27,14 @@ def test_scores_are_the_coefficients_of_weighted_least_squares():
     model = tiny_classifier("bert").double()
     inputs, method = text_inputs([9]), LIME(num_samples=30, alpha=0.1)
     scores = method.attribute(model, inputs, TARGETS[:1]).scores
-    kept, weights = method.coalitions(7, index=0)
-    design = np.concatenate([kept.numpy(), np.ones((30, 1))], axis=1)
+    keep, weights = method.coalitions(7, index=0)
+    design = np.concatenate([keep.numpy(), np.ones((30, 1))], axis=1)
     root = np.sqrt(weights.numpy())[:, None]
-    penalty = np.sqrt(0.1) * np.eye(7, 8)  # rows of a ridge: nothing pulls the intercept
-    logits = logits_of_coalitions(model, inputs, kept)[:, TARGETS[0]].numpy()
+    penalty = np.sqrt(0.1) * np.eye(7, 8)  # a ridge as further rows, which leave out the intercept
+    logits = logits_of_coalitions(model, inputs, keep)[:, TARGETS[0]].numpy()
     left, right = np.concatenate([root * design, penalty]), np.concatenate([root * logits, np.zeros((7, 2))])
-    wanted = np.linalg.lstsq(left, right, rcond=None)[0][:7].T
-    np.testing.assert_allclose(scores[0, :, 1:-1].numpy(), wanted, rtol=1e-4, atol=1e-5)
+    expected = np.linalg.lstsq(left, right, rcond=None)[0][:7].T
+    np.testing.assert_allclose(scores[0, :, 1:-1].numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_strong_lasso_keeps_few_tokens(tiny_hf):
@@ -42,11 +42,11 @@ def test_a_strong_lasso_keeps_few_tokens(tiny_hf):
     assert 0 < int((scores[0, 0] != 0).sum()) < 11
 
 
-def test_weights_fall_with_the_distance_from_the_whole_text():
-    kept = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
+def test_weights_fall_with_the_distance_from_the_text():
+    keep = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
     cosine = [1, np.exp(-(0.5**2) / (2 * 0.5**2)), np.exp(-1 / (2 * 0.5**2))]
-    assert similarities(kept, "cosine", 0.5).tolist() == pytest.approx(cosine)
-    assert similarities(kept, "euclidean", 2.0).tolist() == pytest.approx([1, np.exp(-3 / 8), np.exp(-4 / 8)])
+    assert similarities(keep, "cosine", 0.5).tolist() == pytest.approx(cosine)
+    assert similarities(keep, "euclidean", 2.0).tolist() == pytest.approx([1, np.exp(-3 / 8), np.exp(-4 / 8)])
 
 
 def test_samples_depend_on_the_seed_and_the_example():
@@ -58,7 +58,7 @@ def test_samples_depend_on_the_seed_and_the_example():
 def test_the_number_of_samples_follows_the_text_unless_given():
     assert LIME().passes(100, 1).forward == 300
     assert LIME().passes(6, 1).forward == 32
-    assert LIME().passes(1, 1).forward == 2  # there are no more versions
+    assert LIME().passes(1, 1).forward == 2  # a token is either kept or erased
     assert LIME(20).passes(100, 1).forward == 20
 
 

@@ -11,9 +11,10 @@ from tests.conftest import text_inputs, tiny_classifier
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
 
 
-def logits_without(model, inputs, row, places, erasure):
+def logits_without(model, inputs, row, tokens, erasure):
+    """Returns the logits [C] of one text without some of its tokens."""
     keep = torch.ones_like(inputs.token_mask[:1])
-    keep[0, places] = False
+    keep[0, tokens] = False
     erased, embed_mask = erase(inputs[row : row + 1], keep, erasure, pad_id=model.pad_id)
     with torch.no_grad():
         embeds = None if embed_mask is None else model.embed(erased) * embed_mask.unsqueeze(-1)
@@ -26,23 +27,24 @@ def test_a_tokens_score_is_the_logit_lost_without_it(erasure):
     inputs = text_inputs([6, 9, 5])
     scores = Occlusion(erasure=erasure).attribute(model, inputs, TARGETS).scores
     for row in range(3):
-        whole = logits_without(model, inputs, row, [], erasure)
-        for place in inputs.token_mask[row].nonzero().flatten().tolist():
-            lost = (whole - logits_without(model, inputs, row, [place], erasure))[TARGETS[row]]
-            torch.testing.assert_close(scores[row, :, place].double(), lost, rtol=1e-5, atol=1e-6)
+        unerased = logits_without(model, inputs, row, [], erasure)
+        for token in inputs.token_mask[row].nonzero().flatten().tolist():
+            lost = (unerased - logits_without(model, inputs, row, [token], erasure))[TARGETS[row]]
+            torch.testing.assert_close(scores[row, :, token].double(), lost, rtol=1e-5, atol=1e-6)
     assert not scores.masked_fill(inputs.token_mask.unsqueeze(1), 0).any()
 
 
-def test_a_words_tokens_share_equally_the_logit_lost_without_the_word():
+def test_the_tokens_of_a_word_share_equally_the_logit_lost_without_it():
     model = tiny_classifier("bert").double()
     inputs = text_inputs([13])
+    assert inputs.word_ids is not None
     scores = Occlusion(unit="word").attribute(model, inputs, TARGETS[:1]).scores
-    whole = logits_without(model, inputs, 0, [], "mask")
+    unerased = logits_without(model, inputs, 0, [], "mask")
     for word in range(int(inputs.word_ids.max()) + 1):
-        places = (inputs.word_ids[0] == word).nonzero().flatten()
-        lost = (whole - logits_without(model, inputs, 0, places, "mask"))[TARGETS[0]]
-        shared = (lost / len(places)).unsqueeze(1).expand(-1, len(places))
-        torch.testing.assert_close(scores[0][:, places].double(), shared, rtol=1e-5, atol=1e-6)
+        tokens = (inputs.word_ids[0] == word).nonzero().flatten()
+        lost = (unerased - logits_without(model, inputs, 0, tokens, "mask"))[TARGETS[0]]
+        shared = (lost / len(tokens)).unsqueeze(1).expand(-1, len(tokens))
+        torch.testing.assert_close(scores[0][:, tokens].double(), shared, rtol=1e-5, atol=1e-6)
 
 
 def test_the_probability_is_explained_on_request(tiny_hf):
@@ -59,27 +61,27 @@ def test_scores_are_those_of_captum(tiny_hf, window):
     inputs = text_inputs([13])
     edges = inputs.input_ids[:, :1], inputs.input_ids[:, -1:]
 
-    def forward(body):  # captum slides over all that it is given
+    def forward(body):  # captum moves its window over all tokens of its input
         return tiny_hf(replace(inputs, input_ids=torch.cat([edges[0], body, edges[1]], dim=1))).logits
 
     body, blank = inputs.input_ids[:, 1:-1], inputs.baseline_ids[:, 1:-1]
     with torch.no_grad():
-        wanted = captum.attr.Occlusion(forward).attribute(body, (window,), baselines=blank, target=2)
-    found = Occlusion(window=window).attribute(tiny_hf, inputs, torch.tensor([[2]])).scores
-    # captum keeps scores of integers in float32
-    torch.testing.assert_close(found[0, 0, 1:-1], wanted[0].float(), rtol=1e-4, atol=1e-5)
+        expected = captum.attr.Occlusion(forward).attribute(body, (window,), baselines=blank, target=2)
+    actual = Occlusion(window=window).attribute(tiny_hf, inputs, torch.tensor([[2]])).scores
+    # captum stores scores of integer inputs in float32
+    torch.testing.assert_close(actual[0, 0, 1:-1], expected[0].float(), rtol=1e-4, atol=1e-5)
 
 
-def test_windows_move_on_by_one():
+def test_each_window_is_one_unit_further():
     assert windows(4, 3).int().tolist() == [[1, 1, 1, 0], [0, 1, 1, 1]]
     assert windows(2, 3).int().tolist() == [[1, 1]]
 
 
 def test_a_units_score_is_the_mean_over_the_windows_that_cover_it():
     drops = torch.tensor([[[1.0], [3.0], [8.0]], [[6.0], [0.0], [0.0]]])
-    found = mean_over_windows(drops, torch.tensor([4, 2]), 2, 4)
-    assert found[0, :, 0].tolist() == [1, 2, 5.5, 8]
-    assert found[1, :2, 0].tolist() == [6, 6]
+    actual = mean_over_windows(drops, torch.tensor([4, 2]), 2, 4)
+    assert actual[0, :, 0].tolist() == [1, 2, 5.5, 8]
+    assert actual[1, :2, 0].tolist() == [6, 6]
 
 
 def test_texts_without_and_with_one_explainable_token(tiny_hf):
@@ -89,7 +91,7 @@ def test_texts_without_and_with_one_explainable_token(tiny_hf):
     assert Occlusion().passes(0, 1).forward == 0 and Occlusion(window=2).passes(1, 1).forward == 2
 
 
-def test_a_window_of_nothing_is_refused():
+def test_a_window_of_no_unit_is_refused():
     with pytest.raises(ValueError, match="window is 0"):
         Occlusion(window=0)
 
@@ -100,6 +102,6 @@ def test_scores_have_the_precision_of_the_model(dtype):
     assert Occlusion().scores(model, text_inputs([5]), torch.tensor([[0]])).dtype == dtype
 
 
-def test_a_text_without_a_column_has_no_score(tiny_hf):
+def test_a_text_without_tokens_has_no_score(tiny_hf):
     inputs = text_inputs([3]).map(lambda tensor: tensor[:, :0] if tensor.dim() > 1 else tensor)
     assert Occlusion().scores(tiny_hf, inputs, torch.tensor([[0, 1]])).shape == (1, 2, 0)

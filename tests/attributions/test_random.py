@@ -1,17 +1,22 @@
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
+from torch import Tensor
 
 from lightning_xai.attributions.random import Random
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import TextInputs
 from tests.conftest import text_inputs
 
+NO_MODEL = cast(Classifier, None)  # random scores need none
 TARGETS = torch.tensor([[0, 1], [0, 1], [0, 1]])
 
 
-def draw(method=None, inputs=None):
+def draw(method: Random | None = None, inputs: TextInputs | None = None) -> Tensor:
     inputs = text_inputs([9, 9, 9]) if inputs is None else inputs
-    return (method or Random()).scores(None, inputs, TARGETS[: len(inputs)])
+    return (method or Random()).scores(NO_MODEL, inputs, TARGETS[: len(inputs)])
 
 
 def test_the_same_seed_draws_the_same_scores():
@@ -25,10 +30,11 @@ def test_seed_example_and_class_each_change_the_draw():
     assert not torch.equal(scores, draw(Random(1)))
 
 
-def test_an_example_is_known_by_its_index_not_by_its_place():
+def test_the_draw_depends_on_the_index_not_on_the_row():
     inputs = text_inputs([9, 9, 9])
-    turned = draw(inputs=replace(inputs, index=inputs.index.flip(0)))
-    assert torch.equal(turned, draw().flip(0))
+    assert inputs.index is not None
+    reversed_scores = draw(inputs=replace(inputs, index=inputs.index.flip(0)))
+    assert torch.equal(reversed_scores, draw().flip(0))
 
 
 def test_half_normal_scores_are_the_magnitudes_of_normal_ones():

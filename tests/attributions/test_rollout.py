@@ -10,23 +10,23 @@ from tests.conftest import text_inputs
 def test_scores_are_those_of_the_authors_code(golden, name):  # golden/attention_rollout.json
     case = golden("attention_rollout", name)
     scores = AttentionRollout().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("cls_row"), strict=True):
-        torch.testing.assert_close(row[:, : len(wanted)], wanted.expand(len(row), -1), rtol=0, atol=1e-8)
+    for row, expected in zip(scores, case.rows("cls_row"), strict=True):
+        torch.testing.assert_close(row[:, : len(expected)], expected.expand(len(row), -1), rtol=0, atol=1e-8)
 
 
-def test_segments_are_rolled_out_apart(tiny_plm_ca):
+def test_segments_are_followed_separately(tiny_plm_ca):
     tiny_plm_ca.double().set_attention("eager")
     inputs, targets = text_inputs([21]), torch.tensor([[3, 1]])  # segments of 8, 8 and 5 tokens
     output = tiny_plm_ca(inputs, output_attentions=True)
-    wanted = torch.zeros(2, 24, dtype=torch.float64)
+    expected = torch.zeros(2, 24, dtype=torch.float64)
     for segment in range(3):
         product = torch.eye(8, dtype=torch.float64)
         for attention in output.attentions:
             product = (attention[segment].mean(0) + torch.eye(8)) / 2 @ product
         columns = slice(8 * segment, 8 * segment + 8)
         readout = torch.nn.functional.pad(output.readout, (0, 3))[0, [3, 1], columns]
-        wanted[:, columns] = readout @ product
-    torch.testing.assert_close(AttentionRollout().scores(tiny_plm_ca, inputs, targets)[0], wanted[:, :21])
+        expected[:, columns] = readout @ product
+    torch.testing.assert_close(AttentionRollout().scores(tiny_plm_ca, inputs, targets)[0], expected[:, :21])
 
 
 def test_rows_sum_to_one(tiny_plm_ca):
@@ -36,6 +36,6 @@ def test_rows_sum_to_one(tiny_plm_ca):
 
 
 @pytest.mark.parametrize("residual_fraction", [-0.1, 1.0])
-def test_a_residual_outside_the_unit_interval_is_refused(residual_fraction):
+def test_a_residual_fraction_outside_the_unit_interval_is_refused(residual_fraction):
     with pytest.raises(ValueError, match="residual_fraction is"):
         AttentionRollout(residual_fraction)

@@ -16,38 +16,38 @@ def inputs():
 
 
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
-def test_sums_are_the_authors_occlusion_differences(golden, name):  # golden/sig.json
+def test_sums_are_the_occlusion_differences_of_the_authors_code(golden, name):  # golden/sig.json
     case = golden("sig", name, max_examples=2)
     scores = SequentialIntegratedGradients().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("occlusion_difference"), strict=True):
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=1e-12)
+    for row, expected in zip(scores, case.rows("occlusion_difference"), strict=True):
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("tiny-bert", 1e-9), ("tiny-roberta", 1e-9), ("minilm", 2e-4)])
-def test_sums_are_the_authors(golden, name, tolerance):  # golden/sig.json: 50 points miss the integral by as much
+def test_sums_are_those_of_the_authors_code(golden, name, tolerance):  # golden/sig.json, whose 50 points are inexact
     case = golden("sig", name, max_examples=2)
     scores = SequentialIntegratedGradients().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("sum"), strict=True):
-        torch.testing.assert_close(row[:, : wanted.shape[1]], wanted, rtol=0, atol=tolerance)
+    for row, expected in zip(scores, case.rows("sum"), strict=True):
+        torch.testing.assert_close(row[:, : expected.shape[1]], expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", GOLDEN_MODELS)
-def test_norms_are_the_authors(golden, name):  # golden/sig.json
+def test_norms_are_those_of_the_authors_code(golden, name):  # golden/sig.json
     case = golden("sig", name, max_examples=1)
-    explained = case.inputs.token_mask & (torch.arange(case.inputs.token_mask.shape[1]) <= 1)  # the first token
+    first_token = case.inputs.token_mask & (torch.arange(case.inputs.token_mask.shape[1]) <= 1)
     scores = SequentialIntegratedGradients("l2").scores(
-        case.model, replace(case.inputs, token_mask=explained), case.targets
+        case.model, replace(case.inputs, token_mask=first_token), case.targets
     )
     torch.testing.assert_close(scores[0, :, 1], case.rows("l2")[0][:, 1], rtol=1e-6, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
-def test_normalized_sums_are_the_authors(golden, name):  # golden/sig.json
+def test_normalized_sums_are_those_of_the_authors_code(golden, name):  # golden/sig.json
     case = golden("sig", name)
     scores = SequentialIntegratedGradients().scores(case.model, case.inputs, case.targets)
-    for row, wanted in zip(scores, case.rows("normalised"), strict=True):
-        normalized = torch.nn.functional.normalize(row[:, : wanted.shape[1]], dim=-1)
-        torch.testing.assert_close(normalized, wanted, rtol=1e-6, atol=1e-9)
+    for row, expected in zip(scores, case.rows("normalised"), strict=True):
+        normalized = torch.nn.functional.normalize(row[:, : expected.shape[1]], dim=-1)
+        torch.testing.assert_close(normalized, expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "plm_ca"])
@@ -58,7 +58,7 @@ def test_the_sum_on_the_line_is_the_drop_without_the_token(kind, inputs):
     torch.testing.assert_close(method.line_scores(model, inputs, TARGETS), drops, rtol=1e-5, atol=1e-6)
 
 
-def test_a_score_is_the_drop_of_the_logit_with_the_fill_token_in_its_place(tiny_plm_ca, inputs):
+def test_a_score_is_the_drop_of_the_logit_when_the_fill_token_replaces_the_token(tiny_plm_ca, inputs):
     scores = SequentialIntegratedGradients().attribute(tiny_plm_ca, inputs, TARGETS).scores
     ids = inputs.input_ids.clone()
     ids[1, 4] = inputs.baseline_ids[1, 4]
@@ -67,16 +67,16 @@ def test_a_score_is_the_drop_of_the_logit_with_the_fill_token_in_its_place(tiny_
 
 
 def test_norms_without_the_factor_are_those_of_the_mean_gradient(tiny_hf, inputs):
-    model, start = tiny_hf.double(), None
-    (start, end) = (model.embed(replace(inputs, input_ids=ids)) for ids in (inputs.baseline_ids, inputs.input_ids))
+    model = tiny_hf.double()
+    start, end = (model.embed(replace(inputs, input_ids=ids)) for ids in (inputs.baseline_ids, inputs.input_ids))
     method = SequentialIntegratedGradients("l1", num_steps=4, quadrature="riemann_middle", multiply_by_inputs=False)
-    wanted = torch.zeros(end.shape[-1], dtype=torch.float64)
-    for at in (0.125, 0.375, 0.625, 0.875):
+    expected = torch.zeros(end.shape[-1], dtype=torch.float64)
+    for point in (0.125, 0.375, 0.625, 0.875):
         embeds = end.detach().clone()
-        embeds[1, 3] = start[1, 3] + at * (end[1, 3] - start[1, 3])
+        embeds[1, 3] = start[1, 3] + point * (end[1, 3] - start[1, 3])
         embeds.requires_grad_()
-        wanted += torch.autograd.grad(model(inputs, embeds).logits[1, 1], embeds)[0][1, 3] / 4
-    torch.testing.assert_close(method.scores(model, inputs, TARGETS)[1, 0, 3], wanted.abs().sum())
+        expected += torch.autograd.grad(model(inputs, embeds).logits[1, 1], embeds)[0][1, 3] / 4
+    torch.testing.assert_close(method.scores(model, inputs, TARGETS)[1, 0, 3], expected.abs().sum())
 
 
 @pytest.mark.parametrize("pooling", ["sum", "l2"])
@@ -95,12 +95,12 @@ def test_a_text_without_a_token_to_explain_scores_zero(tiny_hf, pooling):
 @pytest.mark.parametrize("chunk_size", [1, 4, 100])
 def test_chunk_size_changes_no_norm(tiny_hf, inputs, chunk_size):
     model = tiny_hf.double()
-    wanted = SequentialIntegratedGradients("l2", num_steps=3).scores(model, inputs, TARGETS)
-    found = SequentialIntegratedGradients("l2", num_steps=3, chunk_size=chunk_size).scores(model, inputs, TARGETS)
-    torch.testing.assert_close(found, wanted)
+    expected = SequentialIntegratedGradients("l2", num_steps=3).scores(model, inputs, TARGETS)
+    actual = SequentialIntegratedGradients("l2", num_steps=3, chunk_size=chunk_size).scores(model, inputs, TARGETS)
+    torch.testing.assert_close(actual, expected)
 
 
-def test_norms_pass_every_token_at_every_point_once(tiny_hf, inputs):
+def test_norms_take_one_forward_pass_for_each_token_and_point(tiny_hf, inputs):
     rows = []
     tiny_hf.register_forward_hook(lambda module, arguments, output: rows.append(len(output.logits)))
     method = SequentialIntegratedGradients("l2", num_steps=3)
@@ -108,7 +108,7 @@ def test_norms_pass_every_token_at_every_point_once(tiny_hf, inputs):
     assert sum(rows) == method.passes(4, 2).forward + method.passes(7, 2).forward == 33
 
 
-def test_costs_of_both_forms():
+def test_passes_with_and_without_the_line():
     assert SequentialIntegratedGradients().passes(7, 3) == (8, 0)
     assert SequentialIntegratedGradients("l2", num_steps=10).passes(7, 3) == (70, 210)
     assert SequentialIntegratedGradients("sum", num_steps=10, multiply_by_inputs=False).passes(7, 3) == (70, 210)

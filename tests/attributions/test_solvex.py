@@ -12,34 +12,36 @@ from tests.conftest import text_inputs, tiny_classifier
 METRICS = ["comp", "suff", "comp_suff"]
 
 
-def test_zero_lies_where_most_signs_agree_with_the_effects():
+def test_the_offset_makes_most_signs_agree_with_the_effects():
     ranks = torch.tensor([[2, 0, 3, 1]])
     effects = torch.tensor([[0.2, -0.3, 0.1, -0.1]], dtype=torch.float64)
     assert signed_ranks(ranks, effects, ranks >= 0).tolist() == [[0.5, -1.5, 1.5, -0.5]]
 
 
-def test_the_lowest_of_equally_good_zeros_is_taken():
+def test_the_smallest_of_equally_good_offsets_is_taken():
     ranks = torch.tensor([[0, 1]])
-    effects = torch.tensor([[0.5, -0.5]], dtype=torch.float64)  # one sign agrees below both ranks, and above both
+    effects = torch.tensor(
+        [[0.5, -0.5]], dtype=torch.float64
+    )  # one sign agrees with an offset below both ranks, and above both
     assert signed_ranks(ranks, effects, ranks >= 0).tolist() == [[0.5, 1.5]]
 
 
-def test_units_that_do_not_exist_have_no_say():
+def test_missing_units_do_not_count():
     ranks = torch.tensor([[1, 0, -1, -1]])
     effects = torch.tensor([[0.5, -0.5, 0.0, 0.0]], dtype=torch.float64)
     assert signed_ranks(ranks, effects, ranks >= 0).tolist() == [[0.5, -0.5, 0, 0]]
 
 
 def objectives_of_all_orders(model, inputs, target, metric, how):
-    """Returns the sum over k by order of the units, from one forward pass for every set of them."""
+    """Returns the objective of every order of the units, from one forward pass for each set of them."""
     units = range(int(inputs.token_mask.sum()))
     probs = {}
     for size in range(len(units) + 1):
-        for gone in combinations(units, size):
+        for erased_units in combinations(units, size):
             keep = torch.ones_like(inputs.token_mask)
-            keep[0, [place + 1 for place in gone]] = False
+            keep[0, [unit + 1 for unit in erased_units]] = False
             erased = erase(inputs, keep, how)[0].trim()
-            probs[frozenset(gone)] = float(model(erased).logits.softmax(dim=-1)[0, target])
+            probs[frozenset(erased_units)] = float(model(erased).logits.softmax(dim=-1)[0, target])
 
     def gain(order, k):
         comp = probs[frozenset()] - probs[frozenset(order[:k])]
@@ -59,19 +61,19 @@ def network():
 def test_the_exact_order_is_the_best_of_all(network, metric, how):
     inputs = text_inputs([6])
     with torch.no_grad():
-        wanted = objectives_of_all_orders(network, inputs, 2, metric, how)
-    best = max(wanted, key=wanted.get)
-    ranks, found = Solvex(metric, 1, exact_up_to=4, erasure=how).solve(network, inputs, torch.tensor([[2]]))
-    assert float(found) == pytest.approx(wanted[best], abs=1e-10)
+        expected = objectives_of_all_orders(network, inputs, 2, metric, how)
+    best = max(expected, key=lambda order: expected[order])
+    ranks, total = Solvex(metric, 1, exact_up_to=4, erasure=how).solve(network, inputs, torch.tensor([[2]]))
+    assert float(total) == pytest.approx(expected[best], abs=1e-10)
     assert ranks[0, 0].argsort(descending=True).tolist() == list(best)
 
 
 def authors(golden, name, metric, how, max_examples):
-    """Returns the golden examples, their records of one setting, and the labels [B, 1] that are explained."""
-    given = golden("solvex", name, max_examples=max_examples)
+    """Returns the golden case, the authors' records for one setting, and the explained labels [B, 1]."""
+    case = golden("solvex", name, max_examples=max_examples)
     suppression = {"delete": "remove", "mask": "mask"}[how]
-    records = [record["outputs"][suppression][metric.replace("_", "-")] for record in given.outputs]
-    return given, records, torch.tensor([[record["label"]] for record in records])
+    records = [record["outputs"][suppression][metric.replace("_", "-")] for record in case.outputs]
+    return case, records, torch.tensor([[record["label"]] for record in records])
 
 
 GOLDEN_CASES = [
@@ -87,10 +89,10 @@ GOLDEN_CASES = [
 
 
 @pytest.mark.parametrize("name, metric, how, count", GOLDEN_CASES)
-def test_ranks_and_objectives_equal_the_authors(golden, name, metric, how, count):
-    given, records, labels = authors(golden, name, metric, how, count)
-    with explaining(given.model, "cpu"):
-        ranks, totals = Solvex(metric, 10, beams="orders", erasure=how).solve(given.model, given.inputs, labels)
+def test_ranks_and_objectives_are_those_of_the_authors_code(golden, name, metric, how, count):
+    case, records, labels = authors(golden, name, metric, how, count)
+    with explaining(case.model, "cpu"):
+        ranks, totals = Solvex(metric, 10, beams="orders", erasure=how).solve(case.model, case.inputs, labels)
     for row, record in enumerate(records):
         assert ranks[row, 0, : len(record["ranks"])].tolist() == record["ranks"]
         assert float(totals[row]) == pytest.approx(record["score"], abs=1e-8)
@@ -98,17 +100,17 @@ def test_ranks_and_objectives_equal_the_authors(golden, name, metric, how, count
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", ["tiny-bert", "tiny-roberta"])
-def test_scores_equal_the_authors(golden, name, metric):
-    given, records, labels = authors(golden, name, metric, "mask", 2)
-    scores = Solvex(metric, 10, beams="orders").attribute(given.model, given.inputs, labels).scores
+def test_scores_are_those_of_the_authors_code(golden, name, metric):
+    case, records, labels = authors(golden, name, metric, "mask", 2)
+    scores = Solvex(metric, 10, beams="orders").attribute(case.model, case.inputs, labels).scores
     for row, record in enumerate(records):
-        assert scores[row, 0, given.inputs.token_mask[row]].tolist() == record["exp"]
+        assert scores[row, 0, case.inputs.token_mask[row]].tolist() == record["exp"]
 
 
 @pytest.mark.parametrize("metric", ["suff", "comp_suff"])
 def test_a_beam_of_sets_reaches_the_optimum_that_the_authors_beam_misses(golden, metric):
-    given, records, labels = authors(golden, "tiny-roberta", metric, "delete", 2)
-    _, total = Solvex(metric, 10, erasure="delete").solve(given.model, given.inputs[[1]].trim(), labels[[1]])
+    case, records, labels = authors(golden, "tiny-roberta", metric, "delete", 2)
+    _, total = Solvex(metric, 10, erasure="delete").solve(case.model, case.inputs[[1]].trim(), labels[[1]])
     assert records[1]["score"] < records[1]["brute_force_optimum"] - 1e-3
     assert float(total) == pytest.approx(records[1]["brute_force_optimum"], abs=1e-8)
 
@@ -119,21 +121,22 @@ def test_a_multilabel_class_is_explained_by_its_own_probability():
     _, total = Solvex("comp", 1).solve(model, inputs, torch.tensor([[0, 2]]))
     erased, _ = erase(inputs, torch.zeros_like(inputs.token_mask), "mask")
     with torch.no_grad():
-        wanted = model(inputs).logits.sigmoid() - model(erased).logits.sigmoid()
-    torch.testing.assert_close(total, wanted[:, [0, 2]], rtol=0, atol=1e-12)
+        expected = model(inputs).logits.sigmoid() - model(erased).logits.sigmoid()
+    torch.testing.assert_close(total, expected[:, [0, 2]], rtol=0, atol=1e-12)
 
 
 def test_tokens_of_a_word_share_its_rank(network):
     inputs = text_inputs([9], seed=3)
     ranks, _ = Solvex("comp", 4, unit="word").solve(network, inputs, torch.tensor([[1]]))
     scores = Solvex("comp", 4, unit="word").attribute(network, inputs, torch.tensor([[1]])).scores[0, 0]
+    assert inputs.word_ids is not None
     words = inputs.word_ids[0]
     totals = torch.stack([scores[words == word].sum() for word in range(int(words.max()) + 1)])
     assert ranks.shape[-1] == len(totals) < 7
     assert totals.argsort(descending=True).tolist() == ranks[0, 0].argsort(descending=True).tolist()
 
 
-def test_texts_of_no_and_of_one_token_are_ranked(network):
+def test_texts_without_and_with_one_explainable_token(network):
     scores = Solvex(beam_size=2).attribute(network, text_inputs([2, 3]), torch.tensor([[0, 1], [0, 1]])).scores
     assert not scores[0].any()
     assert (scores[1, :, 1].abs() == 0.5).all() and not scores[1][:, [0, 2]].any()
@@ -155,7 +158,7 @@ def test_probabilities_that_are_not_finite_name_their_example(network):
     handle.remove()
 
 
-def test_words_that_are_not_known_are_refused(network):
+def test_inputs_without_word_ids_are_refused(network):
     inputs = replace(text_inputs([5]), word_ids=None)
     with pytest.raises(ValueError, match="word_ids is None"):
         Solvex(unit="word").attribute(network, inputs, torch.tensor([[0]]))

@@ -20,25 +20,25 @@ def problem(num_units=7, num_samples=40, num_outputs=3, batch=2):
 )
 def test_coefficients_are_those_of_scikit_learn(fit, peer, alpha):
     design, outputs, weights = problem()
-    found = fit(design, outputs, weights, alpha=alpha)
+    actual = fit(design, outputs, weights, alpha=alpha)
     for b in range(2):
         for k in range(3):
             options = {"tol": 1e-12, "max_iter": 100_000} if peer is Lasso else {}
             regression = peer(alpha=alpha, **options).fit(
                 design[b].numpy(), outputs[b, :, k].numpy(), weights[b].numpy()
             )
-            np.testing.assert_allclose(found[b, :, k].numpy(), regression.coef_, rtol=0, atol=1e-8)
+            np.testing.assert_allclose(actual[b, :, k].numpy(), regression.coef_, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("fit", [ridge, lasso])
-def test_samples_of_weight_zero_and_features_that_never_vary_change_nothing(fit):
+def test_samples_of_weight_zero_and_units_that_never_vary_change_nothing(fit):
     design, outputs, weights = problem()
-    wanted = fit(design, outputs, weights, alpha=0.1)
+    expected = fit(design, outputs, weights, alpha=0.1)
     design = torch.nn.functional.pad(design, (0, 2, 0, 5))
     outputs = torch.nn.functional.pad(outputs, (0, 0, 0, 5))
-    found = fit(design, outputs, torch.nn.functional.pad(weights, (0, 5)), alpha=0.1)
-    torch.testing.assert_close(found[:, :7], wanted, rtol=0, atol=1e-9)
-    assert not found[:, 7:].any()
+    actual = fit(design, outputs, torch.nn.functional.pad(weights, (0, 5)), alpha=0.1)
+    torch.testing.assert_close(actual[:, :7], expected, rtol=0, atol=1e-9)
+    assert not actual[:, 7:].any()
 
 
 def test_a_lasso_that_does_not_settle_warns(monkeypatch):
@@ -48,17 +48,17 @@ def test_a_lasso_that_does_not_settle_warns(monkeypatch):
 
 
 @pytest.mark.parametrize("num_samples, alpha", [(6, 0.02), (30, 0.02)])
-def test_a_lasso_of_twin_features_or_of_few_samples_reaches_the_least_objective(num_samples, alpha):
+def test_a_lasso_of_equal_columns_or_of_few_samples_reaches_the_least_objective(num_samples, alpha):
     design, outputs, weights = problem(num_samples=num_samples)
-    design = torch.cat([design, design[..., :3]], dim=2)  # twins share their part in any proportion
-    found = lasso(design, outputs, weights, alpha=alpha)
+    design = torch.cat([design, design[..., :3]], dim=2)  # equal columns may share their coefficient in any proportion
+    actual = lasso(design, outputs, weights, alpha=alpha)
     for b in range(2):
         for k in range(3):
             regression = Lasso(alpha=alpha, tol=1e-12, max_iter=1_000_000)
             regression.fit(design[b].numpy(), outputs[b, :, k].numpy(), weights[b].numpy())
             ours, peers = (
                 lasso_objective(design[b], outputs[b, :, k], weights[b], coefficients, alpha)
-                for coefficients in (found[b, :, k], torch.from_numpy(regression.coef_))
+                for coefficients in (actual[b, :, k], torch.from_numpy(regression.coef_))
             )
             assert ours <= peers + 1e-10
 
@@ -69,7 +69,7 @@ def lasso_objective(design, outputs, weights, coefficients, alpha):
     return float((weights * errors.square()).sum() / (2 * weights.sum()) + alpha * coefficients.abs().sum())
 
 
-def test_the_lasso_of_an_example_and_output_alone_is_the_one_among_others():
+def test_the_lasso_of_an_example_and_output_does_not_depend_on_the_others():
     design, outputs, weights = problem()
     together = lasso(design, outputs, weights, alpha=0.05)
     alone = lasso(design[1:], outputs[1:, :, 2:], weights[1:], alpha=0.05)
@@ -77,61 +77,61 @@ def test_the_lasso_of_an_example_and_output_alone_is_the_one_among_others():
 
 
 def test_additive_scores_solve_the_weighted_least_squares_with_the_sum_as_a_constraint():
-    kept, outputs, weights = problem()
+    keep, outputs, weights = problem()
     differences = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], dtype=torch.float64)
-    found = additive_fit(kept, outputs, weights, differences, torch.ones(2, 7, dtype=torch.bool))
+    actual = additive_fit(keep, outputs, weights, differences, torch.ones(2, 7, dtype=torch.bool))
     for b in range(2):
-        # eliminate the last score: it is the difference less the others
-        design, root = kept[b].double(), weights[b].sqrt().unsqueeze(1)
+        # eliminate the last score, the difference minus the others
+        design, root = keep[b].double(), weights[b].sqrt().unsqueeze(1)
         left = root * (design[:, :-1] - design[:, -1:])
         right = root * (outputs[b] - design[:, -1:] * differences[b])
         others = torch.linalg.lstsq(left, right).solution
-        torch.testing.assert_close(found[b, :-1], others, rtol=0, atol=1e-9)
-        torch.testing.assert_close(found[b].sum(dim=0), differences[b], rtol=0, atol=1e-12)
+        torch.testing.assert_close(actual[b, :-1], others, rtol=0, atol=1e-9)
+        torch.testing.assert_close(actual[b].sum(dim=0), differences[b], rtol=0, atol=1e-12)
 
 
-def test_additive_scores_that_samples_leave_open_are_the_smallest():
-    kept = torch.tensor([[[True, False, False, False]]])  # says nothing on how the last three share the rest
-    found = additive_fit(
-        kept, torch.tensor([[[4.0]]]), torch.ones(1, 1), torch.tensor([[10.0]]), torch.ones(1, 4, dtype=torch.bool)
+def test_additive_scores_that_samples_do_not_determine_are_the_smallest():
+    keep = torch.tensor([[[True, False, False, False]]])  # does not determine how the last three share the rest
+    actual = additive_fit(
+        keep, torch.tensor([[[4.0]]]), torch.ones(1, 1), torch.tensor([[10.0]]), torch.ones(1, 4, dtype=torch.bool)
     )
-    torch.testing.assert_close(found[0, :, 0], torch.tensor([4.0, 2.0, 2.0, 2.0], dtype=torch.float64))
+    torch.testing.assert_close(actual[0, :, 0], torch.tensor([4.0, 2.0, 2.0, 2.0], dtype=torch.float64))
 
 
-def smallest_additive_scores(kept, outputs, weights, differences):
-    """Returns scores [M, K] of one example by the pseudo-inverse of its samples: the smallest that fit."""
-    share = differences / kept.shape[1]
-    root, sizes = weights.sqrt().unsqueeze(1), kept.double().sum(dim=1, keepdim=True)
-    centered = kept.double() - sizes / kept.shape[1]
+def smallest_additive_scores(keep, outputs, weights, differences):
+    """Returns the smallest scores [M, K] of one example that fit, from the pseudo-inverse of its samples."""
+    share = differences / keep.shape[1]
+    root, sizes = weights.sqrt().unsqueeze(1), keep.double().sum(dim=1, keepdim=True)
+    centered = keep.double() - sizes / keep.shape[1]
     return share + torch.linalg.pinv(root * centered, rtol=1e-8) @ (root * (outputs - sizes * share))
 
 
 @pytest.mark.parametrize("num_samples", [4, 8, 9, 20])
 def test_additive_scores_of_complementary_pairs_are_the_smallest_whatever_the_number_of_samples(num_samples):
-    kept, outputs, weights = problem(num_units=9, num_samples=num_samples)
-    kept[:, 1::2] = ~kept[:, : num_samples // 2 * 2 : 2]  # n pairs tell n directions apart, not 2 n
+    keep, outputs, weights = problem(num_units=9, num_samples=num_samples)
+    keep[:, 1::2] = ~keep[:, : num_samples // 2 * 2 : 2]  # n pairs determine n directions, not 2 n
     differences = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], dtype=torch.float64)
-    found = additive_fit(kept, outputs, weights, differences, torch.ones(2, 9, dtype=torch.bool))
+    actual = additive_fit(keep, outputs, weights, differences, torch.ones(2, 9, dtype=torch.bool))
     for b in range(2):
-        wanted = smallest_additive_scores(kept[b], outputs[b], weights[b], differences[b])
-        torch.testing.assert_close(found[b], wanted, rtol=0, atol=1e-9)
+        expected = smallest_additive_scores(keep[b], outputs[b], weights[b], differences[b])
+        torch.testing.assert_close(actual[b], expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("num_samples", [5, 12])
 def test_additive_scores_beside_a_longer_text_are_those_alone(num_samples):
-    kept, outputs, weights = problem(num_units=8, num_samples=num_samples)
-    kept[0, :, 3:] = False
-    real = torch.arange(8) < torch.tensor([[3], [8]])
-    found = additive_fit(kept, outputs, weights, torch.ones(2, 3, dtype=torch.float64), real)
-    wanted = smallest_additive_scores(kept[0, :, :3], outputs[0], weights[0], torch.ones(3, dtype=torch.float64))
-    torch.testing.assert_close(found[0, :3], wanted, rtol=0, atol=1e-9)
+    keep, outputs, weights = problem(num_units=8, num_samples=num_samples)
+    keep[0, :, 3:] = False
+    exists = torch.arange(8) < torch.tensor([[3], [8]])
+    actual = additive_fit(keep, outputs, weights, torch.ones(2, 3, dtype=torch.float64), exists)
+    expected = smallest_additive_scores(keep[0, :, :3], outputs[0], weights[0], torch.ones(3, dtype=torch.float64))
+    torch.testing.assert_close(actual[0, :3], expected, rtol=0, atol=1e-9)
 
 
-def test_additive_scores_of_absent_features_are_zero_and_change_no_other():
-    kept, outputs, weights = problem()
+def test_additive_scores_of_missing_units_are_zero_and_change_no_other():
+    keep, outputs, weights = problem()
     differences = torch.ones(2, 3, dtype=torch.float64)
-    wanted = additive_fit(kept, outputs, weights, differences, torch.ones(2, 7, dtype=torch.bool))
-    real = torch.arange(9).expand(2, -1) < 7
-    found = additive_fit(torch.nn.functional.pad(kept, (0, 2)), outputs, weights, differences, real)
-    torch.testing.assert_close(found[:, :7], wanted, rtol=0, atol=1e-10)
-    assert not found[:, 7:].any()
+    expected = additive_fit(keep, outputs, weights, differences, torch.ones(2, 7, dtype=torch.bool))
+    exists = torch.arange(9).expand(2, -1) < 7
+    actual = additive_fit(torch.nn.functional.pad(keep, (0, 2)), outputs, weights, differences, exists)
+    torch.testing.assert_close(actual[:, :7], expected, rtol=0, atol=1e-10)
+    assert not actual[:, 7:].any()

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
@@ -7,13 +8,15 @@ from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
+from lightning_xai.models.base import Classifier
 from tests.conftest import text_inputs
 
+NO_MODEL = cast(Classifier, None)  # these scores need none
 TARGETS = torch.tensor([[0, 2], [1, 1]])
 
 
-class Fixed(Random):
-    """Gives the scores 1, -2, 3, -4, ... to every row."""
+class Alternating(Random):
+    """Scores every row 1, -2, 3, -4, ..."""
 
     def scores(self, model, inputs, targets):
         numbers = torch.arange(1.0, inputs.input_ids.shape[1] + 1)
@@ -22,11 +25,11 @@ class Fixed(Random):
 
 def transformed(*transforms):
     inputs = replace(text_inputs([6]), word_ids=torch.tensor([[-1, 0, 0, 1, 2, -1]]))
-    return Transformed(Fixed(), list(transforms)).scores(None, inputs, torch.tensor([[0]])).flatten().tolist()
+    return Transformed(Alternating(), list(transforms)).scores(NO_MODEL, inputs, torch.tensor([[0]])).flatten().tolist()
 
 
 @pytest.mark.parametrize(
-    ("transform", "wanted"),
+    ("transform", "expected"),
     [
         ("absolute", [1, 2, 3, 4, 5, 6]),
         ("relu", [1, 0, 3, 0, 5, 0]),
@@ -38,8 +41,8 @@ def transformed(*transforms):
         ("normalize", pytest.approx([1 / 21, -2 / 21, 3 / 21, -4 / 21, 5 / 21, -6 / 21])),
     ],
 )
-def test_one_transform(transform, wanted):
-    assert transformed(transform) == wanted
+def test_one_transform(transform, expected):
+    assert transformed(transform) == expected
 
 
 def test_transforms_apply_in_the_order_given():
@@ -49,7 +52,7 @@ def test_transforms_apply_in_the_order_given():
 
 
 def test_padding_has_no_share_of_the_sum():
-    scores = Transformed(Fixed(), ["absolute", "normalize"]).scores(None, text_inputs([4, 6]), TARGETS)
+    scores = Transformed(Alternating(), ["absolute", "normalize"]).scores(NO_MODEL, text_inputs([4, 6]), TARGETS)
     assert not scores[0, :, 4:].any()
     torch.testing.assert_close(scores.sum(-1), torch.ones(2, 2))
 
@@ -64,11 +67,13 @@ def test_it_passes_the_split_to_its_method():
         def for_split(self, split):
             return Random(seed=len(split))
 
-    inner = Transformed(Named(), ["absolute"])
+    named = Named()
+    inner = Transformed(named, ["absolute"])
     nested = Transformed(inner, ["normalize"]).for_split("test")
+    assert isinstance(nested.method, Transformed) and isinstance(nested.method.method, Random)
     assert nested.transforms == ["normalize"] and nested.method.transforms == ["absolute"]
     assert nested.method.method.seed == 4
-    assert inner.method.seed == 0  # the original is unchanged
+    assert inner.method is named  # the original is unchanged
 
 
 def test_it_is_its_own_method_for_a_split_when_the_inner_method_is():
@@ -88,7 +93,7 @@ def test_a_method_without_a_graph_cannot_be_trained_through(tiny_hf):
 def test_words_without_word_ids_are_refused():
     inputs = replace(text_inputs([4, 6]), word_ids=None)
     with pytest.raises(ValueError, match="word_ids is None"):
-        Transformed(Fixed(), ["words_max"]).scores(None, inputs, TARGETS)
+        Transformed(Alternating(), ["words_max"]).scores(NO_MODEL, inputs, TARGETS)
 
 
 @pytest.mark.parametrize("transforms", [[], ["softmax"]])

@@ -1,13 +1,14 @@
-"""What attribution methods cost: time and memory beside a plain forward pass, captum and the authors' code.
+"""Measures the time and memory of attribution methods, relative to a forward pass, captum and the authors' code.
 
     python tests/benchmarks/attributions.py [--methods LIME,ALTI] [--lengths 32,128] [--golden DIR] [--device cuda]
 
-MiniLM in float32 on one thread, batch 1, one class unless a line says otherwise; a random network of MiniLM's size for
-texts over 512 tokens. Each cell runs in a process of its own, in which a plain forward pass (with the method's
-attention kernel), the method and its peer take turns; processor time counts (wall time on a GPU), the least of the
-repeats. Extra memory is the peak of a full run over what was resident before it. "authors" are figures of the authors'
-code from the golden folder's cost.json: the same network and shape of measurement on another day, so each is divided
-by its own forward pass. Captum explains one class after another. Ends with status 1 if a bar is missed.
+Methods explain MiniLM in float32 on one thread, with batch 1 and one class unless a line says otherwise. Texts over 512
+tokens need a random network of MiniLM's size. Each cell runs in its own process, in which a forward pass (with the
+method's attention kernel), the method and its peer take turns. The time is processor time (wall time on a GPU), the
+shortest of the repeats. Extra memory is the growth of resident memory at the peak of a run. Captum explains one class
+after another. "authors" are figures of the authors' code from cost.json in the golden folder: the same network and
+shape of measurement, but on another day, so each is divided by its own forward pass. The exit status is 1 if a bar is
+missed.
 """
 
 import argparse
@@ -53,19 +54,19 @@ ROWS = [
     Cell("solvex.Solvex", arguments=(("beam_size", 2),)),
 ]
 TABLE_LENGTHS = [32, 128, 512]
-PRESET = 64  # tokens at which methods with a fixed number of passes are held to their bars
+BAR_TOKENS = 64  # length of the texts for the bars of methods with a fixed number of passes
 AUTHORS = {"DecompX": "decompx", "ALTI": "alti", "SequentialIntegratedGradients": "sig"}  # names in cost.json
 NAN = math.nan
 
 
 class Authors(NamedTuple):
-    cost: float  # in forward passes of their own
+    cost: float  # in forward passes of the same measurement
     mebibytes: float
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A number that has to be at most (or at least) `limit`; NaN where the other side is not there to compare with."""
+    """A number that must be at most (or at least) `limit`; NaN if there is nothing to compare with."""
 
     text: str
     cell: Cell
@@ -76,8 +77,8 @@ class Bar:
 
 def sampled_bars(path: str) -> list[Bar]:
     name = path.rpartition(".")[2]
-    cell = Cell(path, PRESET, CLASSES, arguments=(("num_samples", 192),), floor=True, peer_classes=1)
-    label = f"{name}, {CLASSES} classes, {PRESET} tokens, 192 samples"
+    cell = Cell(path, BAR_TOKENS, CLASSES, arguments=(("num_samples", 192),), floor=True, peer_classes=1)
+    label = f"{name}, {CLASSES} classes, {BAR_TOKENS} tokens, 192 samples"
     return [
         Bar(f"{label}: time over the forward passes it needs", cell, lambda r, _: r.ours / r.floor, 1.15),
         Bar(
@@ -106,8 +107,8 @@ def gigabytes(result: Result) -> float:
 
 def path_bars() -> list[Bar]:
     arguments = (("num_steps", 50),)
-    cell = Cell("integrated_gradients.IntegratedGradients", PRESET, 1, 2, arguments, floor=True, peer_classes=1)
-    text = f"IntegratedGradients, 50 steps, {PRESET} tokens"
+    cell = Cell("integrated_gradients.IntegratedGradients", BAR_TOKENS, 1, 2, arguments, floor=True, peer_classes=1)
+    text = f"IntegratedGradients, 50 steps, {BAR_TOKENS} tokens"
     return [
         Bar(f"{text}: time over its forward and backward passes", cell, lambda r, _: r.ours / r.floor, 1.1),
         Bar(f"{text}: time over captum's", cell, lambda r, _: r.ours / r.peer, 1),
@@ -125,7 +126,7 @@ def authors_bars() -> list[Bar]:
 
 
 def note_bars(all_steps: bool) -> list[Bar]:
-    """Returns the bars of PLM-CA on a long note: a method has to finish under the memory limit, its time is told."""
+    """Returns the bars of PLM-CA on a long note: a method must finish within the memory limit, its time is printed."""
     steps = 50 if all_steps else 1
     label = "50 steps" if all_steps else f"50 steps (timed on {steps}, times {50 // steps})"
     rows = [
@@ -150,32 +151,32 @@ def note_bars(all_steps: bool) -> list[Bar]:
 
 
 def read_authors(folder: Path | None) -> dict[tuple[str, int], Authors]:
-    """Returns what the authors' code cost, by (class, tokens)."""
+    """Returns the cost of the authors' code by class and number of tokens."""
     if folder is None:
         return {}
     names = {theirs: ours for ours, theirs in AUTHORS.items()}
-    found = {}
+    costs = {}
     for row in json.loads((folder / "cost.json").read_text())["rows"]:
         if row["method"] in names:
             seconds = row["estimated_s"] if row["method"] == "sig" else row["wall_s"]
             memory = row["max_rss_MiB"] - row["rss_before_MiB"]
-            found[names[row["method"]], row["length"]] = Authors(seconds / row["forward_s"], memory)
-    return found
+            costs[names[row["method"]], row["length"]] = Authors(seconds / row["forward_s"], memory)
+    return costs
 
 
 @cache
 def run(cell: Cell, settings: Settings) -> Result:
-    """Measures the cell in a process of its own, which a server forks after the libraries are loaded."""
+    """Measures the cell in its own process, which a server forks after it has loaded the libraries."""
     print(f"{cell.name} {dict(cell.arguments)} {cell.tokens} tokens, {cell.classes} classes", file=sys.stderr)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
         try:
             return pool.submit(measure, cell, settings).result()
-        except Exception as error:  # of the child: the other cells are still worth measuring
+        except Exception as error:  # an error of the child does not end the other measurements
             return Result(error=f"{type(error).__name__}: {error}")
 
 
 def next_seconds(times: list[tuple[int, float]], tokens: int) -> float:
-    """Returns the seconds expected at `tokens`, from (tokens, seconds) of shorter texts and their growth."""
+    """Returns the seconds expected at `tokens`, extrapolated from (tokens, seconds) of shorter texts."""
     if not times:
         return 0.0
     (length, last), power = times[-1], 1.5
@@ -189,7 +190,8 @@ def number(value: float, digits: int = 1) -> str:
 
 
 def table_lines(row: Cell, lengths: list[int], settings: Settings, authors: dict) -> list[str]:
-    lines, times = [], []
+    lines: list[str] = []
+    times: list[tuple[int, float]] = []
     label = row.name + "".join(f" {value}" for _, value in row.arguments)
     label = label.replace("SequentialIntegratedGradients", "SequentialIG")
     for tokens in lengths:
@@ -213,18 +215,18 @@ def table_lines(row: Cell, lengths: list[int], settings: Settings, authors: dict
 
 
 def bar_lines(bar: Bar, settings: Settings, authors: dict) -> tuple[list[str], bool]:
-    """Returns the bar's lines, and whether it is kept or cannot be told."""
+    """Returns the lines of a bar, and False if it is missed."""
     result = run(bar.cell, settings)
     value = bar.value(result, authors.get((bar.cell.name, bar.cell.tokens), Authors(NAN, NAN)))
     kept = value >= bar.limit if bar.at_least else value <= bar.limit
     if result.error:
         word, text = "FAIL", f"{bar.text}: {result.error}"
     elif math.isnan(value):
-        word, text, kept = "-", f"{bar.text}: nothing to compare with (--golden) or not told by this system", True
+        word, text, kept = "-", f"{bar.text}: nothing to compare with (--golden), or not measured on this system", True
     else:
         limit = "" if math.isinf(bar.limit) else f" (at {'least' if bar.at_least else 'most'} {bar.limit:.4g})"
         figures = f"; {1000 * result.ours:.0f} ms, {result.cost:.1f} forward, {number(result.mebibytes, 0)} MiB"
-        if result.ours / result.eager < result.cost:  # false if it was not timed
+        if result.ours / result.eager < result.cost:  # False if it was not timed
             figures += f", {result.ours / result.eager:.1f} with eager attention"
         word, text = "pass" if kept else "FAIL", f"{bar.text}: {value:.3g}{limit}{figures}"
     return textwrap.wrap(f"{word:<5}{text}", 79, subsequent_indent=" " * 5), kept
@@ -237,7 +239,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--golden", type=Path, help="folder with cost.json; default LIGHTNING_XAI_SHARED/golden")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--seconds", type=float, default=15, help="of one cell; longer ones run once or are left out")
+    parser.add_argument("--seconds", type=float, default=15, help="limit of a cell; longer ones run once or not")
     parser.add_argument("--gibibytes", type=float, default=8, help="memory that one cell may take on the CPU")
     parser.add_argument("--all_steps", action="store_true", help="run all 50 steps on the long note, 20 minutes")
     parser.add_argument("--bars_only", action="store_true")

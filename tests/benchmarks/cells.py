@@ -18,6 +18,7 @@ from peers import PEERS
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.chunking import even_slices, rows_per_forward
+from lightning_xai.functional.modes import eager_attention
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
@@ -35,7 +36,7 @@ LONG = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement. `scale` is what a shortened run is multiplied by, `peer_classes` how many captum is timed on."""
+    """One measurement: a method, a network, and the size of the inputs."""
 
     path: str  # module.Class below lightning_xai.attributions
     tokens: int = 0
@@ -43,10 +44,10 @@ class Cell:
     examples: int = 1
     arguments: tuple[tuple[str, object], ...] = ()
     network: Literal["text", "plm_ca"] = "text"
-    floor: bool = False  # time the passes themselves
-    eager: bool = False  # time a forward pass with eager attention too, where the method has a faster kernel
-    peer_classes: int = 0
-    scale: float = 1.0
+    floor: bool = False  # also time the passes alone
+    eager: bool = False  # also time a forward pass with eager attention, if the method does not need it
+    peer_classes: int = 0  # classes on which captum is timed
+    scale: float = 1.0  # factor of the time of a run that is shorter than the one it stands for
 
     @property
     def name(self) -> str:
@@ -63,7 +64,7 @@ class Settings:
 
 @dataclass
 class Result:
-    """Seconds of one run of each function, mebibytes over what was resident, passes over all examples and classes."""
+    """Seconds of one run of each function, growth of memory in MiB, and passes over all examples and classes."""
 
     forward: float = math.nan
     ours: float = math.nan
@@ -111,14 +112,12 @@ def random_inputs(examples: int, tokens: int) -> TextInputs:
 
 
 def eager_forward(model: Classifier, inputs: TextInputs) -> None:
-    before = model.attention_implementation
-    model.set_attention("eager")
-    plain_forward(model, inputs)
-    model.set_attention(before)
+    with eager_attention(model):
+        plain_forward(model, inputs)
 
 
 def explainable(tokens: int) -> int:
-    """Returns how many of a text's tokens are not special."""
+    """Returns the number of tokens of a text that are not special."""
     return tokens - 2
 
 
@@ -128,22 +127,22 @@ def plain_forward(model: Classifier, inputs: TextInputs) -> None:
 
 
 def make_passes(model: Classifier, inputs: TextInputs, targets: torch.Tensor, method: AttributionMethod) -> None:
-    """Makes the passes that the method states and nothing else: full chunks of rows, backward by the embeddings."""
+    """Makes only the passes that the method states: in full chunks of rows, and backward to the embeddings."""
     passes = method.passes(explainable(inputs.input_ids.shape[1]), targets.shape[1])
     rows = torch.arange(len(inputs), device=inputs.device).repeat_interleave(int(passes.forward))
     differentiated = passes.backward > 0
-    most = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
-    for chunk in even_slices(len(rows), most):
-        some = inputs[rows[chunk]]
+    max_rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
+    for chunk in even_slices(len(rows), max_rows):
+        copies = inputs[rows[chunk]]
         with torch.set_grad_enabled(differentiated):
-            embeds = model.embed(some).detach().requires_grad_(differentiated)
-            logits = model(some, embeds).logits
+            embeds = model.embed(copies).detach().requires_grad_(differentiated)
+            logits = model(copies, embeds).logits
         for column in range(round(passes.backward / passes.forward)):
             torch.autograd.grad(logits[:, column].sum(), embeds, retain_graph=column + 1 < targets.shape[1])
 
 
 def resident(name: Literal["VmRSS", "VmHWM"]) -> float:
-    """Returns the process's resident memory in MiB, now or at its highest; NaN where the system does not tell."""
+    """Returns the process's resident memory in MiB, now (VmRSS) or at its peak (VmHWM); NaN except on Linux."""
     status = Path("/proc/self/status")
     if not status.exists():
         return math.nan
@@ -151,24 +150,24 @@ def resident(name: Literal["VmRSS", "VmHWM"]) -> float:
 
 
 def extra_memory(function: Callable[[], object], device: str) -> float:
-    """Returns by how many MiB running `function` raises the memory in use at its peak."""
+    """Returns the growth of memory in MiB at the peak of a run of `function`; NaN if nothing measures it."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+        allocated = torch.cuda.memory_allocated()
         function()
-        return (torch.cuda.max_memory_allocated() - before) / 2**20
+        return (torch.cuda.max_memory_allocated() - allocated) / 2**20
     if not sys.platform.startswith("linux"):
         function()
         return math.nan
-    ctypes.CDLL(None).malloc_trim(0)  # what earlier work freed would otherwise be used unseen
-    Path("/proc/self/clear_refs").write_text("5")  # sets the highest back to what is resident now
+    ctypes.CDLL(None).malloc_trim(0)  # or the function would use memory freed before, which is still resident
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from the memory that is resident now
     before = resident("VmRSS")
     function()
     return resident("VmHWM") - before
 
 
 def timed(function: Callable[[], object], device: str) -> float:
-    """Returns the processor seconds of `function`; on a GPU seconds until it has finished."""
+    """Returns the processor seconds of `function`; on a GPU the seconds until it has finished."""
     clock = time.perf_counter if device == "cuda" else time.process_time
     start = clock()
     function()
@@ -178,11 +177,11 @@ def timed(function: Callable[[], object], device: str) -> float:
 
 
 def least_seconds(functions: dict[str, Callable[[], object]], settings: Settings) -> dict[str, float]:
-    """Returns the least time of each function; they take turns, so that a busy machine slows all of them."""
+    """Returns the shortest time of each function; they take turns, so that a busy machine slows all of them."""
     best, begin = dict.fromkeys(functions, math.inf), time.perf_counter()
     for _ in range(settings.repeats):
         for name, function in functions.items():
-            # a plain forward pass is short beside the rest and divides all of it
+            # a forward pass is short, and all other times are divided by it
             for _ in range(5 if name in ("forward", "eager") else 1):
                 best[name] = min(best[name], timed(function, settings.device))
         if time.perf_counter() - begin > settings.seconds:
@@ -191,7 +190,7 @@ def least_seconds(functions: dict[str, Callable[[], object]], settings: Settings
 
 
 def measure(cell: Cell, settings: Settings) -> Result:
-    """Measures one cell; a first run that takes all of `settings.seconds` is the only one, and has no peer."""
+    """Measures one cell. If the first run takes longer than `settings.seconds`, it is the only one, without a peer."""
     torch.set_num_threads(1)
     if settings.device == "cpu" and sys.platform.startswith("linux"):
         limit = int(settings.gibibytes * 2**30)
@@ -201,7 +200,7 @@ def measure(cell: Cell, settings: Settings) -> Result:
     model.set_attention("eager" if method.needs_attentions else "sdpa")
     inputs = random_inputs(cell.examples, cell.tokens).to(settings.device)
     targets = torch.arange(cell.classes, device=settings.device).repeat(cell.examples, 1)
-    functions = {
+    functions: dict[str, Callable[[], object]] = {
         "forward": partial(plain_forward, model, inputs),
         "ours": partial(method.attribute, model, inputs, targets),
     }
@@ -211,8 +210,9 @@ def measure(cell: Cell, settings: Settings) -> Result:
         functions["eager"] = partial(eager_forward, model, inputs)
     if cell.peer_classes:
         functions["peer"] = PEERS[cell.name](method, model, inputs, targets[:, : cell.peer_classes])
-    method.attribute(model, random_inputs(1, 12).to(settings.device), targets[:1, :1])  # loads what is loaded late
-    first = []
+    # a first use, which loads libraries
+    method.attribute(model, random_inputs(1, 12).to(settings.device), targets[:1, :1])
+    first: list[float] = []
     memory = extra_memory(lambda: first.append(timed(functions["ours"], settings.device)), settings.device)
     if first[0] > settings.seconds:
         best = least_seconds({"forward": functions["forward"]}, settings) | {"ours": first[0]}
@@ -223,4 +223,13 @@ def measure(cell: Cell, settings: Settings) -> Result:
     if "peer" in best:
         best["peer"] *= cell.classes / cell.peer_classes
     passes = method.passes(explainable(cell.tokens), cell.classes)
-    return Result(**best, mebibytes=memory, passes=cell.examples * (passes.forward + passes.backward))
+    num_passes = cell.examples * (passes.forward + passes.backward)
+    return Result(
+        forward=best["forward"],
+        ours=best["ours"],
+        floor=best.get("floor", math.nan),
+        peer=best.get("peer", math.nan),
+        eager=best.get("eager", math.nan),
+        mebibytes=memory,
+        passes=num_passes,
+    )

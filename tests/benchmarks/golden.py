@@ -1,9 +1,9 @@
-"""Prints how far attributions in float64 are from the golden numbers of the authors' own code, as a table.
+"""Prints a table of the differences between float64 attributions and the golden numbers of the authors' code.
 
     python -m tests.benchmarks.golden FOLDER        # the folder with decompx.json, alti.json, ..., and models/
 
-For every file and network: the largest absolute difference over all texts and classes, and over the largest magnitude
-of the authors' numbers. Every text of a network is in one padded batch.
+The table has, for every file and network, the largest absolute difference over all texts and classes, and the same
+relative to the largest magnitude of the authors' numbers. All texts of a network are in one padded batch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -24,23 +25,24 @@ from lightning_xai.attributions.glob_enc import GlobEnc
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients
-from lightning_xai.attributions.solvex import Solvex
+from lightning_xai.attributions.solvex import Objective, Solvex
+from lightning_xai.functional.erasure import Erasure
 from tests.attributions.conftest import GOLDEN_MODELS, Golden, load_golden
 from tests.attributions.test_decompx import SETTINGS
 
-Wanted = Callable[[dict], Tensor]  # from a record's outputs to [C, T]
+ReadExpected = Callable[[dict], Tensor]  # from the outputs of a golden record to scores [T] or [C, T]
 
 
-def row_of(name: str) -> Wanted:
+def row_of(name: str) -> ReadExpected:
     return lambda outputs: torch.tensor(outputs[name], dtype=torch.float64)
 
 
-def decompx(setting: str, name: str) -> Wanted:
+def decompx(setting: str, name: str) -> ReadExpected:
     return lambda outputs: torch.tensor(outputs[setting][name], dtype=torch.float64).movedim(0, -1)
 
 
-def comparisons() -> Iterator[tuple[str, str, AttributionMethod, Wanted]]:
-    """Yields a file, what it holds, the method that should give the same, and where it stands."""
+def comparisons() -> Iterator[tuple[str, str, AttributionMethod, ReadExpected]]:
+    """Yields the names of a file and of numbers in it, the method to compare, and a function that reads the numbers."""
     yield "last_layer_attention", "cls_row", Attention(), row_of("cls_row")
     yield "attention_rollout", "cls_row", AttentionRollout(), row_of("cls_row")
     yield "alti", "alti", ALTI(), lambda outputs: row_of("cls_row")(outputs["alti"])
@@ -58,12 +60,12 @@ def comparisons() -> Iterator[tuple[str, str, AttributionMethod, Wanted]]:
     yield "sig", "l2", SequentialIntegratedGradients("l2"), row_of("l2")
 
 
-def difference(case: Golden, method: AttributionMethod, wanted: Wanted) -> tuple[float, float]:
-    """Returns the largest absolute difference and the largest magnitude that it is a difference to."""
+def difference(case: Golden, method: AttributionMethod, read_expected: ReadExpected) -> tuple[float, float]:
+    """Returns the largest absolute difference, and the largest magnitude of the expected scores."""
     gap, scale = 0.0, 0.0
     scores = method.scores(case.model, case.inputs, case.targets).detach()
     for row, record in zip(scores, case.outputs, strict=True):
-        expected = wanted(record["outputs"])
+        expected = read_expected(record["outputs"])
         expected = expected.expand(len(row), -1) if expected.dim() == 1 else expected
         gap = max(gap, float((row[:, : expected.shape[1]] - expected).abs().max()))
         scale = max(scale, float(expected.abs().max()))
@@ -72,26 +74,29 @@ def difference(case: Golden, method: AttributionMethod, wanted: Wanted) -> tuple
 
 def solvex(case: Golden) -> Iterator[tuple[str, float]]:
     """Yields the differences of objectives and of ranks, with the authors' beam."""
-    for how, suppression in (("delete", "remove"), ("mask", "mask")):
-        for metric in ("comp", "suff", "comp_suff"):
-            method = Solvex(metric, beam_size=10, beams="orders", erasure=how)
+    suppressions: dict[Erasure, str] = {"delete": "remove", "mask": "mask"}  # the authors' words
+    for erasure, suppression in suppressions.items():
+        for metric in get_args(Objective):
+            method = Solvex(metric, beam_size=10, beams="orders", erasure=erasure)
             records = [record["outputs"][suppression][metric.replace("_", "-")] for record in case.outputs]
             labels = torch.tensor([[record["label"]] for record in records])
             ranks, objectives = method.solve(case.model, case.inputs, labels)
-            wanted = torch.tensor([record["score"] for record in records], dtype=torch.float64)
-            yield f"{suppression} {metric}, objective", float((objectives[:, 0] - wanted).abs().max())
-            found = [row[: len(record["ranks"])] for row, record in zip(ranks[:, 0], records, strict=True)]
-            gaps = [float((f - torch.tensor(r["ranks"])).abs().max()) for f, r in zip(found, records, strict=True)]
+            expected = torch.tensor([record["score"] for record in records], dtype=torch.float64)
+            yield f"{suppression} {metric}, objective", float((objectives[:, 0] - expected).abs().max())
+            gaps = [
+                float((row[: len(record["ranks"])] - torch.tensor(record["ranks"])).abs().max())
+                for row, record in zip(ranks[:, 0], records, strict=True)
+            ]
             yield f"{suppression} {metric}, ranks", max(gaps)
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     print(f"{'file':<22}{'numbers':<28}{'network':<14}{'absolute':>10}{'relative':>10}")
-    for file, numbers, method, wanted in comparisons():
+    for file, numbers, method, read_expected in comparisons():
         for name in GOLDEN_MODELS:
             case = load_golden(folder, file, name)
-            gap, scale = difference(case, method, wanted)
+            gap, scale = difference(case, method, read_expected)
             print(f"{file:<22}{numbers:<28}{name:<14}{gap:>10.1e}{gap / scale:>10.1e}", flush=True)
     for name in GOLDEN_MODELS:
         for numbers, gap in solvex(load_golden(folder, "solvex", name)):

@@ -1,7 +1,7 @@
-"""Captum's counterparts of our methods, on the same model and inputs: what the benchmark of attributions compares with.
+"""Captum's counterparts of our methods, with which the benchmark of attributions compares them.
 
-Each takes (method, model, inputs, targets) and returns a function that explains one class after another, as captum does
-and with the settings of our method. Chunks of captum's hold as many rows as ours.
+Each function takes (method, model, inputs, targets) and returns a function that explains one class after another, as
+captum does, with the settings of our method. Captum's chunks hold as many rows as ours.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.gradient_shap import GradientSHAP
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.functional.chunking import rows_per_forward
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
@@ -21,7 +23,7 @@ Explain = Callable[[], list[Tensor]]  # a score tensor for each class
 
 
 def repeated(inputs: TextInputs, rows: int) -> TextInputs:
-    """Returns whole copies of the batch, one after another, until there are `rows` rows."""
+    """Returns `rows` rows, made of copies of the batch one after another."""
     return inputs[torch.arange(rows, device=inputs.device) % len(inputs)]
 
 
@@ -31,7 +33,7 @@ def path_ends(model: Classifier, inputs: TextInputs) -> tuple[Tensor, Tensor]:
 
 
 class OnEmbeddings(nn.Module):
-    """Maps embeddings to logits; captum stacks copies of the batch, or passes rows that it has repeated or cut."""
+    """Maps embeddings to logits; captum passes stacked copies of the batch, or the numbers of the rows it selects."""
 
     def __init__(self, model: Classifier, inputs: TextInputs) -> None:
         super().__init__()
@@ -69,6 +71,7 @@ def input_x_gradient(method: AttributionMethod, model: Classifier, inputs: TextI
 def integrated_gradients(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor) -> Explain:
     explainer = captum.attr.IntegratedGradients(OnEmbeddings(model, inputs))
     rows = torch.arange(len(inputs), device=inputs.device)
+    assert isinstance(method, IntegratedGradients)
     options = {"n_steps": method.num_steps}
 
     def explain() -> list[Tensor]:
@@ -79,12 +82,13 @@ def integrated_gradients(method: AttributionMethod, model: Classifier, inputs: T
 
 
 def gradient_shap(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor) -> Explain:
-    explainer = captum.attr.GradientShap(OnEmbeddings(model, inputs))
+    assert isinstance(method, GradientSHAP)
+    num_samples, explainer = method.num_samples, captum.attr.GradientShap(OnEmbeddings(model, inputs))
     rows = torch.arange(len(inputs), device=inputs.device)
 
     def explain() -> list[Tensor]:
         start, end = path_ends(model, inputs)
-        options = {"n_samples": method.num_samples, "additional_forward_args": rows}
+        options = {"n_samples": num_samples, "additional_forward_args": rows}
         return [explainer.attribute(end, start, target=target, **options) for target in classes(targets)]
 
     return explain
@@ -101,7 +105,7 @@ def deep_lift(method: AttributionMethod, model: Classifier, inputs: TextInputs, 
 
 
 def versions_per_forward(inputs: TextInputs) -> int:
-    """Returns how many erased texts captum gets to evaluate at once, which by default is one: as many as ours do."""
+    """Returns the number of erased texts in one forward pass of our methods; captum's default is one."""
     return rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=False)
 
 
