@@ -1,4 +1,4 @@
-"""Every YAML file in configs/ parses, and the experiments run on tiny networks; a new file is found by itself."""
+"""Every YAML file in configs/ parses, and experiments run on tiny networks. New files are found without a list."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from tests.commands.conftest import fitted as fitted  # a fixture
 CONFIGS = ROOT / "configs"
 EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
-# of dozens of runs, of which only the first is tried; it measures no attributions itself
+# they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
@@ -39,7 +39,7 @@ def parsed(*argv: str) -> dict:
 
 
 def required(experiment: Path) -> list[str]:
-    """Returns what has to be given on the command line because no file can know it."""
+    """Returns the arguments that an experiment needs on the command line, since no file can know them."""
     return ["--model.init_args.path", "MODEL"] if experiment.stem == "evaluate" else []
 
 
@@ -80,7 +80,7 @@ def test_part_parses_where_it_belongs(part, tmp_path):
 
 @pytest.mark.parametrize("part", [p for p in PARTS if p.parent.name == "data"], ids=lambda p: p.stem)
 def test_data_say_how_many_examples_they_take_whatever_they_replace(part):
-    # --data merges, so what is left out would be that of the data replaced
+    # --data merges with the data that it replaces, and would keep their max_examples
     assert "max_examples" in yaml.safe_load(part.read_text())["init_args"]
 
 

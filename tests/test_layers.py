@@ -27,7 +27,7 @@ ALLOWED = {
     ),
     "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas"}),  # any room
 }
-# rooms whose files are alternatives to one another: they import `base`, and these files that several of them share
+# rooms whose files are alternatives to one another: of their room they import only `base` and these shared files
 SIBLINGS = {
     "models": {"contracts", "huggingface", "encoder_layers", "loading", "transformers_loading"},
     "attributions": {"coalitions", "surrogates"},
@@ -35,7 +35,7 @@ SIBLINGS = {
     "objectives": {"losses", "inner_search", "schedules"},
     "callbacks": {"cost"},
 }
-# files made of other files of their room
+# files that may import other files of their room, since they are composed of them
 COMPOSITES = {
     "models/checkpoint.py",
     "attributions/att_in_grad.py",

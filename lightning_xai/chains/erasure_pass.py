@@ -86,6 +86,11 @@ def data_of(trainer: Trainer) -> TextDataModule:
 
     Raises:
         ValueError: it is not a TextDataModule, whose examples alone can be erased.
+
+    Example:
+        >>> data_of(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False))
+        Traceback (most recent call last):
+        ValueError: a chain erases examples of a TextDataModule, but data is NoneType
     """
     data = getattr(trainer, "datamodule", None)
     if not isinstance(data, TextDataModule):
@@ -94,12 +99,24 @@ def data_of(trainer: Trainer) -> TextDataModule:
 
 
 def is_dry(trainer: Trainer) -> bool:
-    """Returns whether the trainer leaves nothing behind (fast_dev_run)."""
+    """Returns whether the trainer leaves nothing behind (fast_dev_run).
+
+    Example:
+        >>> is_dry(Trainer(fast_dev_run=True, logger=False, accelerator="cpu", enable_progress_bar=False))
+        True
+    """
     return bool(getattr(trainer, "fast_dev_run", False))
 
 
 def network_of(module: LightningModule) -> Classifier:
-    """Returns the classifier that a module trains."""
+    """Returns the classifier that a module trains.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> network_of(Supervised(random_bert())).num_classes
+        2
+    """
     return cast(Classifier, module.network)
 
 

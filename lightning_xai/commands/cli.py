@@ -18,7 +18,16 @@ COMMANDS = ("fit", "validate", "test", "predict", *READERS)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command, and for `fit` every run that it asks for; prints user errors in one line."""
+    """Runs one command, and for `fit` every run that it asks for; prints user errors in one line.
+
+    Args:
+        argv: the command line without the program's name; by default that of this process.
+
+    Example:
+        >>> main(["fti"])
+        Traceback (most recent call last):
+        SystemExit: error: fti is no command: choose one of fit, validate, test, predict, explain, racu, stability
+    """
     argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")

@@ -53,7 +53,7 @@ def logistic_regression(x: Tensor, y: Tensor, *, tolerance: float = 1e-4, max_st
     mean = x.mean(dim=0)
     variances, directions = torch.linalg.eigh(x.T @ x / len(x) - mean.outer(mean))
     kept = variances > 1e-12 * variances[-1]
-    basis = directions[:, kept] / variances[kept].sqrt()  # [F, R]: features of rank R as R ones of variance 1
+    basis = directions[:, kept] / variances[kept].sqrt()  # [F, R]: to R features of variance 1
     design = torch.cat([(x - mean) @ basis, torch.ones_like(x[:, :1])], dim=1)
     weights = x.new_zeros(design.shape[1])
     for _ in range(max_steps):
@@ -86,7 +86,7 @@ def accuracies(
 
 
 def roar_order(train: Examples, *, fit: Fit = logistic_regression) -> list[int]:
-    """Returns the features by the sizes of the weights of one model, the largest first."""
+    """Returns the features in descending order of the absolute weights of one model."""
     return fit(*train)[0].abs().argsort(descending=True, stable=True).tolist()
 
 

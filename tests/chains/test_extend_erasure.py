@@ -1,4 +1,4 @@
-"""What recursive ROAR erases next, on numbers worked out by hand."""
+"""The tokens that recursive ROAR erases next, on numbers worked out by hand."""
 
 import pytest
 import torch

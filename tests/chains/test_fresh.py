@@ -1,4 +1,4 @@
-"""FRESH: which runs there are, what a rationale is, and the table that they end in."""
+"""FRESH: its runs, the rationales that it stores, and the chains that it refuses."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""ROAR: which runs there are, what each erases for the next, and the table that they end in."""
+"""ROAR: its runs, the erasures that each run stores for the next, and the chains that it refuses."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,8 @@ import torch
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.chains.roar import ROAR
-from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
 from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
@@ -41,7 +39,7 @@ def stored(root: Path, name: str, split: str = "test") -> list[list[int]]:
 
 
 def erased_alone(network, module, split: str, amount: int, before: list[list[int]]) -> list[list[int]]:
-    """Returns the positions that a twin erases: one example at a time, sorted in Python."""
+    """Returns the erased positions of each example, computed one example at a time and sorted in Python."""
     found = []
     for position, item in enumerate(module.split(split)[list(range(len(module.split(split))))]):
         batch = module.collate([item])
@@ -258,22 +256,3 @@ def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective
 def test_chain_that_cannot_run_is_refused_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
         ROAR(**{"methods": {"gradient": Gradient()}} | options)
-
-
-def test_stage_is_recognized_by_its_folder(tmp_path):
-    stages = [Stage("", "root", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
-    finish(tmp_path / "mine" / "seed4")
-    chain, stage = Chain.of_run(tmp_path / "mine" / "gradient" / "030" / "seed4", stages)
-    assert chain.root.path == tmp_path / "mine" / "seed4" and stage is stages[1]
-    assert Chain.of_run(chain.root.path, stages)[1] is stages[0]
-
-
-def test_time_left_comes_from_finished_runs_of_the_same_kind(tmp_path):
-    stages = [Stage("", "root", "root"), *(Stage(f"{m}/{k}", f"{m}, {k} %", m) for m in "ab" for k in (10, 20, 30))]
-    chain = Chain(RunFolder(tmp_path / "roar" / "seed0"), stages)
-    assert chain.progress(stages[0], "ROAR") == "ROAR stage 1 of 7: root"
-    finish(chain.root.path, seconds=600)
-    finish(chain.run(stages[1]).path, seconds=60)
-    # two more of a at 60 s, three of b at the median of all, 330 s
-    assert chain.minutes_left() == pytest.approx((2 * 60 + 3 * 330) / 60)
-    assert chain.progress(stages[2], "ROAR") == "ROAR stage 3 of 7: a, 20 %, about 18 min left"

@@ -1,4 +1,4 @@
-"""Which tokens are a rationale, on examples worked out by hand and against a loop over all windows."""
+"""The tokens of a rationale, on examples worked out by hand and against a loop over all windows."""
 
 import pytest
 import torch

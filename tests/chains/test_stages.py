@@ -1,4 +1,4 @@
-"""What the runs of a chain rest on, and which runs are refused for it."""
+"""The erasures that the runs of a chain train on, and the runs that a chain refuses."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def stage_data(chain: Chain, **arguments: Any) -> TextDataModule:
 
 
 def begun(chain: Chain) -> Chain:
-    """Makes the second run one that was killed while it trained."""
+    """Turns the second run into one that was killed while it trained."""
     save(chain.run(SECOND).manifest_file, {"status": "running"})
     save(chain.run(SECOND).checkpoints_dir / "last.ckpt", {})
     return chain
@@ -137,3 +137,50 @@ def test_command_of_a_stage_starts_from_no_checkpoint(chain):
         f"--data.init_args.erasures={chain.erasures('gradient/030')}",
         "--data.init_args.erasure=mask",
     ]
+
+
+def test_stage_is_recognized_by_its_folder(tmp_path):
+    stages = [Stage("", "root", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
+    save(tmp_path / "mine" / "seed4" / "manifest.json", {"status": "finished"})
+    chain, stage = Chain.of_run(tmp_path / "mine" / "gradient" / "030" / "seed4", stages)
+    assert chain.root.path == tmp_path / "mine" / "seed4" and stage is stages[1]
+    assert Chain.of_run(chain.root.path, stages)[1] is stages[0]
+
+
+def test_time_left_comes_from_finished_runs_of_the_same_kind(tmp_path):
+    stages = [Stage("", "root", "root"), *(Stage(f"{m}/{k}", f"{m}, {k} %", m) for m in "ab" for k in (10, 20, 30))]
+    chain = Chain(RunFolder(tmp_path / "roar" / "seed0"), stages)
+    assert chain.progress(stages[0], "ROAR") == "ROAR stage 1 of 7: root"
+    save(chain.root.manifest_file, {"status": "finished", "seconds": 600})
+    save(chain.run(stages[1]).manifest_file, {"status": "finished", "seconds": 60})
+    # two more runs of a take 60 s each, three of b the median of all finished runs, 330 s
+    assert chain.minutes_left() == pytest.approx((2 * 60 + 3 * 330) / 60)
+    assert chain.progress(stages[2], "ROAR") == "ROAR stage 3 of 7: a, 20 %, about 18 min left"
+
+
+def test_run_of_another_experiment_with_the_name_of_a_stage_is_a_root(tmp_path):
+    run = tmp_path / "mine" / "gradient" / "030" / "seed4"  # no mine/seed4 has begun
+    chain, stage = Chain.of_run(run, STAGES)
+    assert chain.root.path == run and stage is FIRST
+
+
+def test_stage_is_found_by_its_name(chain):
+    assert chain.stage("gradient/030") is SECOND
+    assert chain.stage("root") is FIRST
+
+
+def test_unknown_stage_is_named_with_those_there_are(chain):
+    with pytest.raises(ValueError, match="no stage 'gradient/040': choose one of root, gradient/030"):
+        chain.stage("gradient/040")
+
+
+def test_erasures_of_an_older_format_are_refused(chain):
+    (chain.erasures("gradient/030") / "complete.json").write_text(json.dumps(FACTS))
+    with pytest.raises(ValueError, match="gradient/030 has format 1, but this version reads format 2"):
+        chain.check_finished()
+
+
+def test_finished_run_of_an_older_format_is_refused(chain):
+    chain.run(SECOND).manifest_file.write_text(json.dumps({"status": "finished"}))
+    with pytest.raises(ValueError, match="030/seed0 has format 1, but this version reads format 2"):
+        chain.unfinished()

@@ -22,7 +22,7 @@ PRELOADED = [
     "lightning_xai.commands.cli",
     "lightning_xai.data.module",
     "lightning_xai.models.plm_ca",
-]  # what takes seconds
+]  # their imports take seconds
 COST_COLUMNS = ["forward_passes", "backward_passes", "seconds", "peak_memory_mb"]
 BERT: dict[str, Any] = {
     "model_type": "bert", "vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -120,18 +120,18 @@ def refusal(*argv: Any) -> str:
 
 
 def numbers(file: Path) -> pd.DataFrame:
-    """Returns a results table without what differs between runs of the same numbers."""
+    """Returns a results table without the columns of cost, which differ between runs of the same numbers."""
     return pd.read_csv(file, keep_default_na=False).drop(columns=COST_COLUMNS)
 
 
 def weights(run: Path) -> dict[str, dict[str, torch.Tensor]]:
-    """Returns what a run's checkpoints hold of its network."""
+    """Returns the weights in a run's checkpoints, by the checkpoint's name."""
     files = {name: run / "checkpoints" / f"{name}.ckpt" for name in ("best", "last")}
     return {name: torch.load(file, weights_only=True)["state_dict"] for name, file in files.items()}
 
 
 class Fitted(NamedTuple):
-    """A finished run of `tiny_config()`, not to be written to."""
+    """A finished run of `tiny_config()`, which tests must not change."""
 
     config: str  # the file it was started with
     runs_dir: Path

@@ -1,4 +1,4 @@
-"""A student whose teacher is trained first: killed anywhere, the same command ends with the same numbers."""
+"""A student whose teacher is trained first. After a kill at any moment the same command ends with the same numbers."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Which files, experiments and folders a command line stands for."""
+"""The files, the experiment and the run folder that a command line names."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Mistakes of a user: one line that names the value and the remedy, before training, and the corrected command runs."""
+"""Mistakes of a user end in one line before training, with the value and the remedy. The corrected command runs."""
 
 import csv
 

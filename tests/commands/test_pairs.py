@@ -25,7 +25,7 @@ BILSTM = {
 
 
 def pairs(num_rows: int, *, shift: int = 0) -> list[dict]:
-    """Returns premises and hypotheses that speak of the same noun (entailment) or of another (contradiction)."""
+    """Returns premises and hypotheses about the same noun (entailment) or about different nouns (contradiction)."""
     rows = []
     for i in range(num_rows):
         premise, other = NOUNS[(i + shift) % 4], NOUNS[(i + shift + i % 2) % 4]
@@ -67,7 +67,7 @@ def pair_config(files: dict[str, str], network: dict, encoder: dict, callbacks: 
 
 @pytest.fixture(scope="module")
 def recurrent(files, tmp_path_factory):
-    """The folder of a run of the recurrent network, its vocabulary built, its vectors read."""
+    """The folder of a run of the recurrent network, with a vocabulary built from texts and pretrained vectors."""
     folder = tmp_path_factory.mktemp("recurrent")
     encoder = {
         "class_path": "lightning_xai.data.vocabulary.VocabularyEncoder",

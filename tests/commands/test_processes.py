@@ -1,4 +1,4 @@
-"""Two processes: the same numbers as one, a chain that ends, an error that does not hang; how both are killed."""
+"""Two processes give the numbers of one, end a chain, and do not hang after an error; they can be killed together."""
 
 import multiprocessing
 import os
@@ -32,7 +32,7 @@ TWO = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
 
 
 def run_script(*argv, cwd: Path) -> subprocess.CompletedProcess:
-    """Runs run.py, which starts the second process itself; neither may read this process's rank."""
+    """Runs run.py, which starts the second process itself, without the rank of this process in the environment."""
     environment = {name: value for name, value in os.environ.items() if name not in ("LOCAL_RANK", "NODE_RANK")}
     return subprocess.run(
         [sys.executable, str(ROOT / "run.py"), *map(str, argv)],
@@ -41,7 +41,7 @@ def run_script(*argv, cwd: Path) -> subprocess.CompletedProcess:
 
 
 def one_rank(rank: int, port: int, argv: list[str], log: Path) -> None:
-    """Runs one of two processes as torchrun or SLURM start them, its output in a file."""
+    """Runs one of two processes as torchrun or SLURM would start it, and writes its output to a file."""
     os.environ |= {
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test",
@@ -106,7 +106,7 @@ def kill_ranks_when(happened: Callable[[], bool], argv: list[str], folder: Path)
             assert group.pid is not None
             try:
                 os.killpg(group.pid, signal.SIGKILL)
-            except ProcessLookupError:  # it has not begun to lead a group
+            except ProcessLookupError:  # it has not made its process group yet
                 group.kill()
         group.join()
     assert group.exitcode == -signal.SIGKILL

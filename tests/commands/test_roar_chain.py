@@ -233,7 +233,7 @@ def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", str(tmp_path / "runs")]
     erasures = runs / "seed0" / "erasures" / "gradient"
 
-    kill_when((erasures / "040" / "train" / "0.rows").exists, argv)  # inside the root's pass that erases
+    kill_when((erasures / "040" / "train" / "0.rows").exists, argv)  # while the root writes its erasures
     kill_when(lambda: status(runs / "random" / "040" / "seed0") == "finished", argv)  # between stages
     kill_when((runs / "gradient" / "040" / "seed0" / "checkpoints" / "last.ckpt").exists, argv)  # inside training
     command(*argv)
@@ -249,7 +249,7 @@ def test_two_processes_write_the_results_of_one(tmp_path):
     for name, devices in (("one", []), ("two", TWO)):
         folder = tmp_path / name
         folder.mkdir()
-        # without learning, for steps of two processes see other batches
+        # nothing is learned, since two processes see other batches at each step
         config = roar_config(folder, lr=0.0, percentages=[50])
         argv = ["fit", "--config", config, "--runs_dir", folder / "runs", *devices]
         codes, outputs = run_ranks(*argv, folder=folder) if devices else ([0, 0], [command(*argv), ""])
@@ -272,7 +272,7 @@ def test_chain_of_two_processes_killed_in_and_between_its_stages_ends_with_the_s
     rows = killed / "seed0" / "erasures" / "gradient" / "050" / "train" / "1.rows"  # of the second process
     last = killed / "random" / "050" / "seed0" / "checkpoints" / "last.ckpt"
 
-    kill_ranks_when(rows.exists, commands[1], folders[1])  # inside the root's pass that erases
+    kill_ranks_when(rows.exists, commands[1], folders[1])  # while the root writes its erasures
     assert status(killed / "seed0") == "running"
     kill_ranks_when(lambda: status(killed / "seed0") == "finished", commands[1], folders[1])  # between stages
     kill_ranks_when(last.exists, commands[1], folders[1])  # inside training
@@ -286,7 +286,9 @@ def test_chain_of_two_processes_killed_in_and_between_its_stages_ends_with_the_s
     for name in ("", "all/100", "random/050", "gradient/050"):
         found, wanted = (runs / name / "seed0" for runs in (killed, whole))
         torch.testing.assert_close(weights(found), weights(wanted), rtol=0, atol=0)
-        left, right = (numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted))  # with times
+        left, right = (
+            numbers(run / "results.csv").drop(columns="checkpoint") for run in (found, wanted)
+        )  # its file holds times
         pd.testing.assert_frame_equal(left, right, check_exact=True)
     for name in ("random/050", "gradient/050"):
         assert erased(killed / "seed0", name) == erased(whole / "seed0", name)

@@ -1,0 +1,76 @@
+"""The pass that stores erasures: bits, a pass that goes on, and facts that do not agree."""
+
+import json
+
+import pytest
+import torch
+
+from lightning_xai.chains.erasure_pass import check_complete, read_complete, write_erasures
+from lightning_xai.runs.store import RaggedStore
+from tests.callbacks.conftest import planted_data, trainer
+
+FACTS = {"method": "first"}
+
+
+def keep_all_but_first(batch, split, keep):
+    """Erases the first token that may be erased of every example."""
+    return {"first": batch.inputs.token_mask.cumsum(dim=1) != 1}
+
+
+@pytest.fixture
+def tested(tmp_path, objective):
+    """A trainer whose test has ended."""
+    finished = trainer(tmp_path)
+    finished.test(objective, datamodule=planted_data(), verbose=False)
+    return finished
+
+
+def rows(folder, split="test") -> list[list[float]]:
+    store = RaggedStore(folder / split)
+    return [store.get(*key).tolist() for key in store.keys()]
+
+
+def test_one_stands_for_an_erased_token_and_padding_is_left_out(tested, tmp_path):
+    write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
+    for encoded, row in zip(planted_data().split("test").encoded, rows(tmp_path / "first"), strict=True):
+        first = int(torch.from_numpy(encoded.token_mask).long().argmax())
+        assert row == [float(place == first) for place in range(len(encoded.input_ids))]
+
+
+def test_every_split_is_stored_before_the_pass_is_complete(tested, tmp_path):
+    write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
+    assert [len(rows(tmp_path / "first", split)) for split in ("train", "validation", "test")] == [8, 6, 7]
+    assert read_complete(tmp_path / "first") == FACTS
+    assert json.loads((tmp_path / "first" / "complete.json").read_text()) == {"format": 2, **FACTS}
+
+
+def test_tokens_that_the_data_erase_are_handed_on(tested, tmp_path):
+    write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
+    handed_on = {}
+
+    def remember(batch, split, keep):
+        for row, index in enumerate(batch.index.tolist()):
+            handed_on[split, index] = (~keep[row]).nonzero().flatten().tolist()
+        return {"again": keep}
+
+    again = trainer(tmp_path)
+    again.datamodule = planted_data(erasures=str(tmp_path / "first"))
+    write_erasures(again, {"again": tmp_path / "again"}, remember, {"again": FACTS})
+    assert all(len(erased) == 1 for erased in handed_on.values()) and len(handed_on) == 8 + 6 + 7
+    assert rows(tmp_path / "again") == rows(tmp_path / "first")
+
+
+def test_complete_erasures_are_not_written_again(tested, tmp_path):
+    folders = {"first": tmp_path / "first"}
+    write_erasures(tested, folders, keep_all_but_first, {"first": FACTS})
+
+    def fail(batch, split, keep):
+        raise AssertionError("asked again")
+
+    write_erasures(tested, folders, fail, {"first": FACTS})
+
+
+def test_other_facts_are_refused(tested, tmp_path):
+    write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
+    with pytest.raises(ValueError, match="was written by another run .* remove it and run this again"):
+        check_complete(tmp_path / "first", {"method": "last"})
