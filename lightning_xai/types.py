@@ -180,7 +180,7 @@ class Batch(TensorFields):
         (2, [1])
     """
 
-    inputs: TextInputs  # its index is set
+    inputs: TextInputs  # with an index
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
 

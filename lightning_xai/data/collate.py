@@ -99,7 +99,7 @@ def collate(
         ([[1, 6, 7, 2], [1, 6, 2, 0]], [0, 1])
     """
     encoded = [item.encoded for item in items]
-    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # of all examples, or of none
+    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # either all examples have them or none
     inputs = TextInputs(
         input_ids=pad_rows([e.input_ids for e in encoded], pad_token_id, torch.long),
         attention_mask=pad_rows([np.ones(len(e), dtype=bool) for e in encoded], False, torch.bool),

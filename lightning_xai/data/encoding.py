@@ -37,7 +37,7 @@ class Encoded:
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
     offsets: np.ndarray  # [T, 2] int32, characters of text or of text_pair, without spaces; 0, 0 at special tokens
     token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, where any is left
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, if any is left
     evidence_kept: float | None = None  # fraction of evidence characters left by truncation; None without evidence
     truncated: bool = False
 

@@ -96,7 +96,7 @@ class TextDataModule(LightningDataModule):
         self.tune_on_validation = tune_on_validation
         self.erasures = erasures
         self.erasure: Removal = erasure
-        self.splits: dict[str, EncodedSplit] = {}  # those used so far, with their erasures
+        self.splits: dict[str, EncodedSplit] = {}  # the splits used so far, without their erased tokens
         self._unerased_splits: dict[str, EncodedSplit] = {}
         self._rows: DatasetDict | None = None
 

@@ -190,6 +190,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self._vectors  # a file that was not needed is not read for its summary
+        vectors = self._vectors  # None if nothing has needed the file yet; the summary does not read it
         covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

@@ -57,7 +57,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
         tensor([[0.6931]])
     """
     attention = attention if attention.dtype == torch.float64 else attention.float()
-    # softmax weights that underflowed have no gradient, so the lower bound removes none
+    # softmax weights that underflowed have no gradient anyway, so the clamp removes none
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
     num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
     divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()

@@ -166,7 +166,7 @@ class TokenMasking(Objective):
         self.search = search
         self.stop_gradient = stop_gradient
         self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
-        self._teacher_facts: dict[str, str] = {}  # its path and the hash of its file
+        self._teacher_facts: dict[str, str] = {}  # path and hash of the teacher's file
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns overrides for the run that trains the teacher, or [] if the teacher is there.

@@ -66,8 +66,8 @@ def test_positions_leave_one_word_for_all_that_was_kept():
 def test_positions_keep_the_pair_that_may_not_be_explained():
     pair = VocabularyEncoder(explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
     keep = np.array([True, False, True, True, True, True])
-    found = remove_tokens(pair, keep, "positions", unk_token_id=UNK)
-    assert found.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
+    positions = remove_tokens(pair, keep, "positions", unk_token_id=UNK)
+    assert positions.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
 
 
 def test_data_module_erases_by_the_index_of_each_example(tmp_path):

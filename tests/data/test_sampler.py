@@ -93,14 +93,14 @@ def test_bucketing_pads_far_less_than_chance():
 def share(rank, world_size, folder):
     init = f"file://{folder}/init"
     torch.distributed.init_process_group("gloo", rank=rank, world_size=world_size, init_method=init)
-    found = {}
+    batches_of: dict[tuple[int, bool], list[list[int]]] = {}
     for num_rows in (1, 17, 997):
         for shuffle in (True, False):
             one = sampler(LENGTHS[:num_rows], shuffle=shuffle)
             batches = list(one)
             assert len(batches) == len(one)
-            found[num_rows, shuffle] = batches
-    torch.save(found, f"{folder}/{rank}")
+            batches_of[num_rows, shuffle] = batches
+    torch.save(batches_of, f"{folder}/{rank}")
     torch.distributed.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies that are built from the training rows, and networks that follow them."""
+"""Vocabularies that are built from the training rows, and word vectors for them."""
 
 from typing import Any
 

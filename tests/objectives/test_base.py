@@ -1,4 +1,4 @@
-"""What every objective inherits: checks, seeds, evaluation, and the optimizer with its schedule."""
+"""The part that every objective inherits: checks, seeds, evaluation, and the optimizer with its schedule."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A trained network meets data that may not be its own."""
+"""Evaluation and teachers refuse data whose classes are not those of the network."""
 
 import pytest
 import torch

@@ -40,13 +40,13 @@ def test_adamw_step_is_torchs():
 @pytest.mark.parametrize("step_rule", ["adamw", "sign"])
 def test_search_lowers_every_row(step_rule: StepRule):
     start = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
-    found = minimize_rows(squares, start, search(5), step_rule=step_rule)
-    assert (squares(found.variable) < squares(start)).all()
+    minimum = minimize_rows(squares, start, search(5), step_rule=step_rule)
+    assert (squares(minimum.variable) < squares(start)).all()
 
 
 def test_sign_step_moves_every_element_by_the_learning_rate():
-    found = minimize_rows(squares, torch.tensor([[1.0, -2.0]]), search(1, lr=0.25), step_rule="sign")
-    assert found.variable.tolist() == [[0.75, -1.75]]
+    minimum = minimize_rows(squares, torch.tensor([[1.0, -2.0]]), search(1, lr=0.25), step_rule="sign")
+    assert minimum.variable.tolist() == [[0.75, -1.75]]
 
 
 def test_without_tolerance_all_steps_are_taken():
@@ -57,24 +57,24 @@ def test_flat_rows_stop_at_their_third_step_while_others_go_on():
     def values(variable):
         return variable[:, 0] * torch.tensor([0.0, 1.0]) + 100 * torch.tensor([1.0, 0.0])
 
-    found = minimize_rows(values, torch.ones(2, 1), search(6, tolerance=0.005))
-    assert found.num_steps.tolist() == [3, 6]
+    minimum = minimize_rows(values, torch.ones(2, 1), search(6, tolerance=0.005))
+    assert minimum.num_steps.tolist() == [3, 6]
 
 
 def test_the_step_at_which_a_row_stops_is_still_taken():
     def values(variable):
         return 1e-3 * variable[:, 0] + 100
 
-    found = minimize_rows(values, torch.ones(1, 1), search(6, lr=0.25, tolerance=0.005), step_rule="sign")
-    assert found.variable.item() == 0.25
+    minimum = minimize_rows(values, torch.ones(1, 1), search(6, lr=0.25, tolerance=0.005), step_rule="sign")
+    assert minimum.variable.item() == 0.25
 
 
 def test_batch_stops_together_by_its_mean():
     def values(variable):
         return variable[:, 0] * torch.tensor([0.0, 1.0]) + 100 * torch.tensor([1.0, 0.0])
 
-    found = minimize_rows(values, torch.ones(2, 1), search(6, tolerance=0.005, stop="batch"))
-    assert found.num_steps.tolist() == [3, 3]
+    minimum = minimize_rows(values, torch.ones(2, 1), search(6, tolerance=0.005, stop="batch"))
+    assert minimum.num_steps.tolist() == [3, 3]
 
 
 def test_a_row_found_in_a_batch_is_the_row_found_alone():
@@ -89,8 +89,8 @@ def test_gradient_scale_lifts_gradients_over_adamws_epsilon():
     start = torch.ones(1, 1, dtype=torch.float64)
 
     def moved(scale):
-        found = minimize_rows(lambda v: 1e-11 * v[:, 0], start, search(1), gradient_scale=scale)
-        return (start - found.variable).item()
+        minimum = minimize_rows(lambda v: 1e-11 * v[:, 0], start, search(1), gradient_scale=scale)
+        return (start - minimum.variable).item()
 
     assert moved(1.0) < 1e-3 and moved(1e9) == pytest.approx(0.1, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""What holds for every objective; classes are found by walking the package."""
+"""Laws of every objective; the classes are found by walking the package."""
 
 import importlib
 import inspect
@@ -20,12 +20,12 @@ DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
 
 
 def discovered() -> list[type[Objective]]:
-    found = []
+    classes = []
     for module in pkgutil.iter_modules(lightning_xai.objectives.__path__, "lightning_xai.objectives."):
         for value in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(value) and issubclass(value, Objective) and value.__module__ == module.name:
-                found += [] if inspect.isabstract(value) else [value]
-    return sorted(found, key=lambda objective: objective.__name__)
+                classes += [] if inspect.isabstract(value) else [value]
+    return sorted(classes, key=lambda objective: objective.__name__)
 
 
 OBJECTIVES = discovered()
@@ -34,7 +34,7 @@ every_objective = pytest.mark.parametrize("objective_class", OBJECTIVES, ids=lam
 
 @pytest.fixture
 def build(teacher_path):
-    """Returns a function that builds an objective on a tiny PLM-CA, which has all that any objective asks of it."""
+    """Returns a function that builds an objective on a tiny PLM-CA, which every objective can train."""
     parts = {"teacher": teacher_path, "optimizer": fast_optimizer}
 
     def build(objective_class, network=None, **arguments):

@@ -27,8 +27,8 @@ def losses_under(network, batch, noise):
 def test_search_raises_every_examples_loss_within_the_bound(kind: str, options: dict[str, Any]):
     network = tiny_classifier(kind)
     batch = planted_batch(num_classes=network.num_classes, multilabel=network.multilabel)
-    found = worst_variable(network, batch, SEARCH, epsilon=0.05, **options)
-    noise = bounded_noise(found.variable, 0.05, batch.inputs.attention_mask)
+    worst = worst_variable(network, batch, SEARCH, epsilon=0.05, **options)
+    noise = bounded_noise(worst.variable, 0.05, batch.inputs.attention_mask)
     assert noise.abs().max() <= 0.05
     assert (losses_under(network, batch, noise) > losses_under(network, batch, 0)).all()
 
@@ -66,12 +66,12 @@ def test_noise_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
 
 def test_tiny_epsilon_does_not_stall_the_search(tiny_hf):
     variable = worst_variable(tiny_hf, planted_batch(), SEARCH, epsilon=1e-5).variable
-    assert variable.abs().max() == pytest.approx(1.0, rel=0.1)  # 10 steps of 0.1
+    assert variable.abs().max() == pytest.approx(1.0, rel=0.1)  # after 10 steps of 0.1
 
 
 def test_unchanging_loss_stops_the_search_at_the_third_step(tiny_hf):
-    found = worst_variable(tiny_hf, planted_batch(), replace(SEARCH, tolerance=0.005), epsilon=1e-5)
-    assert found.num_steps.unique().tolist() == [3]
+    worst = worst_variable(tiny_hf, planted_batch(), replace(SEARCH, tolerance=0.005), epsilon=1e-5)
+    assert worst.num_steps.unique().tolist() == [3]
 
 
 def test_uniform_start_lies_within_epsilon_and_follows_the_seed():

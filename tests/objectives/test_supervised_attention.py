@@ -68,7 +68,7 @@ def test_loss_is_classification_plus_weighted_attention(tiny_plm_ca):
 
 
 def test_training_moves_attention_onto_evidence(tmp_path):
-    network = tiny_classifier("plm_ca", dropout=0.0)  # with dropout the outcome would hang on the tests run before
+    network = tiny_classifier("plm_ca", dropout=0.0)  # dropout would make the outcome random
     batch = planted_batch(**DATA)
 
     def divergence() -> float:

@@ -33,8 +33,8 @@ def test_outer_loss_is_that_of_oracle_e15():
 
 
 def test_mask_starts_at_the_value_of_oracle_e15(tiny_hf):
-    found = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=1, lr=1e-12, weight_decay=0.0))
-    assert found.variable.sigmoid().unique().item() == pytest.approx(0.880797, abs=1e-6)
+    sparse = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=1, lr=1e-12, weight_decay=0.0))
+    assert sparse.variable.sigmoid().unique().item() == pytest.approx(0.880797, abs=1e-6)
 
 
 @pytest.mark.parametrize("mask", ["token", "dimension"])
@@ -70,9 +70,9 @@ def test_mask_of_an_example_does_not_depend_on_its_neighbors(tiny_hf):
 
 
 def test_three_percent_tolerance_stops_before_any_token_is_dropped(tiny_hf):
-    found = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=20, tolerance=0.03, stop="batch"))
-    assert found.num_steps.unique().tolist() == [3]
-    assert found.variable.sigmoid().min() > 0.8
+    sparse = sparse_variable(tiny_hf, planted_batch().inputs, Search(num_steps=20, tolerance=0.03, stop="batch"))
+    assert sparse.num_steps.unique().tolist() == [3]
+    assert sparse.variable.sigmoid().min() > 0.8
 
 
 def test_sizes_of_masks_leave_out_padding():

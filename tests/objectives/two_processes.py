@@ -46,16 +46,16 @@ def main(folder: Path, rank: int, port: int) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     step, batch = build()
-    replica = DistributedDataParallel(step)  # kept until the backward pass, which its hooks reduce
+    replica = DistributedDataParallel(step)  # a variable, so that its hooks still exist in the backward pass
     replica(batch[2 * rank : 2 * rank + 2]).backward()
     if rank == 0:
         torch.save(gradients(step), folder / "two.pt")
         step, batch = build()
         step(batch).backward()
         torch.save(gradients(step), folder / "one.pt")
-    distributed.barrier()  # neither leaves while the other still needs it
+    distributed.barrier()  # a process that ends early would break the other's connection
     sys.stdout.flush()
-    os._exit(0)  # once in many runs the replica's destructor waited for ever on the group it had been part of
+    os._exit(0)  # in rare runs the replica's destructor waited forever for its process group
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def read_stories(path: Path) -> list[list[Question]]:
         'garden'
     """
     stories: list[list[Question]] = []
-    sentences: dict[int, str] = {}  # by their line in the story
+    sentences: dict[int, str] = {}  # line in the story -> sentence
     with path.open(encoding="utf-8") as lines:
         for row, line in enumerate(lines, start=1):
             number, _, rest = line.rstrip("\n").partition(" ")

@@ -13,7 +13,7 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # of a question after a sentence; that of task 3 gives the published story length
+QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # task -> chance of a question after a sentence; 0.1 gives the published length
 
 
 class Question(NamedTuple):
@@ -29,7 +29,7 @@ class Question(NamedTuple):
     supporting: list[int]  # positions in `sentences` of those that answer the question
     text: str
     answer: str
-    line: int  # of the question in its story, from 1
+    line: int  # number of the question's line in its story, from 1
 
 
 class _World:
@@ -38,7 +38,7 @@ class _World:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # no sentence says these first places
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell these
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
         self.holders: dict[str, str] = {}  # object -> the actor who has it now
         self.gets: dict[str, int] = {}  # object -> the sentence in which it was last taken
@@ -57,7 +57,7 @@ class _World:
         for thing in (thing for thing, holder in self.holders.items() if holder == actor):
             self.object_places[thing] = place
             self.journeys.pop(thing, None)
-            if self.moves[actor]:  # else no sentence says where the object was before
+            if self.moves[actor]:  # else the story does not tell where the object was before
                 earlier, origin = self.moves[actor][-1]
                 self.journeys[thing] = (origin, place, sorted([earlier, self.gets[thing], sentence]))
         self.actor_places[actor] = place

@@ -69,7 +69,7 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
                 raise ValueError(
                     f"{name}: evidence tokens {first}-{end} are outside {document_id}: {len(words)} tokens"
                 )
-            if first < end:  # ERASER Movies has evidence without a token
+            if first < end:  # some evidence in ERASER Movies has no token
                 spans.append([begin + int(words[first, 0]), begin + int(words[end - 1, 1])])
         begin += len(text) + 1
     return merge_spans(spans)

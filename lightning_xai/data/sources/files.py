@@ -146,7 +146,7 @@ class ColumnSource(TextSource):
     def _label(self, value: Any, name: str) -> int:
         if value in self.class_names:
             return self.class_names.index(value)
-        if isinstance(value, int) and str(value) in self.class_names:  # classes that are numbers from 1 on, say
+        if isinstance(value, int) and str(value) in self.class_names:  # class names may be numbers
             return self.class_names.index(str(value))
         if isinstance(value, int) and 0 <= value < len(self.class_names):
             return value

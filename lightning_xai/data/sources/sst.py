@@ -15,7 +15,7 @@ from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
-COLUMN = "ptb_tree"  # of the hub's data set
+COLUMN = "ptb_tree"  # the hub's column of bracketed trees
 
 
 class Tree(NamedTuple):

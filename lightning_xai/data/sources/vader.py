@@ -83,7 +83,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # looked up with its punctuation first, for emoticons are nothing else
+        if word.lower() not in lexicon:  # emoticons are punctuation, so the whole word comes first
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -148,7 +148,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # else another process was first
+            if not all((folder / name).is_file() for name in names):  # if they are there, another process was first
                 raise
 
 

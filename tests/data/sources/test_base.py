@@ -1,4 +1,4 @@
-"""What all sources share: columns, splits, fractions and the checks of a row."""
+"""The functions that all sources share: columns, splits, fractions and the checks of a row."""
 
 import numpy as np
 import pytest

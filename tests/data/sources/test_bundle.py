@@ -62,8 +62,8 @@ def test_labels_and_spans_are_those_of_the_snippets():
                 source, _, label, _ = piece.split()
                 if label != "x":
                     wanted.setdefault(2 * "ab".index(source) + int(label), []).append(piece)
-            found = {r["label"]: [row["text"][begin:end] for begin, end in r["spans"]] for r in row["rationales"]}
-            assert found == wanted
+            marked = {r["label"]: [row["text"][begin:end] for begin, end in r["spans"]] for r in row["rationales"]}
+            assert marked == wanted
             assert row["labels"] == sorted(wanted)
 
 

@@ -1,4 +1,4 @@
-"""Files: every kind of file, every form of label and rationale, errors that name the culprit."""
+"""Files: every kind of file, every form of label and rationale, and errors that name the file or row."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""IMDB: the folder of the archive, a copy from the hub, and which reviews are kept."""
+"""IMDB: the folder of the archive, a copy from the hub, and the limits on the length of a review."""
 
 import pytest
 from datasets import Dataset, DatasetDict

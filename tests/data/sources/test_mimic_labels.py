@@ -22,7 +22,7 @@ DIAGNOSES = ["ROW_ID", "SUBJECT_ID", "HADM_ID", "SEQ_NUM", "ICD9_CODE"]
 
 
 def write(path, header, rows):
-    """Writes a gzipped CSV file as PhysioNet has them: header and texts in quotes, numbers without."""
+    """Writes a gzipped CSV file in PhysioNet's form: header and texts have quotes, numbers have none."""
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_NONNUMERIC).writerows([header, *rows])
 
@@ -47,7 +47,7 @@ def folder(tmp_path):
     ]
     write(tmp_path / "NOTEEVENTS.csv.gz", NOTES, notes)
     codes = {101: ["2851", "4019"], 102: ["25000", "28521"], 103: ["2851", "28529"], 104: ["2851", ""], 105: ["28522"]}
-    rows = [[1, a, a, i, code] for a, found in codes.items() for i, code in enumerate(found)]
+    rows = [[1, a, a, i, code] for a, of_admission in codes.items() for i, code in enumerate(of_admission)]
     write(tmp_path / "DIAGNOSES_ICD.csv.gz", DIAGNOSES, rows)
     return tmp_path
 
@@ -96,16 +96,16 @@ def test_report_stands_before_addendum_and_errors_are_left_out(folder):
 
 
 def test_anemia_has_only_admissions_with_one_kind_and_a_summary(folder):
-    found = MimicLabels(str(folder), "anemia", validation_fraction=0.3, test_fraction=0.3).load()
-    assert table(found) == {"101": 1, "102": 0, "104": 1}  # 103 has both kinds, 105 no summary
+    splits = MimicLabels(str(folder), "anemia", validation_fraction=0.3, test_fraction=0.3).load()
+    assert table(splits) == {"101": 1, "102": 0, "104": 1}  # 103 has both kinds, 105 no summary
 
 
 def test_diabetes_has_the_listed_admissions_in_their_splits(folder, lists):
-    found = MimicLabels(str(folder), "diabetes", splits_dir=str(lists)).load()
-    assert {split: part["id"][:] for split, part in found.items()} == {
+    splits = MimicLabels(str(folder), "diabetes", splits_dir=str(lists)).load()
+    assert {split: part["id"][:] for split, part in splits.items()} == {
         "train": ["101", "103"], "validation": ["102"], "test": ["104"],
     }  # fmt: skip
-    assert table(found) == {"101": 0, "102": 1, "103": 0, "104": 0}
+    assert table(splits) == {"101": 0, "102": 1, "103": 0, "104": 0}
 
 
 def test_text_is_normalized_unless_told_otherwise(folder, lists):
@@ -119,8 +119,8 @@ def test_text_is_normalized_unless_told_otherwise(folder, lists):
 
 
 def test_long_documents_are_left_out(folder, lists):
-    found = MimicLabels(str(folder), splits_dir=str(lists), max_words=5).load()
-    assert sorted(table(found)) == ["102", "103", "104"]
+    splits = MimicLabels(str(folder), splits_dir=str(lists), max_words=5).load()
+    assert sorted(table(splits)) == ["102", "103", "104"]
 
 
 def test_listed_admission_without_summary_is_named(folder, lists):

@@ -25,9 +25,9 @@ def test_rationale_holds_all_and_only_the_words_of_its_class(multilabel):
     source = Planted(num_classes=3, signals_per_document=(1, 2), multilabel=multilabel, **SIZES)
     for row in source.load()["train"]:
         labels = row["labels"] if multilabel else [row["labels"]]
-        found = spanned(row)
-        assert sorted(found) == sorted(labels)
-        for label, words in found.items():
+        words_of_class = spanned(row)
+        assert sorted(words_of_class) == sorted(labels)
+        for label, words in words_of_class.items():
             assert words == [word for word in row["text"].split() if signal_class(word) == label]
             assert 1 <= len(words) <= 2
         assert {signal_class(word) for word in row["text"].split()} - {None} == set(labels)

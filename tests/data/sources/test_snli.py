@@ -72,8 +72,8 @@ def test_json_lines_of_the_archive(tmp_path):
         {"sentence1": "It rains.", "sentence2": "It pours.", "gold_label": "-", "pairID": "2.jpg#0r1n"},
     ]
     (tmp_path / "snli_1.0_test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = SNLI(str(tmp_path)).load()["test"]
-    assert found.to_list() == [{"text": "A man eats.", "text_pair": "He sleeps.", "labels": 1, "id": "1.jpg#0r1n"}]
+    rows = SNLI(str(tmp_path)).load()["test"]
+    assert rows.to_list() == [{"text": "A man eats.", "text_pair": "He sleeps.", "labels": 1, "id": "1.jpg#0r1n"}]
 
 
 def test_copy_from_the_hub(tmp_path):
@@ -81,8 +81,8 @@ def test_copy_from_the_hub(tmp_path):
     features = Features({"premise": Value("string"), "hypothesis": Value("string"), "label": label})
     columns = {"premise": ["A man eats.", "It rains."], "hypothesis": ["He sleeps.", "It pours."], "label": [2, -1]}
     DatasetDict({"test": Dataset.from_dict(columns, features=features)}).save_to_disk(tmp_path)
-    found = SNLI(str(tmp_path)).load()["test"]
-    assert (found["text"][:], found["labels"][:]) == (["A man eats."], [2])
+    rows = SNLI(str(tmp_path)).load()["test"]
+    assert (rows["text"][:], rows["labels"][:]) == (["A man eats."], [2])
 
 
 def test_words_between_asterisks_are_marked():
@@ -108,8 +108,8 @@ def test_words_that_half_of_the_annotators_marked_are_the_rationale(tmp_path):
         "a red *hat*",
         "a hat",
     ]
-    found = SNLI(highlights(tmp_path, [row])).load()["validation"][0]
-    assert found["rationales"] == [{"label": 0, "spans": [[2, 9]]}]
+    read = SNLI(highlights(tmp_path, [row])).load()["validation"][0]
+    assert read["rationales"] == [{"label": 0, "spans": [[2, 9]]}]
 
 
 def test_one_annotator_decides_alone(tmp_path):
@@ -145,7 +145,10 @@ def test_folder_without_files_is_named(tmp_path):
 
 def test_published_sizes(shared):
     rows = SNLI(str(shared / "data" / "esnli")).load()
-    assert {name: len(part) for name, part in rows.items()} == {"validation": 9842, "test": 9824}  # madsen2022, Table 3
+    assert {name: len(part) for name, part in rows.items()} == {
+        "validation": 9842,
+        "test": 9824,
+    }  # Madsen et al. (2022), Table 3
 
 
 def test_published_highlights(shared, tmp_path):

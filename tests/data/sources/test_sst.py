@@ -1,4 +1,4 @@
-"""The treebank: brackets, the phrase heuristic on worked trees, copies from the hub, and the corpus if it is there."""
+"""The treebank: brackets, phrase scores of worked trees, copies from the hub, and the corpus itself."""
 
 import shutil
 
@@ -103,11 +103,11 @@ def test_downloaded_parquet_files_give_the_rows_of_the_files(folder, tmp_path):
 
 
 def test_hub_gives_the_rows_of_the_files(folder, tmp_path, monkeypatch):
-    """The cache of downloads is made by hand; what it lacks cannot be fetched, since tests are offline."""
+    """The cache of downloads is made by hand, and tests are offline, so nothing else can be fetched."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     repository, commit = tmp_path / "hub" / "datasets--stanfordnlp--sst", "5" * 40
     parquet_copy(folder, repository / "snapshots" / commit)
-    shutil.rmtree(repository / "snapshots" / commit / "default")  # not asked for
+    shutil.rmtree(repository / "snapshots" / commit / "default")  # so that reading it would fail
     (repository / "refs" / "refs" / "convert").mkdir(parents=True)
     (repository / "refs" / "refs" / "convert" / "parquet").write_text(commit)
     assert rows_of("stanfordnlp/sst") == rows_of(folder)
@@ -135,7 +135,7 @@ def test_corpus_has_the_published_sizes_and_rationales_of_whole_words(shared):
     }  # E4
     lengths = {split: [len(text.split(" ")) for text in rows["text"]] for split, rows in splits.items()}
     kept = {split: sum(length >= 6 for length in part) for split, part in lengths.items()}
-    assert kept == {"train": 6579, "validation": 848, "test": 1776}  # madsen2022, Table 3: what min_words=6 leaves
+    assert kept == {"train": 6579, "validation": 848, "test": 1776}  # Madsen et al. (2022), Table 3
     for row in splits["validation"].to_list():
         text = f" {row['text']} "
         ends = [(begin, end) for rationale in row["rationales"] for begin, end in rationale["spans"]]

@@ -1,4 +1,4 @@
-"""VADER: its formats on literals, its laws on the data where pip can fetch them."""
+"""VADER: its formats on short texts, and its sizes on the data if pip can fetch it."""
 
 import pytest
 
