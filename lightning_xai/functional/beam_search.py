@@ -60,7 +60,7 @@ def best_orders(
     The sum over an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends on the set of its units only. Of two orders of one set the worse one can therefore be dropped without loss.
     A beam that holds every set of each size is dynamic programming over subsets: exact, with 2^N sets where brute force
-    has N! orders. Of equal sums the one that the beam has first is taken, then the one whose unit comes first.
+    has N! orders. Ties go to the prefix that comes first in the beam, then to the unit that comes first.
 
     Args:
         values: gives the values of sets. It is called once for each size (more often if memory asks for it) with the

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 
 def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
-    """Checks that every option has one of its words; without the check a misspelled word would count as the last one.
+    """Checks that each option is one of its words; unchecked, a misspelled word would silently select a default.
 
     Args:
         literals: the `Literal` of each option's words, by the option's name.

@@ -85,9 +85,9 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the context `module` is in eval mode and only inputs, not parameters, get gradients, which are enabled.
+    """Within the context `module` is in eval mode, gradients are enabled, and its parameters get none.
 
-    Every flag is restored afterwards; autocast is left alone. Leaving parameters out saves the cost of their gradients.
+    Every flag is restored afterwards; autocast is left alone. Gradients by inputs cost less without those of parameters.
 
     Example:
         >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)

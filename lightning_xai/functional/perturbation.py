@@ -229,7 +229,7 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probability [R, J] of one class for zero embeddings, as many as each version has tokens, in float64.
+    """Returns the probability [R, J] of one class when all embeddings of a version are zeros, in float64.
 
     Arguments are those of `predict_erased`.
 

@@ -11,7 +11,7 @@ Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
-    """Returns the spans sorted, without empty ones, and with those joined that are at most `gap` characters apart.
+    """Returns the spans sorted; empty ones are dropped, and those at most `gap` characters apart are joined.
 
     Example:
         >>> merge_spans([[5, 9], [0, 2], [3, 4]], gap=1)

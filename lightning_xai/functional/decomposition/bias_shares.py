@@ -71,7 +71,7 @@ class BiasShares:
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether shares depend on products with the bias at most, so that `record_products` can replace `record`."""
+        """Whether shares need no more than products with the bias, so that `record_products` can replace `record`."""
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, place: str, products: Tensor) -> None:
@@ -80,7 +80,7 @@ class BiasShares:
             self.products[place].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns the fraction [R, S, K] of each bias that each source gets, biases in order of entry; None without."""
+        """Returns the fraction [R, S, K] of each bias that each source gets, in order of entry; None without biases."""
         shares: list[Tensor] = []
         for place in self.biases:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))

@@ -198,8 +198,8 @@ def l1_distances(
         vectors: [N, S, H, D].
         residual: [N, S, D].
         resultants: [N, S, D], the y_i.
-        chunk_elements: most numbers in a block of difference vectors. None fits them into a processor's cache, where
-            the sum costs far less than from memory, or keeps a GPU busy. It changes no result.
+        chunk_elements: most numbers in a block of difference vectors. None takes a block that fits a processor's cache,
+            or one that keeps a GPU busy. Results do not depend on it.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]

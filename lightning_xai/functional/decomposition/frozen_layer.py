@@ -33,7 +33,7 @@ class FrozenLayer:
     feed-forward block has a gate, activation(gate) are constants at their true values.
 
     Vectors of the sources go through the layer in two steps: `attend` or one of its faster forms, which mix tokens, and
-    `after_attention`. Without a graph (gradients off) the steps write into the memory of their arguments.
+    `after_attention`. With gradients off both write into their arguments, which saves memory.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -69,7 +69,7 @@ class FrozenLayer:
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
         """Returns input + attention [R, c, D], without bias, for the vectors [T, c, D] of c sources at every token.
 
-        Without a graph this writes into the memory of the vectors, so only one set of all sources' vectors is held.
+        With gradients off the result is written into `vectors`, so all sources' vectors are held only once.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -88,7 +88,7 @@ class FrozenLayer:
 
         Args:
             mixtures: [H * R + R, c, D]: attention @ vectors for every head and row, then the rows' unmixed vectors.
-                Without a graph the memory of the latter is written into.
+                With gradients off the result is written into the latter.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -129,7 +129,7 @@ class FrozenLayer:
     def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
         """Returns the layer's output [R, c, D] for input + attention [R, c, D].
 
-        Without a graph this writes into the memory of vectors and units.
+        With gradients off this writes into `vectors` and `units`.
 
         Args:
             vectors: [R, c, D].
@@ -150,11 +150,17 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns weights [W, R] @ `after_attention(vectors)` as [W, c, D], for a post-norm layer with few rows read.
+        """Returns weights @ `after_attention(vectors)` [W, c, D], for a post-norm layer of which few mixtures are read.
 
-        Targets are mixed before the down-projection, which then has W rows instead of R. Products with the biases that
-        enter behind it are taken through the transposed maps. Without a graph the memory of vectors and units is
-        written into.
+        Targets are mixed before the down-projection, which then has W rows instead of R. The vectors behind it are not
+        formed: their products with the biases there come from the biases times the transposed maps. With gradients off
+        this writes into `vectors` and `units`.
+
+        Args:
+            vectors: [R, c, D] input + attention.
+            shares: keeps the products with the biases.
+            units: [R, c, F] the result of `up` on the vectors, if it is known.
+            weights: [W, R] weights of the targets in each mixture.
         """
         block, units = self._until_down(vectors, shares.record, units)
         assert units is not None, "a layer whose feed-forward block is left out has no down-projection"
@@ -210,7 +216,7 @@ def freeze_layer(
         rows: [R] long, places of the targets.
         is_first: whether this is the first layer, whose value bias belongs to its token and is not distributed.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the block out.
-        scratch: see `FrozenLayer`; for use without a graph only.
+        scratch: see `FrozenLayer`; only with gradients off.
 
     Raises:
         ValueError: the norm before attention has a bias, or the activation of a gated layer shall be replaced by

@@ -1,6 +1,6 @@
 """LayerNorm and RMSNorm as linear maps for given statistics.
 
-`subtract_from`, `add_to` and `multiply_by` write into the memory of their first argument where no graph needs it.
+With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
-    """Returns temporary * factor, without a graph in the memory of `temporary`.
+    """Returns temporary * factor; with gradients off it is written into `temporary`.
 
     Example:
         >>> temporary = torch.tensor([2.0])
@@ -24,7 +24,7 @@ def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
 
 
 def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
-    """Returns temporary - subtrahend, without a graph in the memory of `temporary`.
+    """Returns temporary - subtrahend; with gradients off it is written into `temporary`.
 
     Example:
         >>> subtract_from(torch.tensor([2.0]), torch.tensor(3.0))
@@ -34,7 +34,7 @@ def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
 
 
 def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
-    """Returns temporary + addend, without a graph in the memory of `temporary`.
+    """Returns temporary + addend; with gradients off it is written into `temporary`.
 
     Example:
         >>> add_to(torch.tensor([2.0]), torch.tensor(3.0))
@@ -63,7 +63,7 @@ class FrozenNorm:
 
         Args:
             vectors: [R, c, D].
-            in_place: whether the memory of the vectors may be written into, as nothing else needs them.
+            in_place: whether the result may be written into `vectors` (with gradients off), as nothing else needs them.
         """
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 

@@ -60,7 +60,7 @@ def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tenso
 def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> SourceSums:
     """Returns the layer's output as sums over sources.
 
-    Without a graph the chunks' memory is written into, here and in `decompose_mixtures`.
+    With gradients off, this and `decompose_mixtures` write into the chunks.
 
     Args:
         layer: the frozen layer.

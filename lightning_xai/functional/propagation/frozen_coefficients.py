@@ -77,8 +77,8 @@ class FrozenCoefficients(Rules):
     """Rules that keep a network linear in the tracked states: whatever multiplies a state is a constant coefficient.
 
     Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
-    their true values. A tensor that is no linear function of the states any more (attention scores, squares, ...) may
-    pass any function and may still become a coefficient. As a result it is refused, see `linear`.
+    their true values. A tensor that is not linear in the states (attention scores, squares, ...) may go through any
+    function and become a coefficient, but not the network's output: `linear` refuses it.
 
     A tracked tensor has its true value. With a second run, the coefficients are those of the true values, and the
     second run holds the linear function's value for other states.

@@ -24,7 +24,7 @@ KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky
 def secant_slope(
     function: Callable[[Tensor], Tensor], x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], *, smooth: bool
 ) -> Tensor:
-    """Returns (function(x) - function(b)) / (x - b) elementwise, and a derivative where x and b are too near for it.
+    """Returns (function(x) - function(b)) / (x - b) elementwise; where x and b are too near, the derivative instead.
 
     Args:
         function: an elementwise function.

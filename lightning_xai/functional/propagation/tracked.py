@@ -148,7 +148,7 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns the tensor as an ordinary one, as an argument of `replaced`.
+    """Returns the tensor as an ordinary one: a function to give to `replaced`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
