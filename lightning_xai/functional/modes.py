@@ -87,7 +87,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 def frozen(module: nn.Module) -> Iterator[None]:
     """Within the context `module` is in eval mode, gradients are enabled, and its parameters get none.
 
-    Every flag is restored afterwards; autocast is left alone. Gradients by inputs cost less without those of parameters.
+    Every flag is restored afterwards; autocast is left alone. Gradients by inputs alone cost less.
 
     Example:
         >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)
