@@ -25,7 +25,12 @@ _MASK_ELEMENTS = 2**23  # most coalitions times tokens held at once; a single lo
 
 
 class Coalitions(NamedTuple):
-    """N coalitions of the M units of one example, on the CPU."""
+    """N coalitions of the M units of one example, on the CPU.
+
+    Example:
+        >>> Coalitions(keep=torch.tensor([[True, True], [True, False]]), weights=torch.ones(2)).keep.sum(dim=1)
+        tensor([2, 1])
+    """
 
     keep: Tensor  # [N, M] bool, True where a unit is left in the text
     weights: Tensor  # [N]

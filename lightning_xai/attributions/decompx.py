@@ -33,7 +33,12 @@ Score = Literal["logit", "norm"]
 
 @dataclass(frozen=True)
 class DecompositionRules:
-    """How the parts of a network that are not linear are divided among the source tokens, see `DecompX`."""
+    """How the parts of a network that are not linear are divided among the source tokens, see `DecompX`.
+
+    Example:
+        >>> DecompositionRules(bias="norm").feed_forward
+        'zero_origin'
+    """
 
     bias: BiasRule = "absdot"
     feed_forward: FeedForward = "zero_origin"  # the line that replaces the activation, or "none" without the blocks

@@ -26,7 +26,17 @@ Coefficients = Literal["detached", "differentiable"]
 def override_states(
     layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Within the context `layer` gets `states(its input)`, and continues with `values(its value vectors)`."""
+    """Within the context `layer` gets `states(its input)`, and continues with `values(its value vectors)`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> with override_states(model.encoder_layers()[0], torch.zeros_like, lambda values: values):
+        ...     first = model(inputs).logits
+        ...     second = model(TextInputs.of_ids([[1, 7, 8, 2]])).logits
+        >>> torch.equal(first, second)  # the first layer no longer sees the tokens
+        True
+    """
 
     def override_input(_module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         if args:
