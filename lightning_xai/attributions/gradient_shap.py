@@ -106,7 +106,7 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # one stretch is added to the points of all samples: the gradient by it is the sum of line times gradient
+        # `stretch` shifts the points of all samples: the gradient by it is the sum of line times gradient
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         logits = model(inputs.repeat_interleave(len(samples)), embeds.flatten(0, 1)).logits

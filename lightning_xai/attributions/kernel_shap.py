@@ -30,7 +30,7 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # the middle size of an even number is its own complement's
+    shares[2 * sizes < num_units] *= 2  # the complement of M / 2 units has the same size
     return shares / shares.sum()
 
 

@@ -34,10 +34,11 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5  # those beyond N agree as often as N - 1/2
+    # all offsets above N - 1 put every rank below 0, so none is better than N - 1/2
+    offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
-    best = agree.sum(dim=-1).argmax(dim=1)  # the first of equals
+    best = agree.sum(dim=-1).argmax(dim=1)  # argmax returns the first of equal values
     return (ranks - offsets[best].unsqueeze(1)).masked_fill(~exists, 0)
 
 
@@ -174,7 +175,7 @@ class Solvex(AttributionMethod):
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # the texts without a single unit are evaluated before the search
+        # texts that lack one unit are evaluated before the search
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 _DESIGN_ELEMENTS = 2**22  # entries of the design matrix held in float64 at once
 _MAX_SWEEPS = 10_000
-_TOLERANCE = 1e-10  # of a lasso: its last step relative to its largest coefficient, and the error of its optimality
+_TOLERANCE = 1e-10  # a lasso has settled when its relative steps, or the errors of its optimality, are smaller
 _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count as 0
 
 
@@ -44,7 +44,7 @@ def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple
     total = total.masked_fill(total == 0, 1.0)
     outputs = outputs - weights.unsqueeze(1) @ outputs / total
     gram, moments = _products(design, torch.zeros_like(weights).unsqueeze(-1), outputs, weights)
-    sums = gram.diagonal(dim1=1, dim2=2)  # of the weights of samples with the unit, as 1 is its own square
+    sums = gram.diagonal(dim1=1, dim2=2)  # for each unit, the weights of samples that contain it, as 1 squared is 1
     return gram - sums.unsqueeze(2) * sums.unsqueeze(1) / total, moments, total
 
 
