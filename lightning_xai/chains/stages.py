@@ -71,7 +71,7 @@ class Chain:
             parts = Path(stage.name).parts
             if run.parts[-len(parts) - 1 : -1] == parts:
                 root = RunFolder(run.parents[len(parts)] / run.name)
-                if root.has_begun:  # else the root's own experiment has the name of a stage
+                if root.has_begun:  # else the experiment of a root ends like the name of a stage
                     return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 

@@ -143,6 +143,12 @@ def resolve_checkpoint(
 
     Raises:
         ValueError: there is no such file, it does not fit `objective`, or it has the data's classes in another order.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> print(resolve_checkpoint(RunFolder(Path("no/such/run")), None, Supervised(random_bert()), []))
+        None
     """
     if ckpt_path in (None, "best", "last"):
         file = run.checkpoint("last" if ckpt_path == "last" else "best")

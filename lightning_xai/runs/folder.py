@@ -189,8 +189,8 @@ class RunFolder:
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
         """Returns a short hash of the examples that these settings test, or "" if they are the run's own."""
-        own, tested = self.settings, hash_of_test_data(settings)
-        return tested if own is not None and tested != hash_of_test_data(own) else ""
+        tested = hash_of_test_data(settings)
+        return "" if self.settings is None or tested == hash_of_test_data(self.settings) else tested
 
     @property
     def runs_dir(self) -> Path:

@@ -37,7 +37,7 @@ def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[s
         Traceback (most recent call last):
         ValueError: runs/tm/seed0 has format 1, but this version reads format 2: remove it
     """
-    found = facts.get("format", 1)
-    if found != FORMAT:
-        raise ValueError(f"{place} has format {found}, but this version reads format {FORMAT}: {remedy}")
+    number = facts.get("format", 1)
+    if number != FORMAT:
+        raise ValueError(f"{place} has format {number}, but this version reads format {FORMAT}: {remedy}")
     return {name: fact for name, fact in facts.items() if name != "format"}

@@ -16,7 +16,7 @@ INCIDENTAL = {
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
-# the data module's arguments that begin so decide which examples a test measures
+# arguments of the data module that decide which examples are tested begin with these names
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 

@@ -97,7 +97,7 @@ class RaggedWriter:
                 )
         elif rank == 0 or not description.exists():  # process 0 may have no rows, and so no writer
             write_json(description, with_format(metadata or {}))
-        rows = _whole_rows(self.path, rank)
+        rows = _complete_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
         # last, since a kill between the two must not leave rows without a file of values
@@ -151,7 +151,7 @@ class RaggedStore:
         self._maps: list[np.ndarray] = []
         self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
         for shard, name in enumerate(sorted(self.path.glob("*.rows"), key=lambda file: int(file.stem))):
-            rows = _whole_rows(self.path, int(name.stem))
+            rows = _complete_rows(self.path, int(name.stem))
             values = name.with_suffix(".values")
             length = values.stat().st_size // 4
             self._maps.append(np.memmap(values, "<f4", "r", shape=(length,)) if length else np.zeros(0, "<f4"))
@@ -204,7 +204,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return without_format(read_json(path / "store.json"), path, OLD_STORE)
 
 
-def _whole_rows(path: Path, rank: int) -> np.ndarray:
+def _complete_rows(path: Path, rank: int) -> np.ndarray:
     """Returns the rows of a shard whose values are all there."""
     file = path / f"{rank}.rows"
     if not file.exists():
@@ -212,8 +212,8 @@ def _whole_rows(path: Path, rank: int) -> np.ndarray:
     raw = file.read_bytes()
     rows = np.frombuffer(raw[: len(raw) // ROW.itemsize * ROW.itemsize], dtype=ROW)
     num_values = (path / f"{rank}.values").stat().st_size // 4
-    whole = rows["offset"] + rows["length"] <= num_values
-    return rows if whole.all() else rows[: int(whole.argmin())]
+    is_complete = rows["offset"] + rows["length"] <= num_values
+    return rows if is_complete.all() else rows[: int(is_complete.argmin())]
 
 
 def _open_at(file: Path, size: int) -> BinaryIO:

@@ -44,7 +44,7 @@ def test_every_split_is_stored_before_the_pass_is_complete(tested, tmp_path):
     assert json.loads((tmp_path / "first" / "complete.json").read_text()) == {"format": 2, **FACTS}
 
 
-def test_tokens_that_the_data_erase_are_handed_on(tested, tmp_path):
+def test_tokens_that_the_data_erase_are_handed_on(tested, tmp_path, objective):
     write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
     handed_on = {}
 
@@ -54,7 +54,7 @@ def test_tokens_that_the_data_erase_are_handed_on(tested, tmp_path):
         return {"again": keep}
 
     again = trainer(tmp_path)
-    again.datamodule = planted_data(erasures=str(tmp_path / "first"))
+    again.test(objective, datamodule=planted_data(erasures=str(tmp_path / "first")), verbose=False)
     write_erasures(again, {"again": tmp_path / "again"}, remember, {"again": FACTS})
     assert all(len(erased) == 1 for erased in handed_on.values()) and len(handed_on) == 8 + 6 + 7
     assert rows(tmp_path / "again") == rows(tmp_path / "first")

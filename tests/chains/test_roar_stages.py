@@ -1,12 +1,15 @@
 """The runs of a ROAR chain, their names and the runs that they depend on."""
 
+from typing import Any
+
 import pytest
 
 from lightning_xai.chains.roar_stages import parse_stage_name, roar_stages, stage_name
+from lightning_xai.chains.stages import Stage
 
 
-def stages(**options):
-    defaults = {"step": "percentage", "control": False, "recursive_methods": ["gradient"]}
+def stages(**options: Any) -> list[Stage]:
+    defaults: dict[str, Any] = {"step": "percentage", "control": False, "recursive_methods": ["gradient"]}
     return roar_stages(["gradient"], [20, 50], **(defaults | options))
 
 
