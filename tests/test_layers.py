@@ -31,7 +31,7 @@ ALLOWED = {
 SIBLINGS = {
     "models": {"contracts", "huggingface", "encoder_layers", "loading", "transformers_loading"},
     "attributions": {"coalitions", "surrogates"},
-    "metrics": {"erasure", "evidence", "thresholds", "top_units"},
+    "metrics": {"erasure", "evidence", "precision_recall", "thresholds", "top_units"},
     "objectives": {"losses", "inner_search", "schedules"},
     "callbacks": {"cost"},
 }

@@ -13,6 +13,7 @@ from torchmetrics.utilities import dim_zero_cat
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.ranking import auroc, average_precision
 from lightning_xai.functional.targets import gold_classes, predicted_classes
+from lightning_xai.metrics.thresholds import micro_f1_threshold
 
 LOWER_IS_BETTER = frozenset({"log_loss"})
 _CLASSES_AT_ONCE = 256  # bounds the memory of rankings over thousands of classes
@@ -39,51 +40,6 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         [1, 1, 0]
     """
     return (predicted & gold).sum(0), (predicted & ~gold).sum(0), (~predicted & gold).sum(0)
-
-
-def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns how many positive and how many negative scores lie strictly above each threshold: [G] each.
-
-    Memory grows with N + G, not with N times G.
-
-    Args:
-        scores: [N].
-        positives: [N] bool.
-        thresholds: [G] ascending, of the scores' dtype.
-
-    Example:
-        >>> scores, positives = torch.tensor([0.2, 0.5, 0.9]), torch.tensor([False, True, True])
-        >>> above = threshold_counts(scores, positives, thresholds=torch.tensor([0.0, 0.5]))
-        >>> [counts.tolist() for counts in above]
-        [[2, 1], [1, 0]]
-    """
-    exceeded = torch.bucketize(scores, thresholds)  # number of thresholds strictly below the score
-    size = len(thresholds) + 1
-    above = []
-    for group in (exceeded[positives], exceeded[~positives]):
-        counts = torch.bincount(group, minlength=size)
-        above.append(counts.flip(0).cumsum(0).flip(0)[1:])
-    return above[0], above[1]
-
-
-def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> float:
-    """Returns the first threshold with the best micro-F1 of `probs > threshold`; 0.5 if nothing is gold.
-
-    Args:
-        probs: [B, C] probabilities.
-        gold: [B, C] bool.
-        num_points: thresholds tried, evenly spaced from 0 to 1.
-
-    Example:
-        >>> probs, gold = torch.tensor([[0.3, 0.6], [0.7, 0.8]]), torch.tensor([[False, True], [True, True]])
-        >>> micro_f1_threshold(probs, gold, num_points=5)  # of 0, 0.25, 0.5, 0.75 and 1
-        0.5
-    """
-    if not gold.any():
-        return 0.5
-    thresholds = torch.linspace(0, 1, num_points, dtype=probs.dtype, device=probs.device)
-    true_positives, false_positives = threshold_counts(probs.flatten(), gold.flatten(), thresholds)
-    return float(thresholds[f1(true_positives, false_positives, gold.sum() - true_positives).argmax()])
 
 
 def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor, gold: Tensor) -> Tensor:

@@ -8,15 +8,15 @@ from torch import Tensor
 from lightning_xai.functional.ranking import Ties, top_mask
 from lightning_xai.functional.signs import Sign
 from lightning_xai.metrics.evidence import EvidenceMetric
-from lightning_xai.metrics.thresholds import (
+from lightning_xai.metrics.precision_recall import (
     PrecisionRecallCurve,
-    ThresholdGrid,
     counts_above,
     pooled_area,
     precision_recall_f1,
     span_ids,
     spans_above,
 )
+from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold
 
 _EPSILON = 1e-11  # the authors' guard against division by zero and log of zero
 
@@ -152,8 +152,7 @@ class EvidenceOverlap(EvidenceMetric):
         if not len(parts["num_hits"]):
             raise ValueError(f"{self.name} has no evidence to tune its threshold on: give threshold as a number")
         sums = (parts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
-        _, _, f1 = precision_recall_f1(*sums)
-        return {"threshold": float(self.thresholds[f1.argmax()])}
+        return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         threshold = self.tuned.get("threshold") if isinstance(self.threshold, ThresholdGrid) else self.threshold

@@ -1,4 +1,4 @@
-"""Tokens and spans above thresholds, and the precision-recall curve that they draw."""
+"""Thresholds tuned on the validation split: for the predicted classes, and for the tokens that count as a rationale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 Spacing = Literal["linear", "log"]
-Area = Literal["trapezoid", "step"]
 
 
 def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear") -> Tensor:
@@ -27,79 +26,66 @@ def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear")
     return torch.from_numpy(np.concatenate([[0.0], maximum * np.logspace(-6, 0, num_points - 1)]))
 
 
-def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns the summed weights [R, T] of the scores [R, T] strictly above each threshold: [R, G] float64.
+def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns how many positive and how many negative scores lie strictly above each threshold: [G] each.
 
-    Example:
-        >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
-        [[3.0, 1.0]]
-    """
-    exceeded = torch.bucketize(scores.contiguous(), thresholds)  # number of thresholds strictly below
-    histogram = torch.zeros(len(scores), len(thresholds) + 1, dtype=torch.float64, device=scores.device)
-    histogram.scatter_add_(1, exceeded, weights.double())
-    return histogram.flip(1).cumsum(1).flip(1)[:, 1:]
-
-
-def span_ids(evidence: Tensor) -> Tensor:
-    """Returns [R, T] long: the place of each token's span among the maximal runs of evidence [R, T], T outside.
-
-    Example:
-        >>> span_ids(torch.tensor([[True, False, True, True]])).tolist()
-        [[0, 4, 1, 1]]
-    """
-    starts = evidence.clone()
-    starts[:, 1:] &= ~evidence[:, :-1]
-    return (starts.cumsum(dim=1) - 1).masked_fill(~evidence, evidence.shape[1])
-
-
-def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns for each threshold the number of spans with a score above it, and these spans' tokens: [R, G] each.
-
-    A span is a maximal run of evidence [R, T].
-
-    Example:
-        >>> scores, evidence = torch.tensor([[0.9, 0.0, 0.1, 0.4]]).double(), torch.tensor([[True, False, True, True]])
-        >>> num_spans, num_tokens = spans_above(scores, evidence, torch.tensor([0.3, 0.5]).double())
-        >>> num_spans.tolist(), num_tokens.tolist()
-        ([[2.0, 1.0]], [[3.0, 1.0]])
-    """
-    width = evidence.shape[1] + 1
-    ids = span_ids(evidence)
-    zeros = torch.zeros(len(scores), width, dtype=torch.float64, device=scores.device)
-    lengths = zeros.scatter_add(1, ids, evidence.double())[:, :-1]
-    peaks = (zeros - 1).scatter_reduce(1, ids, scores, "amax")[:, :-1]  # [R, T], -1 where there is no such span
-    return counts_above(peaks, lengths > 0, thresholds), counts_above(peaks, lengths, thresholds)
-
-
-def precision_recall_f1(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision (0 where nothing is selected), recall and f1 from counts.
-
-    Example:
-        >>> [float(value) for value in precision_recall_f1(torch.tensor(1.0), torch.tensor(2.0), torch.tensor(2.0))]
-        [0.5, 0.5, 0.5]
-    """
-    return num_hits / num_selected.clamp(min=1), num_hits / num_evidence, 2 * num_hits / (num_selected + num_evidence)
-
-
-def pooled_area(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor, area: Area) -> Tensor:
-    """Returns the area under the precision-recall curve of counts [G] at ascending thresholds.
+    Memory grows with N + G, not with N times G.
 
     Args:
-        num_hits: [G] evidence tokens above each threshold.
-        num_selected: [G] tokens above each threshold.
-        num_evidence: evidence tokens altogether.
-        area: "trapezoid" joins the points, with precision 0 where nothing is selected; "step" holds each precision back
-            to the next lower recall, as average precision does.
+        scores: [N].
+        positives: [N] bool.
+        thresholds: [G] ascending, of the scores' dtype.
 
     Example:
-        >>> counts = torch.tensor([2.0, 1.0]), torch.tensor([4.0, 1.0]), torch.tensor(2.0)
-        >>> float(pooled_area(*counts, "step"))  # precision 1 up to recall 1/2, and then 1/2
-        0.75
+        >>> scores, positives = torch.tensor([0.2, 0.5, 0.9]), torch.tensor([False, True, True])
+        >>> above = threshold_counts(scores, positives, thresholds=torch.tensor([0.0, 0.5]))
+        >>> [counts.tolist() for counts in above]
+        [[2, 1], [1, 0]]
     """
-    precision, recall, _ = precision_recall_f1(num_hits.flip(0), num_selected.flip(0), num_evidence)
-    if area == "trapezoid":
-        return torch.trapezoid(precision, recall)
-    return (recall.diff(prepend=torch.zeros_like(recall[:1])) * precision).sum()
+    exceeded = torch.bucketize(scores, thresholds)  # number of thresholds strictly below the score
+    size = len(thresholds) + 1
+    above = []
+    for group in (exceeded[positives], exceeded[~positives]):
+        counts = torch.bincount(group, minlength=size)
+        above.append(counts.flip(0).cumsum(0).flip(0)[1:])
+    return above[0], above[1]
+
+
+def best_f1_threshold(thresholds: Tensor, num_hits: Tensor, num_selected: Tensor, num_gold: Tensor) -> float:
+    """Returns the first threshold with the best F1.
+
+    Args:
+        thresholds: [G].
+        num_hits: [G] gold elements above each threshold.
+        num_selected: [G] elements above each threshold.
+        num_gold: gold elements altogether, at least one.
+
+    Example:
+        >>> counts = torch.tensor([2, 2, 1]), torch.tensor([4, 2, 1]), torch.tensor(2)
+        >>> best_f1_threshold(torch.tensor([0.0, 0.25, 0.5]), *counts)
+        0.25
+    """
+    return float(thresholds[(2 * num_hits.double() / (num_selected + num_gold)).argmax()])
+
+
+def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> float:
+    """Returns the first threshold with the best micro-F1 of `probs > threshold`; 0.5 if nothing is gold.
+
+    Args:
+        probs: [B, C] probabilities.
+        gold: [B, C] bool.
+        num_points: thresholds tried, evenly spaced from 0 to 1.
+
+    Example:
+        >>> probs, gold = torch.tensor([[0.3, 0.6], [0.7, 0.8]]), torch.tensor([[False, True], [True, True]])
+        >>> micro_f1_threshold(probs, gold, num_points=5)  # of 0, 0.25, 0.5, 0.75 and 1
+        0.5
+    """
+    if not gold.any():
+        return 0.5
+    thresholds = torch.linspace(0, 1, num_points, dtype=probs.dtype, device=probs.device)
+    true_positives, false_positives = threshold_counts(probs.flatten(), gold.flatten(), thresholds)
+    return best_f1_threshold(thresholds, true_positives, true_positives + false_positives, gold.sum())
 
 
 @dataclass(frozen=True)
@@ -130,31 +116,3 @@ class ThresholdGrid:
     def thresholds(self) -> Tensor:
         """[G] float64, ascending from 0."""
         return threshold_grid(self.num_points, self.maximum, self.spacing)
-
-
-@dataclass(frozen=True)
-class PrecisionRecallCurve:
-    """How the precision-recall curve is drawn.
-
-    Args:
-        num_points: number of thresholds from 0 to 1.
-        spacing: see `threshold_grid`.
-        area: see `pooled_area`.
-
-    Example:
-        >>> PrecisionRecallCurve(num_points=3, spacing="linear").thresholds.tolist()
-        [0.0, 0.5, 1.0]
-    """
-
-    num_points: int = 301
-    spacing: Spacing = "log"
-    area: Area = "step"
-
-    def __post_init__(self) -> None:
-        if self.num_points < 2:
-            raise ValueError(f"num_points is {self.num_points}: give at least 2")
-
-    @property
-    def thresholds(self) -> Tensor:
-        """[G] float64, ascending from 0 to 1."""
-        return threshold_grid(self.num_points, 1.0, self.spacing)

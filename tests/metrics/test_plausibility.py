@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from lightning_xai.metrics.plausibility import EvidenceOverlap
-from lightning_xai.metrics.thresholds import PrecisionRecallCurve, ThresholdGrid
+from lightning_xai.metrics.precision_recall import PrecisionRecallCurve
+from lightning_xai.metrics.thresholds import ThresholdGrid
 from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.metrics.conftest import bag_of_words, explained_batch, rationale_of
 

@@ -1,42 +1,30 @@
-"""Counts above thresholds against loops, and the area of a curve worked out by hand."""
+"""Thresholds with the best F1 against a search over the grid, and grids that are refused."""
 
 import pytest
 import torch
 
-from lightning_xai.metrics.thresholds import (
-    PrecisionRecallCurve,
-    ThresholdGrid,
-    counts_above,
-    pooled_area,
-    spans_above,
-    threshold_grid,
-)
-from tests.metrics.conftest import explained_batch, numbers
+from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold, micro_f1_threshold
 
 
-def test_counts_above_equal_a_comparison_with_every_threshold():
-    attribution, batch = explained_batch([20, 9])
-    scores = attribution.scores.flatten(0, 1)
-    mask = attribution.token_mask.repeat_interleave(3, dim=0)
-    grid = threshold_grid(21, 1.0)  # scores are multiples of 0.05, so ties with thresholds occur
-    expected = ((scores.unsqueeze(-1) > grid) & mask.unsqueeze(-1)).sum(dim=1)
-    assert torch.equal(counts_above(scores, mask, grid), expected.double())
+def f1_of(predicted, gold):
+    return 2 * (predicted & gold).sum() / (predicted.sum() + gold.sum())
 
 
-def test_spans_above_equal_a_loop_over_spans():
-    scores = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.4]], dtype=torch.float64)
-    evidence = torch.tensor([[False, True, True, False, True, True]])
-    grid = torch.tensor([0.0, 0.35, 0.4, 0.95], dtype=torch.float64)
-    spans, tokens = spans_above(scores, evidence, grid)
-    assert spans.tolist() == [[2, 2, 1, 0]] and tokens.tolist() == [[4, 4, 2, 0]]
+def test_threshold_of_probabilities_equals_a_search_over_the_grid():
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.rand(20, 5, generator=generator)
+    gold = torch.rand(20, 5, generator=generator) < 0.3
+    searched = max(torch.linspace(0, 1, 100), key=lambda threshold: f1_of(probs > threshold, gold))
+    assert micro_f1_threshold(probs, gold) == float(searched)
 
 
-def test_step_and_trapezoid_differ_between_the_points():
-    # thresholds from low to high select 4, 2 and 0 tokens, of which 2, 1 and 0 are evidence
-    counts = numbers([2, 1, 0]), numbers([4, 2, 0]), numbers(2)
-    # recalls 0, 1/2, 1 with precisions 0, 1/2, 1/2
-    assert float(pooled_area(*counts, "step")) == 0.5
-    assert float(pooled_area(*counts, "trapezoid")) == 0.375
+def test_threshold_is_a_half_without_gold():
+    assert micro_f1_threshold(torch.rand(3, 2), torch.zeros(3, 2, dtype=torch.bool)) == 0.5
+
+
+def test_first_of_equally_good_thresholds_is_taken():
+    counts = torch.tensor([1, 1]), torch.tensor([1, 1]), torch.tensor(1)
+    assert best_f1_threshold(torch.tensor([0.25, 0.5]), *counts) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -44,7 +32,6 @@ def test_step_and_trapezoid_differ_between_the_points():
     [
         (lambda: ThresholdGrid(maximum=0.0), "maximum is"),
         (lambda: ThresholdGrid(num_points=1), "num_points is 1"),
-        (lambda: PrecisionRecallCurve(num_points=1), "num_points is 1"),
     ],
 )
 def test_grids_without_two_points_from_0_to_1_are_refused(make, message):
