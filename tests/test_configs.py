@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from lightning_xai.commands.cli import main
+from lightning_xai.commands.main import main
 from tests.commands.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
 from tests.commands.conftest import fitted as fitted  # a fixture
 

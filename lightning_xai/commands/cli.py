@@ -1,71 +1,288 @@
-"""The command line: one command in, the runs that it asks for, and user errors in one line."""
+"""One run from the command line: Lightning's subcommands over a run folder that a fit resumes and a test reads."""
 
 from __future__ import annotations
 
-import os
-import sys
-from argparse import ArgumentError
-from importlib import import_module
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from lightning_xai.commands.config_files import with_config_paths, with_overrides
-from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.run import XAICLI, LoadedData
-from lightning_xai.commands.terminal import message_for_user, one_line
-from lightning_xai.runs.progress import quiet, say
+import pandas as pd
+from lightning import LightningDataModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import TensorBoardLogger
 
-READERS = ("explain", "racu", "stability")  # of finished runs, each a module of its own
-COMMANDS = ("fit", "validate", "test", "predict", *READERS)
+from lightning_xai.callbacks.base import callbacks_of
+from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.callbacks.run_summary import RunSummary
+from lightning_xai.chains.base import AsksForRuns
+from lightning_xai.commands.config_files import (
+    check_formats,
+    experiment_name,
+    folder_of_config,
+)
+from lightning_xai.commands.preflight import (
+    chain_in,
+    check_chains,
+    check_checkpoint_settings,
+    check_monitor,
+    check_tuning,
+    resolve_checkpoint,
+)
+from lightning_xai.commands.slurm import slurm_environment
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.report.results import results_tables
+from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.runs.folder import RunFacts, RunFolder
+from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.ranks import rank
+from lightning_xai.runs.settings import data_settings, run_settings
+
+TRAINER_DEFAULTS = {
+    "num_sanity_val_steps": 0,
+    "inference_mode": False,
+    "log_every_n_steps": 10,
+    "enable_model_summary": False,  # RunSummary says what matters
+}
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs one command, and for `fit` every run that it asks for; prints user errors in one line.
+class LoadedData(NamedTuple):
+    """A data module and the settings that decide which examples it has loaded and encoded."""
+
+    module: TextDataModule
+    settings: dict[str, Any]
+
+
+class XAICLI(LightningCLI):
+    """LightningCLI in subclass mode, with a run folder for every run.
+
+    Attributes:
+        next_run: after construction, overrides for another run that this one asks for; [] if it asks for none.
+        is_done: whether the subcommand itself ran to its end.
+        is_dry: whether it leaves nothing behind (fast_dev_run).
+        data: the run's data, which the next run uses again if its settings are the same.
 
     Args:
-        argv: the command line without the program's name; by default that of this process.
-
-    Example:
-        >>> main(["fti"])
-        Traceback (most recent call last):
-        SystemExit: error: fti is no command: choose one of fit, validate, test, predict, explain, racu, stability
+        args: the command line.
+        data: the data of the run before.
     """
-    argv = list(sys.argv[1:] if argv is None else argv)
-    if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
-        raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")
-    try:
-        with quiet():
-            if argv[0] in READERS:
-                module = import_module(f"lightning_xai.commands.{argv[0]}")  # not before it is asked for
-                getattr(module, f"{argv[0]}_command")(argv[1:])
-            else:
-                run_stages(argv)
-    except ArgumentError as error:
-        hint = f"run.py {' '.join(argv[:1])} --help lists what is accepted"
-        raise SystemExit(f"error: {one_line(str(error))}; {hint}") from None
-    except ValueError as error:
-        message = message_for_user(error)
-        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
-            raise
-        raise SystemExit(f"error: {message}") from None
 
+    def __init__(self, args: list[str], data: LoadedData | None = None) -> None:
+        self.next_run: list[str] = []
+        self.is_done = False
+        self.data = data
+        self._began = time.monotonic()
+        self._args = args
+        self._config_files = [args[i + 1] for i, arg in enumerate(args[:-1]) if arg in ("-c", "--config")]
+        check_formats(self._config_files)
+        super().__init__(
+            model_class=Objective,
+            subclass_mode_model=True,
+            datamodule_class=LightningDataModule,
+            subclass_mode_data=True,
+            save_config_callback=None,
+            seed_everything_default=0,
+            load_from_checkpoint_support=False,
+            auto_configure_optimizers=False,
+            trainer_defaults=dict(TRAINER_DEFAULTS),
+            # relative interpolation that sees command-line overrides
+            parser_kwargs={"parser_mode": "omegaconf+", "exit_on_error": False, "allow_abbrev": False},
+            args=args,
+        )
 
-def run_stages(argv: list[str]) -> XAICLI:
-    """Runs the prerequisites of a command, the command, then its follow-ups; returns the last of these runs."""
-    import_all()
-    data: LoadedData | None = None
-    stack, asked_for = [argv], [argv]
-    while True:
-        command = stack[-1]
-        cli = XAICLI(with_config_paths(command), data)
-        data = cli.data
-        if cli.is_done or not cli.next_run:
-            stack.pop()
-        if cli.next_run:
-            following = with_overrides(command, cli.next_run)
-            if following in asked_for and cli.is_dry:
-                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends before it")
-                return cli
-            assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
-            asked_for.append(following)
-            stack.append(following)
-        if not stack:
-            return cli
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
+        """Returns the given subcommand alone, if there is one: to build the parsers of the others takes a second."""
+        known = LightningCLI.subcommands()
+        return {name: known[name] for name in self._args[:1] if name in known} or known
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
+        parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
+        parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
+        parser.add_argument("--follow_up", type=bool, default=True, help="run what a run asks for before and after it")
+        parser.add_argument("--stage", type=str | None, default=None, help="fit one stage of a chain alone")
+        parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
+        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.set_defaults(
+            {
+                "checkpoint.filename": "best",
+                "checkpoint.monitor": "val/log_loss",
+                "checkpoint.enable_version_counter": False,
+                "checkpoint.auto_insert_metric_name": False,
+            }
+        )
+        parser.link_arguments("seed_everything", "data.init_args.seed")
+        # a link to an argument that the network does not have is left out
+        for name in ("num_classes", "multilabel", "vocab_size", "word_vectors"):
+            target = f"model.init_args.network.init_args.{name}"
+            parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
+
+    def _build_data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
+        module, settings = class_type(*args, **kwargs), data_settings(self.settings)
+        if self.data is not None and self.data.settings == settings:
+            module.reuse_loaded(self.data.module)
+        self.data = LoadedData(module, settings)
+        return module
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        assert isinstance(args, list)
+        self.config = parser.parse_args(args)  # the parent warns of arguments that do not come from sys.argv
+
+    def _parse_ckpt_path(self) -> None:
+        """Keeps the parent from overriding the configuration with hyperparameters found in a checkpoint."""
+
+    def before_instantiate_classes(self) -> None:
+        config = self.config[self.subcommand]
+        check_checkpoint_settings(config.checkpoint)
+        if config.format != FORMAT:
+            raise ValueError(f"format is {config.format}, but this version reads configurations of format {FORMAT}")
+        if not config.experiment:
+            config.experiment = experiment_name(self._config_files)
+        if config.stage is not None and self.subcommand != "fit":
+            raise ValueError("--stage is for fit: give the config.yaml of the stage's run instead")
+        self.seed = int(config.seed_everything)
+        self.is_dry = bool(config.trainer.fast_dev_run)
+        if self.subcommand != "fit":  # where it matters: a fit resumed in another folder forgets its best score
+            warnings.filterwarnings("ignore", message="The dirpath has changed from")
+        self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
+        if not any(argument.startswith("--runs_dir") for argument in self._args):
+            self.run = folder_of_config(self._config_files, self.run)
+        config.trainer.default_root_dir = str(self.run.path)
+        self._dump_config()
+        self.settings = run_settings(self.config_dump)
+        self.run.check_format()
+        if self.subcommand == "fit" and not self.is_dry and config.stage is None and rank() == 0:
+            self.run.begin(self.settings)
+        self._portable_config = config.clone()
+        for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
+            self._portable_config[key] = None  # the saved file must not lead another experiment into this folder
+        config.checkpoint.dirpath = str(self.run.checkpoints_dir)
+        self.parser.add_instantiator(self._build_data, TextDataModule)
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        config = self.config[self.subcommand]
+        tests_after_fit = self.subcommand == "fit" and config.test_after_fit
+        self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
+        self.results = ResultsFile(self.facts)
+        if config.trainer.logger is None and not self.is_dry:
+            # the configured root is not used, so that every file of a run lies in its folder
+            kwargs["logger"] = TensorBoardLogger(
+                self.run.path.parents[1],
+                name=self.run.path.parent.name,  # of an experiment "roar/gradient/030" only the last part
+                version=self.run.path.name,
+                default_hp_metric=False,
+            )
+        if config.trainer.plugins is None and (environment := slurm_environment()):
+            kwargs["plugins"] = [environment]
+        self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
+        trainer = super().instantiate_trainer(**kwargs)
+        # save_last writes only when the best checkpoint does, so a resume would lose the epochs after it; at the end of
+        # the list this one's file knows which checkpoint is the best
+        callbacks_of(trainer).append(
+            ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
+        )
+        return trainer
+
+    def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        """Runs or resumes the fit and tests its best checkpoint, unless another run has to come first."""
+        config = self.config.fit
+        if config.stage is not None:
+            self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
+            self.is_done = True  # the stage's run stands in for this one
+            return
+        if not self.is_dry and self.run.is_finished and (self.run.is_tested or not config.test_after_fit):
+            say(f"{self.run.path} is finished already; remove it to run it again")
+            self._end(self.run.results)
+            return
+        if self.is_dry or not self.run.is_finished:
+            check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
+            self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in self._asking())
+            if self.next_run:
+                return
+            self._fit(ckpt_path, **kwargs)
+        if config.test_after_fit and not self.is_dry:
+            best = self.run.best_checkpoint
+            self._test(str(best) if best else None)
+        if not self.is_dry:
+            if self.trainer.is_global_zero:
+                self.run.write_manifest(status="finished", seconds=round(time.monotonic() - self._began, 3))
+            self.trainer.strategy.barrier()  # a rank that looked earlier would run the stage again
+        self._end(self.results.table)
+
+    def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
+        other_data = self.run.hash_of_other_test_data(self.settings)
+        self._test(self._resolve(ckpt_path), keep_earlier=True, other_data=other_data)
+        self._end(self.results.table)
+
+    def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        """Prints the tables of the validation split, whose thresholds are tuned on itself, and writes none."""
+        self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
+        self._end(self.results.table)
+
+    def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        """Runs the callbacks over the predict split; predictions are not collected in memory."""
+        kwargs["return_predictions"] = False
+        self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **kwargs)
+        self.is_done = True
+
+    def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
+        checkpoint, callbacks = self.config.fit.checkpoint, callbacks_of(self.trainer)
+        check_monitor(checkpoint.monitor, checkpoint.mode, self.model, callbacks)
+        if self.facts.tests_after_fit:
+            check_tuning(callbacks, self.datamodule)
+        if ckpt_path is not None:
+            ckpt_path = self._resolve(ckpt_path)
+        last = self.run.checkpoint("last")
+        if last is not None and not self.is_dry:
+            say(f"{self.run.path}: resuming from {last.name}")
+            ckpt_path = str(last)
+        if not self.is_dry and rank() == 0:
+            self.run.path.mkdir(parents=True, exist_ok=True)
+            self._parser("fit").save(
+                self._portable_config, str(self.run.config_file),
+                skip_none=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
+            )  # fmt: skip
+        self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
+        if self.trainer.interrupted:
+            raise KeyboardInterrupt
+
+    def _resolve(self, ckpt_path: str | None) -> str | None:
+        return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names)
+
+    def _test(self, path: str | None, *, keep_earlier: bool = False, other_data: str = "") -> None:
+        if path:
+            checkpoint = checkpoint_hash(path)
+        elif isinstance(self.model, Evaluation):
+            checkpoint = checkpoint_hash(self.model.path)
+        else:
+            checkpoint = weights_hash(self.model.network)
+            say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
+        self.results.begin_test(checkpoint, keep_earlier=keep_earlier, other_data=other_data)
+        self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
+
+    def _end(self, table: pd.DataFrame | None) -> None:
+        """Prints the tables of a subcommand that is done, and after a fit asks for the run that follows."""
+        self.is_done = True
+        if self.trainer.is_global_zero and table is not None:
+            print(results_tables(table))
+            written = self.results.written or self.run.results_file.with_suffix(".csv")
+            for path in [written, self.run.heatmaps_dir / "test.html"]:
+                if path.exists() and self.subcommand != "validate":
+                    print(f"written: {path}")
+        if self.subcommand == "fit":
+            self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
+
+    def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
+        """Returns the first overrides that are not empty, or [] if --follow_up is false."""
+        overrides: list[str] = next(filter(None, asked_for), [])
+        return overrides if self.config[self.subcommand].follow_up else []
+
+    def _asking(self) -> list[AsksForRuns]:
+        return [part for part in [self.model, *callbacks_of(self.trainer)] if isinstance(part, AsksForRuns)]

@@ -18,7 +18,7 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.checkpoint import TrainedNetwork
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
-from lightning_xai.runs.moved import current_spec
+from lightning_xai.runs.renamed_classes import current_spec
 from lightning_xai.types import TextInputs
 
 BATCH_SIZE = 16

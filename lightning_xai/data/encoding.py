@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.functional.spans import evidence_kept_fraction, strip_offsets, token_mask_from_spans, word_offsets
 
 Fill = Literal["mask", "pad", "unk"]

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoConfig
 from transformers.utils import cached_file
 
-from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.released import is_released, load_released

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.runs.moved import current_spec
+from lightning_xai.runs.renamed_classes import current_spec
 
 Shape = tuple[int, ...] | Literal["absent"]
 

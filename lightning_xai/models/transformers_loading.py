@@ -11,7 +11,7 @@ import torch
 import transformers
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
-from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.model_folders import resolve_model_path
 
 # facts about a file or a run, not about the architecture
 _NOT_ARCHITECTURE = {

@@ -21,8 +21,8 @@ import torch
 from lightning import Trainer, seed_everything
 
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.commands.cli import main
 from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.main import main
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.commands.cli import main
+from lightning_xai.commands.main import main
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = [
-    "lightning_xai.commands.cli",
+    "lightning_xai.commands.main",
     "lightning_xai.data.module",
     "lightning_xai.models.plm_ca",
 ]  # their imports take seconds

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.commands.cli import main
+from lightning_xai.commands.main import main
 from tests.commands.conftest import ERASER, PLM_CA, PRELOADED, command, numbers, planted, refusal, save, tiny_config
 
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from lightning_xai.commands.cli import main
 from lightning_xai.commands.explain import file_lines
+from lightning_xai.commands.main import main
 from tests.commands.conftest import command, refusal
 
 TEXT = "w7 w0 w9 w30"

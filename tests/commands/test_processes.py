@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lightning_xai.commands.cli import main
+from lightning_xai.commands.main import main
 from tests.commands.conftest import (
     ERASER,
     HEATMAPS,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import lightning_xai
-from lightning_xai.functional.paths import resolve_model_path
+from lightning_xai.functional.model_folders import resolve_model_path
 
 
 @pytest.mark.parametrize("path", ["bert-base-uncased", "runs/teacher", "/absolute/folder"])
