@@ -1,4 +1,4 @@
-"""Writes attributions to disk as they are computed, for `Cached` and for comparisons of runs."""
+"""Writes attributions to disk during an evaluation, for the method `Cached` and for comparisons of runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
 
 
 class AttributionCacheWriter(ExplainedCallback):
-    """Appends every row of scores to `<cache_dir>/<split>/<method>`, a RaggedStore with one shard per process.
+    """Stores the scores of every explained example and class in `<cache_dir>/<split>/<method>`.
 
-    Inside it, the RaggedStore `tokens` has one row per example: 1 where a token may be explained, else 0. Rows that an
-    earlier, perhaps interrupted, test has stored are not written again.
+    This folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
+    token mask per example: 1 where a token may be explained, else 0. Rows that are already stored, for example by an
+    interrupted test, are not written again.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
-        during_fit: see ExplainedCallback.
+        during_fit: whether to work also in the validation that `fit` runs every epoch.
 
     Raises:
-        ValueError: during the run, if a store holds scores of other weights, of other examples, or of a method with
-            other settings.
+        ValueError: during the run, if a store holds scores that were computed with other weights, on other examples or
+            by a method with other settings.
 
     Example:
         >>> AttributionCacheWriter("runs/tm/seed0/attributions").cache_dir
@@ -37,7 +38,7 @@ class AttributionCacheWriter(ExplainedCallback):
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
         super().__init__(during_fit=during_fit)
         self.cache_dir = cache_dir
-        self._writers: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}  # by split and method
+        self._writers: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}  # by (split, method)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active:
@@ -60,7 +61,7 @@ class AttributionCacheWriter(ExplainedCallback):
         self._writers = {}
 
     def _open(self, split: str, method: str) -> tuple[_MissingRows, _MissingRows]:
-        """Returns the writers of a method's scores and of token masks, opened at their first use."""
+        """Returns the writers of scores and of token masks for a split and method; opens them at the first call."""
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
@@ -72,14 +73,14 @@ class AttributionCacheWriter(ExplainedCallback):
                 "method": self.source.methods[method].settings(),
                 "examples": data_of(trainer).split(split).hash(),
             }
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first: it may refuse
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since it checks the metadata
             masks = _MissingRows(folder / TOKEN_MASKS, trainer.global_rank, {"split": split})
             self._writers[key] = scores, masks
         return self._writers[key]
 
 
 class _MissingRows:
-    """A process's shard of a store, to which only those rows are added that the store lacks."""
+    """Writes rows to this process's shard of a store, and skips rows that the store already has."""
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Explains every evaluated batch and hands the attributions to the callbacks after it."""
+"""Explains every evaluated batch and passes the attributions to other callbacks."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ from lightning_xai.types import Attribution, Batch
 
 
 class ComputeAttributions(Callback):
-    """Explains every evaluated batch and calls `on_explained` of the callbacks after it, in the order of the list.
+    """Explains every evaluated batch and passes the attributions to the callbacks after this one.
 
-    The callbacks called are those up to the next ComputeAttributions that define
-    `on_explained(explained: ExplainedBatch)`, also those of other packages. A batch without an explained example is
-    left out.
+    The receivers are all callbacks that define `on_explained(explained: ExplainedBatch)`, also callbacks of other
+    packages, up to the next ComputeAttributions. They are called in the order of `trainer.callbacks`. If `max_examples`
+    excludes all examples of a batch, they are not called for this batch.
 
-    Works in validate, test and predict under any Trainer: attributions run outside inference mode, in float32, and
-    leave the network's modes and flags as they were. If a method needs attention weights, attention is eager from setup
-    to teardown.
+    Works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside inference
+    mode, and leave the network's modes and flags unchanged. If a method needs attention weights, the network uses eager
+    attention from setup to teardown.
 
     Args:
-        methods: attribution methods by the name that tables and plots show.
-        targets: which classes are explained; metrics choose among them.
-        num_top: number of classes explained with `targets: topk`.
-        max_examples: explain only the first examples of each split, which bounds the cost of expensive methods.
-        during_fit: also explain in the validation that `fit` runs every epoch. It is off by default, since
+        methods: attribution methods, by the names that tables and plots show.
+        targets: which classes of each example are explained. A metric uses all or some of these classes.
+        num_top: number of explained classes per example if `targets` is "topk".
+        max_examples: number of explained examples per split, to limit the cost. The first examples are explained; None
+            explains all.
+        during_fit: whether to explain also in the validation that `fit` runs every epoch. Off by default, since
             attributions cost more than the training itself.
 
     Raises:
-        ValueError: no methods.
+        ValueError: `methods` is empty.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -74,7 +75,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._receivers: list[ExplainedReceiver] = []
-        self._attention_before: Any = None  # the kernel to go back to, once this callback has chosen eager attention
+        self._attention_before: Any = None  # attention kernel that teardown restores; None if setup kept it
 
     @property
     def state_key(self) -> str:
@@ -133,7 +134,7 @@ class ComputeAttributions(Callback):
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor
     ) -> Attribution:
-        """Returns the attribution by one method and adds to its cost."""
+        """Returns the attribution by one method, and adds the passes, seconds and memory to the cost of this method."""
         method = self.methods[name].for_split(split)
         peak, start = start_peak_memory(batch.inputs.device), time.perf_counter()
         attribution = method.attribute(network, batch.inputs, targets, target_mask)

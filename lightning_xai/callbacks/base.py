@@ -18,7 +18,7 @@ from lightning_xai.types import Attribution, Batch
 
 
 class ResultRow(CostPerExample):
-    """One number of the results table, without the columns that are the same for the whole run."""
+    """One row of the results table, without the columns that are constant over a run."""
 
     split: str
     preset: str
@@ -31,7 +31,7 @@ class ResultRow(CostPerExample):
 
 @runtime_checkable
 class ResultSource(Protocol):
-    """A callback that adds rows to the results table when a test has ended.
+    """A callback whose rows are added to the results table at the end of `test` and of `validate`.
 
     Example:
         >>> from lightning_xai.callbacks.stability import Stability
@@ -50,8 +50,8 @@ class ExplainedBatch:
 
     Attributes:
         batch: the explained examples, at least one.
-        attributions: by the name of the method, for the examples of `batch`.
-        predict: the network's probabilities. Those of `batch.inputs` are computed once, for all callbacks.
+        attributions: attributions of the examples in `batch`, by the name of the method.
+        predict: returns the network's probabilities. It computes the probabilities of `batch.inputs` only once.
         split: name of the split.
 
     Example:
@@ -71,7 +71,7 @@ class ExplainedBatch:
     split: str
 
     def __getitem__(self, rows: Any) -> ExplainedBatch:
-        """Returns the given rows; `rows` is a slice, a list, or a boolean or long tensor."""
+        """Returns the examples that `rows` selects: a slice, a list, or a boolean or long tensor."""
         batch = self.batch[rows]
         attributions = {name: attribution[rows] for name, attribution in self.attributions.items()}
         return ExplainedBatch(batch, attributions, self.predict.for_inputs(batch.inputs), self.split)
@@ -79,12 +79,12 @@ class ExplainedBatch:
 
 @runtime_checkable
 class AttributionSource(Protocol):
-    """The callback that computes attributions.
+    """A callback that computes attributions, such as ComputeAttributions.
 
     Attributes:
-        methods: by the name that tables show.
-        costs: of each method so far.
-        during_fit: whether it also works in the validation of a fit.
+        methods: attribution methods, by the names that tables show.
+        costs: cost of each method so far, by the name of the method.
+        during_fit: whether attributions are computed also in the validation that `fit` runs every epoch.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -100,7 +100,7 @@ class AttributionSource(Protocol):
 
 @runtime_checkable
 class ExplainedReceiver(Protocol):
-    """A callback that gets every explained batch from the last AttributionSource before it.
+    """A callback that receives every explained batch from the nearest AttributionSource before it.
 
     Example:
         >>> class LargestScore(Callback):
@@ -111,22 +111,23 @@ class ExplainedReceiver(Protocol):
     """
 
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one batch; it is called at the batch's end, after the attributions are computed."""
+        """Uses one explained batch; called at the end of the batch, after its attributions are computed."""
         ...
 
 
 class ExplainedCallback(Callback, ABC):
-    """Base class of callbacks that use attributions; a callback of another package need only define `on_explained`.
+    """Base class of callbacks that use attributions. Callbacks of other packages need only define `on_explained`.
 
-    From setup on it has `trainer`, `module` (the objective), `source` (the last ComputeAttributions before it) and
-    `active` (whether it works in this stage).
+    `setup` sets `trainer`, `module` (the objective), `source` (the nearest ComputeAttributions before this callback)
+    and `active` (whether this callback works in the current stage).
 
     Args:
-        during_fit: also work in the validation that `fit` runs every epoch. It is off by default, since attributions
-            cost more than the training itself.
+        during_fit: whether to work also in the validation that `fit` runs every epoch. Off by default, since
+            attributions cost more than the training itself.
 
     Raises:
-        ValueError: at setup, if there is no ComputeAttributions before it, or if only this callback has `during_fit`.
+        ValueError: at setup, if there is no ComputeAttributions before this callback, or if `during_fit` is set here
+            but not in that ComputeAttributions.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -154,20 +155,20 @@ class ExplainedCallback(Callback, ABC):
         self.active = stage != "fit" or self.during_fit
         if self.active and stage == "fit" and not self.source.during_fit:
             raise ValueError(
-                f"{self.label} has during_fit, but the ComputeAttributions before it has not: set it in both, or in "
+                f"{self.label} sets during_fit, but the ComputeAttributions before it does not: set it in both or in "
                 "neither"
             )
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one batch. It is called in every stage that is explained, so check `active` first."""
+        """Uses one explained batch. Called in every stage in which `source` explains, so check `active` first."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
-    """Returns the callback whose attributions `callback` gets: the last AttributionSource before it.
+    """Returns the nearest AttributionSource before `callback`; it computes the attributions that `callback` receives.
 
     Raises:
-        ValueError: there is none; `label` names the callback in the message.
+        ValueError: no AttributionSource precedes `callback`, which the message calls `label`.
 
     Example:
         >>> source_before(Trainer(callbacks=[last := Callback()], logger=False), last, "The last callback")
@@ -182,7 +183,7 @@ def source_before(trainer: Trainer, callback: Callback, label: str) -> Attributi
 
 
 def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceiver]:
-    """Returns the callbacks that get the attributions of `source`: those after it, up to the next AttributionSource.
+    """Returns the ExplainedReceivers after `source` and before the next AttributionSource.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -203,7 +204,7 @@ def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceive
 
 
 def callbacks_of(trainer: Trainer) -> list[Callback]:
-    """Returns the trainer's callbacks in their order, an attribute that Lightning does not declare.
+    """Returns `trainer.callbacks`, an attribute that Lightning does not declare for type checkers.
 
     Example:
         >>> type(callbacks_of(Trainer(callbacks=[Callback()], logger=False))[0]).__name__
@@ -213,7 +214,7 @@ def callbacks_of(trainer: Trainer) -> list[Callback]:
 
 
 def data_of(trainer: Trainer) -> Any:
-    """Returns the trainer's data module, or None if it was given loaders.
+    """Returns the trainer's data module, or None if the trainer was given data loaders instead.
 
     Example:
         >>> data_of(Trainer(logger=False)) is None
@@ -223,7 +224,7 @@ def data_of(trainer: Trainer) -> Any:
 
 
 def is_dry_run(trainer: Trainer) -> bool:
-    """Returns whether this is a fast_dev_run: a few batches to find errors, after which no file is left.
+    """Returns whether this is a fast_dev_run, which runs a few batches to find errors and leaves no files.
 
     Example:
         >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))
@@ -245,7 +246,7 @@ def network_of(module: LightningModule) -> Classifier:
 
 
 def decision_threshold_of(module: LightningModule) -> float:
-    """Returns the probability above which a multi-label class counts as predicted.
+    """Returns the probability above which a class counts as predicted on multi-label data.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -267,7 +268,7 @@ def test_splits(trainer: Trainer) -> list[str]:
 
 
 def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
-    """Returns the name of the split behind a test loader; "test", "test1", ... without a data module.
+    """Returns the split that a test loader reads; without a data module, the splits are "test", "test1" and so on.
 
     Example:
         >>> split_of_loader(Trainer(logger=False), 1)
@@ -278,7 +279,7 @@ def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
 
 
 def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
-    """Returns [B] bool: whether an example is one of the first `num_examples` (None: all) that its split loads.
+    """Returns [B] bool: which examples are among the first `num_examples` of their split; None selects all.
 
     Example:
         >>> from lightning_xai.types import TextInputs

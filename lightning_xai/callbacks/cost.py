@@ -12,11 +12,12 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-_RESET_SLACK = 4.0  # MiB by which a peak just reset may exceed the memory in use, since the kernel counts in batches
+# MiB by which the peak may exceed the memory in use right after a reset, since the kernel updates its counts in batches
+_RESET_SLACK = 4.0
 
 
 class CostPerExample(TypedDict):
-    """Mean passes and seconds of an example, and the largest growth of memory in MiB; NaN where it is unknown."""
+    """Mean passes and seconds per example, and the largest growth of memory in MiB; NaN for unknown values."""
 
     forward_passes: float
     backward_passes: float
@@ -29,7 +30,7 @@ NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seco
 
 @dataclass
 class Cost:
-    """Passes and seconds of a method, summed over the examples that it has explained, and its peak memory.
+    """Passes and seconds of a method, summed over all explained examples, and the peak memory of the method.
 
     Example:
         >>> cost = Cost()
@@ -43,7 +44,7 @@ class Cost:
     forward_passes: float = 0.0
     backward_passes: float = 0.0
     seconds: float = 0.0
-    peak_memory_mb: float = math.nan  # largest growth of any batch, not a sum
+    peak_memory_mb: float = math.nan  # largest growth during one batch, not a sum
 
     def add(self, num_examples: int, forward: float, backward: float, seconds: float, peak_memory_mb: float) -> None:
         """Adds the cost of a batch of `num_examples`."""
@@ -54,7 +55,7 @@ class Cost:
         self.peak_memory_mb = float(np.fmax(peak_memory_mb, self.peak_memory_mb))  # fmax ignores NaN
 
     def per_example(self) -> CostPerExample:
-        """Returns the mean passes and seconds of an example, and the largest growth of memory in MiB."""
+        """Returns the mean passes and seconds per example, and the largest growth of memory in MiB."""
         count = max(self.num_examples, 1)
         return CostPerExample(
             forward_passes=self.forward_passes / count,
@@ -65,7 +66,7 @@ class Cost:
 
 
 def resident_memory() -> tuple[float, float]:
-    """Returns this process's memory now and its peak since the last reset, in MiB; NaN on systems other than Linux.
+    """Returns this process's current memory and its peak memory since the last reset, in MiB; NaN outside Linux.
 
     Example:
         >>> now, peak = resident_memory()
@@ -74,7 +75,7 @@ def resident_memory() -> tuple[float, float]:
     """
     try:
         status = Path("/proc/self/status").read_text()
-    except OSError:  # another system
+    except OSError:  # not Linux
         return math.nan, math.nan
     sizes = {
         name: float(size) / 1024 for name, size in re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB$", status, re.MULTILINE)
@@ -83,10 +84,10 @@ def resident_memory() -> tuple[float, float]:
 
 
 def start_peak_memory(device: torch.device) -> Callable[[], float]:
-    """Starts to watch memory; the returned function gives its largest growth since then in MiB, or NaN if unknown.
+    """Starts to watch memory; the returned function gives the largest growth since then in MiB, or NaN if unknown.
 
-    On a GPU it is the memory of tensors, on the CPU that of the whole process. A process keeps memory that it has
-    freed, so a method that fits into such memory shows less growth than it takes.
+    On a GPU, the memory of tensors is watched; on a CPU, the memory of the whole process. A process keeps freed memory
+    for later use, so a method that reuses such memory shows less growth than it needs.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()
@@ -100,10 +101,10 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     if device.type != "cpu":
         return lambda: math.nan
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts again from the memory now
-    except OSError:  # another system, or a container that forbids it
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: resets the peak to the current memory
+    except OSError:  # not Linux, or a container that forbids the reset
         return lambda: math.nan
     resident, peak = resident_memory()
-    if not peak - resident < _RESET_SLACK:  # nothing was reset, so the peak may be that of an earlier method
+    if not peak - resident < _RESET_SLACK:  # the reset had no effect, so the peak may be from an earlier method
         return lambda: math.nan
     return lambda: max(resident_memory()[1] - resident, 0.0)

@@ -1,4 +1,4 @@
-"""Measures attributions with a preset: a named bundle of metric definitions."""
+"""Measures attributions with a preset: a named list of metrics with their arguments."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class AttributionEvaluation(ExplainedCallback):
-    """Logs `<split>/<preset>/<method>/<metric>` for every method of the last ComputeAttributions before it.
+    """Measures every method of the nearest ComputeAttributions, and logs `<split>/<preset>/<method>/<metric>`.
 
-    In log tags the validation split is called `val`. In `test` it comes first and serves only to tune the thresholds of
-    metrics that need it. Numbers are exact under DDP (see AttributionMetric). In `predict`, where there may be no
-    labels, nothing is measured.
+    In log tags the validation split is called `val`. A test evaluates the validation split first, and uses it only to
+    tune the thresholds of metrics that need tuning. Numbers are exact under DDP, since AttributionMetric aggregates the
+    records of all processes. In `predict` nothing is measured, since there may be no labels.
 
     Args:
-        preset: name of this bundle of definitions; part of every number's name.
-        metrics: each method and split gets copies of them.
-        max_examples: measure only the first examples of each split, at most those that ComputeAttributions explains.
-        during_fit: see ExplainedCallback.
+        preset: name of this list of metrics, which is part of every log tag.
+        metrics: metrics to compute. Every pair of split and method has its own copies.
+        max_examples: number of measured examples per split, the first ones; None measures all explained examples.
+        during_fit: whether to measure also in the validation that `fit` runs every epoch.
 
     Raises:
-        ValueError: no metrics, or two of one name. At setup: another evaluation measures the same number, or a test is
-            to tune thresholds without the validation split.
+        ValueError: `metrics` is empty or has two metrics of one name. At setup: an earlier evaluation already measures
+            one of these metrics in a preset of this name, or a metric needs tuning but the test does not evaluate the
+            validation split.
 
     Example:
         >>> from lightning_xai.metrics.complexity import Entropy
@@ -60,7 +61,7 @@ class AttributionEvaluation(ExplainedCallback):
         self.preset = preset
         self.metrics = metrics
         self.max_examples = max_examples
-        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by split and method
+        self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by (split, method)
         self._rows: list[ResultRow] = []
 
     @property
@@ -78,14 +79,14 @@ class AttributionEvaluation(ExplainedCallback):
             if isinstance(earlier, AttributionEvaluation) and (shared := earlier._numbers() & self._numbers()):
                 preset, method, metric = min(shared)
                 raise ValueError(
-                    f"two evaluations measure {metric} of {method} as preset {preset!r}: give one another `preset`"
+                    f"two evaluations measure {metric} of {method} as preset {preset!r}: rename one `preset`"
                 )
         self._copies = {}
         if stage == "test" and VALIDATION not in test_splits(trainer):
             self.refuse_tuned_metrics()
 
     def refuse_tuned_metrics(self) -> None:
-        """Raises ValueError if a metric tunes a threshold, for which a test has to evaluate the validation split."""
+        """Raises ValueError if a metric tunes a threshold; called if the test does not evaluate the validation split."""
         for metric in self.metrics:
             if metric.needs_tuning:
                 raise ValueError(
@@ -118,21 +119,21 @@ class AttributionEvaluation(ExplainedCallback):
         return self._rows
 
     def _numbers(self) -> set[tuple[str, str, str]]:
-        """Returns preset, method and metric of every number that is measured."""
+        """Returns (preset, method, metric) of every measured number."""
         return {(self.preset, method, metric.name) for method in self.source.methods for metric in self.metrics}
 
     def _metrics_of(self, split: str, method: str) -> list[AttributionMetric]:
-        """Returns the copies of the metrics that hold the records of a split and method."""
+        """Returns the copies of the metrics for a split and method."""
         key = (split, method)
         if key not in self._copies:
             self._copies[key] = [copy.deepcopy(metric).to(self.module.device) for metric in self.metrics]
         return self._copies[key]
 
     def _finish(self, splits: list[str]) -> None:
-        """Computes and logs the numbers of the splits that were evaluated.
+        """Computes and logs the metrics of the evaluated splits.
 
-        Computing gathers records from all processes, so every process goes through the same splits and methods in the
-        same order.
+        `compute` gathers records from all processes, so every process must visit the splits and methods in the same
+        order.
         """
         self._rows = []
         for split in splits:
@@ -146,7 +147,7 @@ class AttributionEvaluation(ExplainedCallback):
                     self._rows += self._result_rows(metric, split, method)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
-            self.module.log(tag, row["value"], batch_size=1)  # the same on every process, so it may be monitored
+            self.module.log(tag, row["value"], batch_size=1)  # equal on all processes, so checkpoints may monitor it
         self._copies = {}
 
     def _result_rows(self, metric: AttributionMetric, split: str, method: str) -> list[ResultRow]:

@@ -1,4 +1,4 @@
-"""Shows attributions to a person: images in TensorBoard and one self-contained HTML page a split."""
+"""Draws attributions as heatmaps: images in TensorBoard, and one self-contained HTML page per split."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 class Heatmaps(ExplainedCallback):
-    """Collects the first documents of each split and draws them at the end of the split.
+    """Collects the first documents of each split, and draws their heatmaps at the end of the evaluation.
 
-    The pages are `heatmaps/<split>.html` in the run's folder.
+    The HTML pages are `heatmaps/<split>.html` in the run's folder.
 
     Args:
-        num_documents: documents shown of each split, the first ones by index.
-        splits: splits shown; None shows all, but in `test` leaves out the validation split, which tunes thresholds.
-        max_image_tokens: longer documents appear in the HTML page only.
-        during_fit: see ExplainedCallback.
+        num_documents: number of documents per split, the first ones by index.
+        splits: splits to show; None shows all. A test never shows the validation split, which it uses only for tuning.
+        max_image_tokens: documents with more tokens than this get no image; they appear in the HTML page only.
+        during_fit: whether to draw also in the validation that `fit` runs every epoch.
 
     Raises:
         ValueError: at setup, if the trainer has no TextDataModule to take texts from.
@@ -57,12 +57,12 @@ class Heatmaps(ExplainedCallback):
         self.num_documents = num_documents
         self.splits = splits
         self.max_image_tokens = max_image_tokens
-        self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # by split and index
+        self._documents: dict[str, dict[int, ExplainedDocument]] = {}  # by split, then by index of the example
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         if not hasattr(data_of(trainer), "encoded"):
-            raise ValueError("Heatmaps shows source texts, which only a TextDataModule knows: pass one to the trainer")
+            raise ValueError("Heatmaps shows source texts, which only a TextDataModule has: pass one to the trainer")
         self._documents = {}
 
     def on_explained(self, explained: ExplainedBatch) -> None:
@@ -89,7 +89,7 @@ class Heatmaps(ExplainedCallback):
         self._draw(trainer)
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
-        """Returns one row of an explained batch as a document; probs are [B, C]."""
+        """Returns the example at `row` of an explained batch as a document; probs are [B, C]."""
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
         offsets = data.encoded(explained.split, index).text_offsets
@@ -121,7 +121,7 @@ class Heatmaps(ExplainedCallback):
         return ExplainedDocument(name=str(example["id"]), text=example["text"], offsets=offsets, classes=classes)
 
     def _draw(self, trainer: Trainer) -> None:
-        """Writes a page and the images of each split; every process takes part and process 0 writes."""
+        """Gathers the documents of all processes; process 0 then writes a page and images for each split."""
         gathered = gather(self._documents)
         if not trainer.is_global_zero or is_dry_run(trainer):
             return

@@ -1,4 +1,4 @@
-"""Writes every number of a test to results.parquet and results.csv in the run's folder, one row each."""
+"""Writes every number of a test to results.parquet and results.csv in the run's folder, one number per row."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-TestResults = dict[str, tuple[dict[str, Tensor], int]]  # by split: values by metric, and number of examples
+TestResults = dict[str, tuple[dict[str, Tensor], int]]  # split -> (metric -> value, number of examples)
 
 
 def classification_rows(results: TestResults) -> list[ResultRow]:
-    """Returns a row for each metric of each split.
+    """Returns one row for each metric of each split.
 
     Example:
         >>> (row,) = classification_rows({"test": ({"accuracy": Tensor([0.75])}, 8)})
@@ -46,14 +46,14 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
 
 
 class ResultsFile(Callback):
-    """Writes the results of the objective and of every ResultSource among the callbacks at the end of a test.
+    """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
 
-    At the end of `validate` it makes the table, but no files. TensorBoard's HParams get the settings of model and data
-    beside the classification metrics of the test.
+    At the end of `validate`, sets `table` but writes no files. A test also logs the settings of model and data to
+    TensorBoard's HParams, together with the classification metrics.
 
     Args:
-        run: experiment and seed are columns of every row. If a fit ends with a test, the test splits are loaded and
-            checked before the fit, not after it.
+        run: facts about the run. Experiment and seed are columns of the table. If `tests_after_fit` is true, the test
+            splits are loaded and checked before the fit starts.
 
     Example:
         >>> results = ResultsFile(RunFacts("tm", seed=0))
@@ -74,11 +74,11 @@ class ResultsFile(Callback):
         """Sets the checkpoint of the next test and the file that its results go to.
 
         Args:
-            checkpoint: hash of the tested checkpoint, a column of every row.
-            keep_earlier: if the folder has results of another checkpoint, keep them and write these to
-                `results_<checkpoint>`.
-            other_data: short hash of the tested examples, or empty if they are the run's own. With other examples the
-                results go to `results_<checkpoint>_<other_data>`.
+            checkpoint: hash of the tested checkpoint, which is a column of the table.
+            keep_earlier: whether to keep results of another checkpoint in the folder. If there are any, the new results
+                go to `results_<checkpoint>`.
+            other_data: short hash of the tested examples if they differ from the run's own test examples, else "". If
+                they differ, the results go to `results_<checkpoint>_<other_data>`.
         """
         self._checkpoint = checkpoint
         self._keeps_earlier = keep_earlier
@@ -116,7 +116,7 @@ class ResultsFile(Callback):
             file = file.with_stem(f"{file.stem}_{self._checkpoint}")
         self.written = file.with_suffix(".csv")
         write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(file, partial(table.to_parquet, index=False))  # last, so that a folder with this file has both
+        write_whole(file, partial(table.to_parquet, index=False))  # last, so that where this file exists both exist
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

@@ -1,4 +1,4 @@
-"""Prints the run, the network and the sizes of the data before a command starts to work."""
+"""Prints the run, the network and the sizes of the data at the start of a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import data_of, network_of
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns a line for the vocabulary and one for each split of a data module's summary, within 80 columns.
+    """Returns one line about the vocabulary, if there is one, and one line about each split in a data module's summary.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
@@ -38,7 +38,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 
 class RunSummary(Callback):
-    """Prints the run's folder, the network with its number of parameters, and the sizes of the data, once.
+    """Prints once the run's folder, the classes of objective and network, the number of parameters and the data sizes.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -26,32 +26,31 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
-THIS_RUN = "this run"  # in messages
+THIS_RUN = "this run"  # its name in messages
 
 
 class Stability(ExplainedCallback):
-    """Compares this run's attributions with those that other runs have stored for the same examples and classes.
+    """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
-    Runs with other seeds give the "different initializations test": their explanations should be alike. A network with
-    an untrained head gives the "untrained model test": its explanations should differ. All pairs of runs are compared,
-    over the tokens that may be explained.
+    With runs of other seeds, this is the "different initializations test" (DIT): the explanations should be alike. With
+    a run whose head is untrained, it is the "untrained model test" (UIT): the explanations should differ. All pairs of
+    runs are compared, over the tokens that may be explained.
 
-    A test prints a matrix for each method and writes `stability/<split>.csv` and `.png` into the run's folder, and the
-    picture to TensorBoard. The results table gets this run's similarity to every other run.
+    A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
+    folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.
 
     Args:
-        others: folders of runs with scores by AttributionCacheWriter, or patterns such as "stability/seed*", which
-            match the runs that have been tested. They are looked for in the folder of all runs, then in the working
-            directory.
-        percentage: percent of the tokens, rounded up, whose overlap is measured.
+        others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*",
+            which match tested runs only. Names are looked up in the folder of all runs, then in the working directory.
+        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
-        ValueError: `others` is empty, or percentage outside (0, 100]. During a test: a run lacks the scores of a method
-            or split, or has other settings of the method, other examples, classes or lengths (they are named).
+        ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores
+            of a method or split, or differs in the method's settings, examples, classes or lengths of texts.
 
     Reference: Zafar et al. (2021), "On the Lack of Robust Interpretability of Neural Text Classifiers", arXiv
     2106.04631 (DIT and UIT); as used by Li et al. (2023), arXiv 2312.17591, Section 4.4.
-    Differs: rank correlations beside the overlap are ours.
+    Differs: the rank correlations, which are reported beside the overlap, are ours.
 
     Example:
         >>> Stability(["stability/seed*"], percentage=0)
@@ -72,7 +71,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # only process 0 looks for runs and tells the others, since a run may end in the meantime
+        # only process 0 looks for runs, since two searches may differ: another run may finish in between
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -81,7 +80,7 @@ class Stability(ExplainedCallback):
             for split in self._splits
             for method in self.source.methods
         }
-        # by split and method, then by example and class: [len(SIMILARITIES), R, R]
+        # (split, method) -> (example, class) -> similarities of the R runs [len(SIMILARITIES), R, R]
         self._similarities: dict[tuple[str, str], dict[tuple[int, int], np.ndarray]] = {k: {} for k in self._scores}
 
     def on_explained(self, explained: ExplainedBatch) -> None:
@@ -111,7 +110,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # sums do not depend on the processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # fixes the order of sums for any number of processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:
@@ -130,7 +129,7 @@ class Stability(ExplainedCallback):
         return self._rows
 
     def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
-        """Returns this run's similarity to every other run."""
+        """Returns rows with this run's similarity to every other run."""
         cost = self.source.costs[comparison.method].per_example()
         return [
             ResultRow(

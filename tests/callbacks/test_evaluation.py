@@ -91,7 +91,7 @@ def test_monitored_number_is_there_during_a_fit(objective, tmp_path):
 
 def test_evaluation_during_a_fit_without_attributions_during_it_is_refused(objective, tmp_path):
     callbacks = [compute(Random()), AttributionEvaluation("p", [Entropy()], during_fit=True)]
-    with pytest.raises(ValueError, match="has during_fit, but the ComputeAttributions before it has not"):
+    with pytest.raises(ValueError, match="sets during_fit, but the ComputeAttributions before it does not"):
         trainer(tmp_path, *callbacks, max_epochs=1).fit(objective, datamodule=planted_data())
 
 
