@@ -1,4 +1,4 @@
-"""From a token's D values to one score, and from token scores to word scores, restricted or normalized scores."""
+"""Aggregates a token's D values to one score and token scores to word scores; restricts and normalizes scores."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ WordPooling = Literal["sum", "mean", "max"]
 
 
 def pool(values: Tensor, pooling: Pooling) -> Tensor:
-    """Returns one score a token [..., T] from values [..., T, D].
+    """Returns one score per token [..., T] from values [..., T, D].
 
     Args:
         values: [..., T, D].
-        pooling: "l2" or "l1" takes the norm, "sum" or "mean" keeps the sign.
+        pooling: "l2" and "l1" take the norm over D; "sum" and "mean" keep signs.
 
     Raises:
-        ValueError: `pooling` is none of these.
+        ValueError: `pooling` is none of these words.
 
     Example:
         >>> values = torch.tensor([[3.0, -4.0]])
@@ -38,10 +38,10 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
 
 
 def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
-    """Returns ||E v|| [..., T], the L2 norm of the products of each v with all embeddings.
+    """Returns the L2 norm ||E v|| [..., T] of the product of the embedding table E with each vector v.
 
-    If v is the gradient by a token's embedding, E v is the gradient by its one-hot vector. The norm comes from
-    v' (E'E) v, and E'E is built once, so no tensor of the vocabulary's size is kept for a token.
+    If v is the gradient by a token's embedding, E v is the gradient by the token's one-hot vector. The norm is computed
+    as the root of v' (E'E) v. The matrix E'E is built once, so no token needs a tensor of the vocabulary's size.
 
     Args:
         values: [..., T, D], the vectors v.
@@ -53,7 +53,7 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
         tensor([5.])
     """
     squares = ((values @ (table.T @ table)) * values).sum(dim=-1).clamp_min(0)
-    positive = squares > 0  # elsewhere the root has no derivative
+    positive = squares > 0  # at 0 the root has no finite derivative
     return torch.where(positive, squares.where(positive, 1.0).sqrt(), 0.0)
 
 
@@ -68,9 +68,9 @@ def restrict(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def normalize(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] whose magnitudes sum to 1 over `mask` [B, T]; outside of it they are 0.
+    """Returns scores [B, K, T] whose magnitudes sum to 1 inside `mask` [B, T]; scores outside `mask` are 0.
 
-    Signs are kept, so non-negative scores sum to 1. A row of zeros stays zero.
+    Signs are kept, so non-negative scores sum to 1. If all scores of a row are 0, they stay 0.
 
     Example:
         >>> normalize(torch.tensor([[[1.0, -3.0, 9.0]]]), torch.tensor([[True, True, False]])).tolist()
@@ -82,9 +82,9 @@ def normalize(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
-    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the largest number of words in a row.
+    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the largest number of words in a text.
 
-    Words that a row does not have score 0.
+    In a text with fewer words, the scores of the missing words are 0.
 
     Args:
         scores: [B, K, T].
@@ -104,7 +104,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
 
 
 def from_words(word_scores: Tensor, word_ids: Tensor) -> Tensor:
-    """Returns token scores [B, K, T]: every token has the score [B, K, W] of its word, tokens outside words have 0.
+    """Returns token scores [B, K, T]. Each token gets the score [B, K, W] of its word; tokens outside words get 0.
 
     Example:
         >>> from_words(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]))

@@ -1,4 +1,8 @@
-"""Token scores from attention weights: mixing matrices, and reading them as a head reads token states."""
+"""Token scores from attention: the readout of the classification head, multiplied by the layers' mixing matrices.
+
+Row i of a mixing matrix holds the share of each input token in state i. The readout holds the weights with which the
+classification head reads the states of the last layer.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,15 @@ from lightning_xai.types import ClassifierOutput
 
 
 def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
-    """Returns readout @ mixing [B, R, T]: the weight of every input token in the state that the head reads.
+    """Returns readout @ mixing [B, R, T]: the weight of every input token in what the classification head reads.
 
     Args:
-        readout: [B, R, T] weights of token states, R rows for one head or for chosen classes.
-        mixing: [B*N, S, S] share of input token j in state i, segment by segment (N = 1 unless the model segments).
+        readout: [B, R, T] weights of token states. Each of the R rows is shared by all classes or belongs to one class.
+        mixing: [B*N, S, S], one mixing matrix for each of N segments of a text (N = 1 unless the model segments).
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])
-        >>> read_tokens(torch.tensor([[[1.0, 0.0]]]), mixing).tolist()  # a head that reads the first state
+        >>> read_tokens(torch.tensor([[[1.0, 0.0]]]), mixing).tolist()  # the first state is read
         [[[0.5, 0.5]]]
     """
     batch, num_rows, num_tokens = readout.shape
@@ -33,24 +37,24 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
 
 
 def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
-    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the input tokens' weights in the states that the head reads.
+    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the input tokens' weights in what the classification head reads.
 
     Args:
         readout: [B, R, T] weights of the last layer's states.
-        mixings: L x [M, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
+        mixings: L x [B*N, S target, S source], the mixing matrices M_1 ... M_L, first layer first.
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.0, 1.0]]])
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # rows times matrices: cheaper than the product of the matrices
-        readout = read_tokens(readout, mixing.to(readout.dtype))  # a mixing may be in half precision
+    for mixing in reversed(mixings):  # cheaper than the product of all matrices
+        readout = read_tokens(readout, mixing.to(readout.dtype))  # it may be in half precision
     return readout
 
 
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] that belong to `targets` [B, K].
+    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]; a single row is for all classes.
 
     Example:
         >>> target_rows(torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), torch.tensor([[1]])).tolist()
@@ -62,10 +66,10 @@ def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
 
 
 def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
-    """Returns `read(readout row)` [B, K, T] for each of `targets` [B, K].
+    """Applies `read` to the readout row of each of `targets` [B, K], and returns the results [B, K, T].
 
     Args:
-        readout: [B, 1 or C, T]. A row that all classes share is read once.
+        readout: [B, 1 or C, T]. If all classes share one row, `read` is applied only once.
         targets: [B, K] long.
         read: maps rows [B, R, T] of weights of token states to weights [B, R, T] of input tokens.
 
@@ -80,7 +84,7 @@ def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], 
 
 
 def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
-    """Returns the encoder's attentions, L x [B*N, H, S, S].
+    """Returns the encoder's attention probabilities, L x [B*N, H, S, S].
 
     Raises:
         ValueError: the forward pass returned no attentions.
@@ -98,15 +102,15 @@ def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
 
 
 def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_attention: bool) -> Tensor:
-    """Returns the attention [B, K, T] with which the head reads tokens for `targets` [B, K].
+    """Returns the attention [B, K, T] to tokens with which the classification head reads them for `targets` [B, K].
 
-    Where the head attends to tokens, this is the class's row of its attention. Elsewhere it is the row of the last
-    layer's attention, averaged over heads, at the token that the head reads ([CLS] or the last token): the same for
-    every class.
+    A classification head that attends to tokens (`readout_is_attention`) has one attention row per class; the result is
+    this row. Any other classification head reads the state of one token ([CLS] or the last token). The result is then
+    the last layer's attention from this token, averaged over attention heads, which is the same for every class.
 
     Example:
-        >>> readout = torch.tensor([[[1.0, 0.0]]])  # the head reads the first token
-        >>> attention = torch.tensor([[[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]]])  # of two heads
+        >>> readout = torch.tensor([[[1.0, 0.0]]])  # the classification head reads the first token
+        >>> attention = torch.tensor([[[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]]])  # two attention heads
         >>> output = ClassifierOutput(torch.zeros(1, 2), readout, (attention,))
         >>> token_attention(output, torch.tensor([[0]]), readout_is_attention=False).tolist()
         [[[0.25, 0.75]]]
@@ -120,13 +124,13 @@ def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_att
 def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 0.5) -> Tensor:
     """Returns the attention rollout [B, R, T]: readout @ M_L @ ... @ M_1.
 
-    M_l = (1 - residual) * A_l + residual * I, where A_l is the attention of layer l averaged over heads; rows of M_l
-    are normalized to sum to 1.
+    M_l = (1 - residual) * A_l + residual * I, where A_l is the attention of layer l, averaged over attention heads. The
+    rows of M_l are then normalized to sum to 1.
 
     Args:
-        readout: [B, R, T] weights with which the head reads the last layer's states.
+        readout: [B, R, T] weights with which the classification head reads the last layer's states.
         attentions: L x [B*N, H, S, S], first layer first.
-        residual: fraction of a state that the skip connection carries.
+        residual: fraction of a state that comes from the skip connection.
 
     Example:
         >>> attention = torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]])  # both tokens attend to the second
@@ -134,7 +138,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # rows times matrices: cheaper than the product of the matrices
+    for attention in reversed(attentions):  # cheaper than the product of all matrices
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

@@ -14,9 +14,9 @@ from lightning_xai.functional.duplicates import distinct_rows
 Beams = Literal["sets", "orders"]
 SetValues = Callable[[Tensor, Tensor], Tensor]  # problem [R] and members [R, M] bool of R sets -> values [R]
 
-LARGEST_EXACT = 20  # units; each more doubles the sets
+LARGEST_EXACT = 20  # largest number of units for an exact search; each further unit doubles the number of sets
 
-_CANDIDATE_ELEMENTS = 2**27  # most entries of the candidates' membership tables that are held at once
+_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the candidates' membership table
 
 
 class Orders(NamedTuple):
@@ -30,14 +30,14 @@ class Orders(NamedTuple):
 
     places: Tensor  # [P, M] long, the place of each unit in the order, from 0; M where there is no unit
     totals: Tensor  # [P] float64, the sum of the values of the order's prefixes of 1, 2, ... all units
-    num_sets: Tensor  # [P] long, sets whose value was computed
+    num_sets: Tensor  # [P] long, the number of sets whose value was computed
 
 
 def require_search(beam_size: int, exact_up_to: int) -> None:
-    """Checks the two arguments of a search.
+    """Checks the arguments `beam_size` and `exact_up_to` of `best_orders`.
 
     Raises:
-        ValueError: one of them is out of range.
+        ValueError: `beam_size` is below 1, or `exact_up_to` is outside 0..20.
 
     Example:
         >>> require_search(beam_size=0, exact_up_to=0)
@@ -48,26 +48,28 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
         raise ValueError(f"beam_size is {beam_size}: keep at least 1 prefix of each size")
     if not 0 <= exact_up_to <= LARGEST_EXACT:
         raise ValueError(
-            f"exact_up_to is {exact_up_to}: give a number of units from 0 to {LARGEST_EXACT}, for N units have 2^N sets"
+            f"exact_up_to is {exact_up_to}: give a number of units from 0 to {LARGEST_EXACT}; N units have 2^N sets"
         )
 
 
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns for each problem the order of its N units with the largest sum of values v, as far as the beam finds it.
+    """Returns, for each problem, the order of its N units with the largest sum of values v that the beam finds.
 
     The sum over an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
-    depends on the set of its units only. Of two orders of one set the worse one can therefore be dropped without loss.
-    A beam that holds every set of each size is dynamic programming over subsets: exact, with 2^N sets where brute force
-    has N! orders. Ties go to the prefix that comes first in the beam, then to the unit that comes first.
+    depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
+    dropped without loss. A beam that holds every set of each size is dynamic programming over subsets: it is exact and
+    evaluates 2^N sets, where brute force evaluates N! orders. Ties go to the prefix that comes first in the beam, then
+    to the unit that comes first.
 
     Args:
-        values: gives the values of sets. It is called once for each size (more often if memory asks for it) with the
-            distinct sets of all problems.
+        values: gives the values of sets. It is called once per set size with the distinct sets of all problems, or
+            several times if these sets do not fit in memory together.
         num_units: [P] long, number of units of each problem, on the CPU.
-        beam_size: most prefixes kept at each size.
-        exact_up_to: problems of at most so many units keep all sets, so they are solved exactly.
+        beam_size: largest number of prefixes of each size that are kept per problem.
+        exact_up_to: problems of at most this many units get a beam that holds all sets of each size. With `beams` =
+            "sets" they are solved exactly.
         beams: "sets" keeps the best order of each set; "orders" lets several orders of one set fill the beam.
 
     Example:
@@ -91,7 +93,7 @@ def best_orders(
             if not len(problem):
                 break
             free = (places == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
-            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: a prefix, and the unit that is added to it
+            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: each adds `unit` to a prefix
             members = (places[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
             distinct, set_of = distinct_rows(torch.cat([_bits(problem[parent]), members], dim=1))
             gains = values(problem[parent[distinct]], members[distinct]).double().cpu()
@@ -100,19 +102,19 @@ def best_orders(
             chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
             problem, totals = problem[parent[chosen]], candidate_totals[chosen]
             places = places[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
-            best, _ = distinct_rows(problem)  # the first prefix of each problem is its best
+            best, _ = distinct_rows(problem)  # of each problem, the first prefix is the best
             best_places[problem[best]], best_totals[problem[best]] = places[best], totals[best]
     return Orders(best_places, best_totals, num_sets)
 
 
 def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Tensor) -> Tensor:
-    """Returns the candidates that stay in the beam, sorted by problem and then from the largest total down.
+    """Returns the candidates that stay in the beam, sorted by problem and then by descending total.
 
     Args:
         totals: [R] float64.
         problem: [R] long, the problem of each candidate.
-        set_of: [R] long, the set of each candidate, of which only the best order stays; None lets all orders stay.
-        beam_sizes: [P] long.
+        set_of: [R] long, the set of each candidate. Only the best order of each set stays; with None, all orders stay.
+        beam_sizes: [P] long, the beam size of each problem.
     """
     order = totals.argsort(descending=True, stable=True)
     if set_of is not None:
@@ -125,21 +127,21 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 
 
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
-    """Returns [P] long: the beam size, or for exact problems the largest number of sets of one size."""
+    """Returns each problem's beam size [P] long; for exact problems, the largest number of sets of one size."""
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns numbers [R] as bits [R, 32], which keep equal sets of different problems apart."""
+    """Returns the bits [R, 32] of problem numbers [R], which distinguish equal sets of different problems."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 
 def _fitting_groups(elements: Tensor) -> Iterator[Tensor]:
-    """Yields groups of neighboring problems (neighbors share sets) whose candidates fit the memory.
+    """Yields groups of consecutive problems whose candidates fit in memory together.
 
     Args:
-        elements: [P] long, the most members of candidates that each problem needs.
+        elements: [P] long, the largest number of entries in each problem's candidate table.
     """
     ends = elements.cumsum(0)
     start = 0
@@ -151,16 +153,16 @@ def _fitting_groups(elements: Tensor) -> Iterator[Tensor]:
 
 
 def most_sets(num_units: int, num_problems: int, *, beam_size: int, exact_up_to: int = 0) -> int:
-    """Returns an upper bound on the distinct sets that several searches over the same units evaluate together.
+    """Returns an upper bound on the number of distinct sets that several searches over the same units evaluate.
 
-    With beam size b one search over N units evaluates at most b N (N + 1) / 2 sets, and all searches together at most
-    the 2^N - 1 sets that there are.
+    With beam size b, one search over N units evaluates at most b N (N + 1) / 2 sets. All searches together evaluate at
+    most the 2^N - 1 non-empty sets.
 
     Args:
         num_units: N.
         num_problems: number of searches.
         beam_size: b.
-        exact_up_to: see `best_orders`.
+        exact_up_to: largest N for which all sets are evaluated.
 
     Example:
         >>> most_sets(4, 1, beam_size=1)  # 4 units to begin with, then 3, 2 and 1 to add

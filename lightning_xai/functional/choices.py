@@ -1,4 +1,4 @@
-"""Options that are one of a few words."""
+"""Checks of options whose value must be one of a few words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Any, get_args
 
 
 def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
-    """Checks that each option is one of its words; unchecked, a misspelled word would silently select a default.
+    """Checks that every option has one of its allowed words as its value.
+
+    Without this check, a misspelled word would silently select a default.
 
     Args:
-        literals: the `Literal` of each option's words, by the option's name.
-        values: the options' values by name; further values are not looked at.
+        literals: option name -> `Literal` of the words that are allowed.
+        values: option name -> value. Names that are not in `literals` are ignored.
 
     Raises:
-        ValueError: a value is none of the option's words.
+        ValueError: a value is none of the allowed words of its option.
 
     Example:
         >>> from typing import Literal

@@ -1,4 +1,4 @@
-"""How many rows go through a network at once: enough to keep the device busy, few enough to stay fast per row."""
+"""How many rows go through a network at once: enough to keep the device busy, few enough for its cache or memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torch import Tensor, device
 
-# most tokens in one forward pass. With more, activations leave a processor's cache, which slows it down; with fewer, an
-# accelerator is idle. A pass for gradients keeps its activations: 8,192 tokens of a base-size encoder take 4 GB
+# largest number of tokens in one forward pass. More tokens would overflow the cache of a CPU; fewer would leave an
+# accelerator idle. A pass for gradients also stores its activations: 4 GB for 8,192 tokens in a base-size encoder
 _DIFFERENTIATED = {"cpu": 2**11, "accelerator": 2**13}
 _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
@@ -16,7 +16,7 @@ def check_chunk_size(chunk_size: int | None) -> None:
     """Checks that `chunk_size` is a positive number of rows or None.
 
     Raises:
-        ValueError: it is less than 1.
+        ValueError: `chunk_size` is less than 1.
 
     Example:
         >>> check_chunk_size(0)
@@ -28,11 +28,11 @@ def check_chunk_size(chunk_size: int | None) -> None:
 
 
 def rows_per_forward(chunk_size: int | None, num_tokens: int, where: device, *, differentiated: bool) -> int:
-    """Returns how many rows of `num_tokens` one forward pass takes: as many as suit the device, at most `chunk_size`.
+    """Returns how many rows one forward pass takes: as many as suit the device, but at most `chunk_size`.
 
     Args:
-        chunk_size: most rows, or None for no limit.
-        num_tokens: length of each row.
+        chunk_size: largest number of rows, or None if only the device limits it.
+        num_tokens: length of each row in tokens.
         where: the network's device.
         differentiated: whether the pass keeps its activations for a backward pass.
 
@@ -49,7 +49,7 @@ def rows_per_forward(chunk_size: int | None, num_tokens: int, where: device, *, 
 
 
 def even_slices(number: int, most: int) -> Iterator[slice]:
-    """Yields the fewest slices of at most `most` rows that cover `number` rows; their sizes differ by at most one.
+    """Divides `number` rows into as few slices of at most `most` rows as possible; slice sizes differ by at most 1.
 
     Example:
         >>> [list(range(7))[rows] for rows in even_slices(7, 3)]
@@ -61,13 +61,13 @@ def even_slices(number: int, most: int) -> Iterator[slice]:
 
 
 def packed_rows(lengths: Tensor, chunk_size: int | None, where: device, *, differentiated: bool) -> Iterator[slice]:
-    """Yields one slice of rows for each forward pass; shorter rows come many at a time.
+    """Yields a slice of rows for each forward pass. The shorter the rows, the more of them share a pass.
 
     Args:
         lengths: [R] long, the rows' lengths in tokens, longest first.
-        chunk_size: see `rows_per_forward`.
-        where: see `rows_per_forward`.
-        differentiated: see `rows_per_forward`.
+        chunk_size: largest number of rows per pass, or None if only the device limits it.
+        where: the network's device.
+        differentiated: whether the passes keep their activations for a backward pass.
 
     Example:
         >>> import torch

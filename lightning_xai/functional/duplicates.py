@@ -1,4 +1,4 @@
-"""Equal rows of a table: where each distinct row occurs first, and which rows equal it."""
+"""The distinct rows of a table: where each occurs first, and which of them every row equals."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from torch import Tensor
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the places [U] of the first of equal rows, in ascending order of the rows, and the inverse [R].
+    """Returns the index `first` [U] at which each of U distinct rows first occurs, and an index `inverse` [R].
 
-    With these two, `rows[first]` are the distinct rows, and `rows[first][inverse]` are all rows again.
+    `rows[first]` are the distinct rows in ascending order, and `rows[first][inverse]` are all rows again.
 
     Args:
-        rows: [R] or [R, n], of integers or bool. Results for bool [R, n] are on the CPU, others on the rows' device.
+        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`, but on the CPU for bool [R, n].
 
     Example:
         >>> first, inverse = distinct_rows(torch.tensor([[2, 0], [1, 5], [2, 0]]))
         >>> first.tolist(), inverse.tolist()  # the distinct rows are [1, 5] and [2, 0]
         ([1, 0], [1, 0, 1])
     """
-    if rows.dtype == torch.bool and rows.dim() == 2:  # bytes of eight columns sort many times faster
+    if rows.dtype == torch.bool and rows.dim() == 2:  # packed into bytes, rows sort many times faster
         packed = np.ascontiguousarray(np.packbits(rows.cpu().numpy(), axis=1))
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, places_of_first, places_among = np.unique(keys, return_index=True, return_inverse=True)

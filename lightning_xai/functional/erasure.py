@@ -14,20 +14,20 @@ Erasure = Literal["delete", "mask", "pad", "embed_zero"]
 
 
 def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
-    """Returns inputs without the tokens outside `keep`, and the embed_mask [B, T] to predict with, None if not needed.
+    """Returns the inputs without the tokens outside `keep`, and an embed_mask [B, T] (None unless "embed_zero").
 
-    Only tokens of `token_mask` are ever erased. Special tokens, the order of the tokens and `index` stay.
+    Only tokens inside `token_mask` can be erased, so special tokens stay. The other tokens keep their order.
 
     Args:
         inputs: the unerased inputs.
         keep: [B, T] bool, True where a token stays.
-        erasure: "delete" removes tokens, closes the gaps and pads on the right; "mask" writes the fill token of
-            `baseline_ids`; "pad" writes `pad_id` and leaves the attention mask as it was; "embed_zero" leaves the ids
-            and returns an embed_mask that is False where the embeddings shall be zeros.
+        erasure: "delete" removes tokens, closes the gaps and pads on the right. "mask" replaces a token by the fill
+            token in `baseline_ids`. "pad" replaces a token by `pad_id` and leaves the attention mask unchanged.
+            "embed_zero" leaves the ids unchanged; the embed_mask is False where embeddings must be set to zero.
         pad_id: id of the padding token.
 
     Raises:
-        ValueError: `erasure` is none of these.
+        ValueError: `erasure` is none of these words.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -50,7 +50,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
 
 
 def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
-    """Returns inputs of the retained tokens, moved to the left, as if the text had been encoded without the others."""
+    """Returns inputs of the retained tokens, moved to the left, as if the text did not have the other tokens."""
     order = (~retained).to(torch.uint8).argsort(dim=1, stable=True)
     places = torch.arange(retained.shape[1], device=retained.device)
     padding = places >= retained.sum(dim=1, keepdim=True)

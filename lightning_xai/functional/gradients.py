@@ -32,18 +32,18 @@ class EmbeddingModel(Protocol):
         ...
 
     def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput:
-        """Returns the output for `inputs_embeds` [B, T, D], by default those of `embed`."""
+        """Returns the output for `inputs_embeds` [B, T, D], by default the embeddings that `embed` returns."""
         ...
 
 
 def differentiable_embeds(model: EmbeddingModel, inputs: TextInputs, *, create_graph: bool) -> Tensor:
-    """Returns embeddings [B, T, D] that a logit can be differentiated by.
+    """Returns embeddings [B, T, D] with respect to which logits can be differentiated.
 
     Args:
         model: the classifier.
         inputs: B texts.
         create_graph: whether the embeddings stay connected to the embedding table, so that a loss on the gradients
-            reaches it.
+            trains the table.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -67,16 +67,16 @@ def target_gradients(
     row_weights: Tensor | None = None,
     create_graph: bool = False,
 ) -> Iterator[Any]:
-    """Yields K gradients: the k-th is that of every row's logit for its class `targets[:, k]`.
+    """Yields K gradients: the k-th is the gradient of each example's logit for the class `targets[:, k]`.
 
-    Each gradient costs one backward pass. Only one is held at a time, so pool it before you take the next.
-    The graph of `logits` is freed after the last one unless `create_graph` is set.
+    Each gradient costs one backward pass. To save memory, pool each gradient before you take the next one.
+    The graph of `logits` is freed after the last gradient unless `create_graph` is set.
 
     Args:
         logits: [B, C].
         targets: [B, K] long.
-        wrt: the tensor to differentiate by, or a tuple of tensors; a gradient has the same form.
-        row_weights: [B] factors of the rows' logits, 1 by default.
+        wrt: the tensor to differentiate by, or a tuple of tensors. For a tuple, each gradient is a tuple, too.
+        row_weights: [B] factors of the examples' logits, 1 by default.
         create_graph: whether the gradients can be differentiated again.
 
     Example:

@@ -12,7 +12,7 @@ def resolve_model_path(path: str) -> str:
             installed package. The package is located, not imported.
 
     Raises:
-        ValueError: the package or its folder is not installed.
+        ValueError: the package is not installed, or it has no such folder.
 
     Example:
         >>> resolve_model_path("bert-base-uncased")

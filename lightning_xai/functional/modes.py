@@ -1,4 +1,4 @@
-"""A network in another mode for a while: in eval mode, frozen, with eager attention, or with one output replaced."""
+"""Temporary changes of a network: eval mode, frozen parameters, eager attention, or one replaced output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _HasAttentionKernel(Protocol):
 
 
 def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> Tensor:
-    """Returns `module(**arguments)` without the arguments that are None or that its forward does not name.
+    """Returns `module(**arguments)`, leaving out arguments that are None or that `module.forward` does not name.
 
     Example:
         >>> call_with_known_arguments(nn.Identity(), input=torch.tensor(3), mask=torch.tensor(1))
@@ -33,12 +33,12 @@ def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> 
 
 @contextmanager
 def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
-    """Within the context `module` returns `output` where `keep` is True, and its true output elsewhere (padding).
+    """Within the context, `module` returns `output` where `keep` is True, and its true output elsewhere (padding).
 
     Args:
         module: any part of a network that returns [B, T, D].
         output: [B, T, D], or None to change nothing.
-        keep: [B, T] bool, True where `output` is taken.
+        keep: [B, T] bool, True where `module` returns `output`.
 
     Example:
         >>> double = nn.Linear(1, 1, bias=False).requires_grad_(False)
@@ -63,7 +63,9 @@ def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> I
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Within the context all of `module` is in eval mode; afterwards each part's mode and the RNG are restored.
+    """Within the context, `module` and all its parts are in eval mode.
+
+    Afterwards, the mode of every part and the state of the random generator (on the CPU) are restored.
 
     Example:
         >>> network = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
@@ -85,9 +87,10 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the context `module` is in eval mode, gradients are enabled, and its parameters get none.
+    """Within the context, `module` is in eval mode, gradients are enabled, and parameters of `module` get no gradient.
 
-    Every flag is restored afterwards; autocast is left alone. Gradients by inputs alone cost less.
+    A backward pass costs less without gradients of parameters. Afterwards, all flags are restored. Autocast stays as
+    it is.
 
     Example:
         >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)
@@ -100,7 +103,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
     try:
         for parameter, _ in flags:
             parameter.requires_grad_(False)
-        # cuDNN's RNN backward needs train mode; switching cuDNN off keeps eval semantics (captum #328)
+        # cuDNN's RNNs have a backward pass in train mode only; without cuDNN, eval mode works too (captum issue 328)
         with evaluation_mode(module), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             yield
     finally:
@@ -110,7 +113,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
-    """Within the context `network` computes attention eagerly if `wanted`; afterwards it uses its kernel again.
+    """Within the context, `network` uses eager attention if `wanted`. Afterwards, its former kernel is restored.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""Padding: positions that count real tokens only, and columns in another order."""
+"""Position ids that do not count padding, and column orders that move padding to the right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int | None = None) -> Tensor:
-    """Returns positions [B, T] that count real tokens only, so padding anywhere leaves them unchanged.
+    """Returns positions [B, T] that count real tokens only, so they do not depend on where padding is.
 
     Args:
         attention_mask: [B, T] bool, False at padding.
@@ -26,7 +26,7 @@ def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int
 
 
 def right_padding_order(attention_mask: Tensor) -> Tensor | None:
-    """Returns the order of columns [B, T] that moves real tokens to the front, or None if they are there already.
+    """Returns the order of columns [B, T] that moves real tokens to the front, or None if no padding precedes them.
 
     Example:
         >>> right_padding_order(torch.tensor([[False, True, True]]))
@@ -45,5 +45,5 @@ def take_columns(tensor: Tensor, columns: Tensor) -> Tensor:
         tensor([[8, 9, 7]])
     """
     first = torch.arange(len(tensor), device=tensor.device).unsqueeze(1) * tensor.shape[1]
-    # all D values of a token are copied at once; `gather` would look up the place of every number
+    # copies all D values of a token at once, while `gather` would look up the place of every single value
     return tensor.flatten(0, 1).index_select(0, (first + columns).flatten()).unflatten(0, columns.shape)

@@ -18,7 +18,7 @@ Baseline = Literal["fill", "zero"]
 
 
 class PathEnds(NamedTuple):
-    """The ends of the straight line on which embeddings move: start + point * (end - start), point in [0, 1].
+    """The two ends of a straight line of embeddings, start + point * (end - start) for a point in [0, 1].
 
     Example:
         >>> start, end = PathEnds(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
@@ -31,7 +31,7 @@ class PathEnds(NamedTuple):
 
 
 class WeightedPoints(NamedTuple):
-    """Points in [0, 1] and their weights, which sum to 1: the integral of f is about sum(weight * f(point)).
+    """Points in [0, 1] and weights that sum to 1. The integral of f over [0, 1] is about sum(weight * f(point)).
 
     Example:
         >>> points, weights = WeightedPoints([0.25, 0.75], [0.5, 0.5])
@@ -44,14 +44,14 @@ class WeightedPoints(NamedTuple):
 
 
 def quadrature_points(num_steps: int, method: Quadrature) -> WeightedPoints:
-    """Returns `num_steps` points in [0, 1] at which a rule evaluates an integrand, and their weights.
+    """Returns the n = `num_steps` points in [0, 1] of a quadrature rule, and their weights.
 
-    With n steps "riemann_left", "riemann_middle" and "riemann_right" take the points i / n, (i + 1/2) / n and
-    (i + 1) / n for i = 0 ... n - 1, each with the weight 1 / n. "riemann_trapezoid" takes i / (n - 1), with half the
-    weight at both ends. "gausslegendre" is exact for polynomials up to degree 2 n - 1.
+    "riemann_left", "riemann_middle" and "riemann_right" take the points i / n, (i + 1/2) / n and (i + 1) / n for
+    i = 0 ... n - 1, each with the weight 1 / n. "riemann_trapezoid" takes the points i / (n - 1), each with the weight
+    1 / (n - 1), but half of it at both ends. "gausslegendre" integrates polynomials up to degree 2 n - 1 exactly.
 
     Raises:
-        ValueError: too few steps for the rule.
+        ValueError: `num_steps` is too small for the rule, or `method` is not a rule.
 
     Example:
         >>> quadrature_points(4, "riemann_left")
@@ -88,8 +88,8 @@ def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> 
     Args:
         model: the classifier.
         inputs: B texts.
-        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" has zero
-            vectors everywhere.
+        baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the other tokens; "zero"
+            takes a zero vector for every token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -113,7 +113,7 @@ def path_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K weighted averages [B, T, D] of the target logit's gradient along the line between two embeddings.
+    """Returns K tensors [B, T, D], one per target: the average gradient of the target's logit along the line.
 
     Args:
         model: the classifier.
@@ -121,8 +121,8 @@ def path_gradients(
         targets: [B, K] long.
         ends: the ends of the line.
         quadrature: the points on the line and their weights in the average.
-        chunk_size: most rows (examples times points) in one forward pass, see `rows_per_forward`; at least the number
-            of examples is used.
+        chunk_size: largest number of rows (examples times points) per forward pass; None lets the device decide. A
+            forward pass takes at least one point of every example.
         create_graph: whether the averages can be differentiated again.
 
     Example:
@@ -143,8 +143,8 @@ def path_gradients(
     for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
         points = line.new_tensor(quadrature.points[chunk])
         row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
-        # one shift is added at all points, so its gradient is the sum of the gradients at the points; the gradient by
-        # `end` would multiply each of them by its point
+        # the same shift is added at all points, so the gradient by the shift is the sum of the gradients at the points;
+        # in the gradient by `end`, the gradient at each point would be multiplied by the point
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
         logits = model(inputs.repeat_interleave(len(points)), embeds.flatten(0, 1)).logits
@@ -172,9 +172,10 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K averages [B, T, D] of each explainable token's gradient while only this token moves along its line.
+    """Returns K tensors [B, T, D], one per target: each token's average gradient while the token moves on its line.
 
-    The other tokens stay at the input. Tokens outside `token_mask` do not move; their gradients are 0.
+    One token moves at a time, while the others stay at `ends.end`. Tokens outside `token_mask` never move; their
+    averages are 0.
 
     Args:
         model: the classifier.
@@ -182,7 +183,8 @@ def single_token_path_gradients(
         targets: [B, K] long.
         ends: the ends of the tokens' lines.
         quadrature: the points on each token's line and their weights in the average.
-        chunk_size: most rows (tokens times points, of any examples) in one forward pass, see `rows_per_forward`.
+        chunk_size: largest number of rows (tokens of any examples, times points) per forward pass; None lets the device
+            decide.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""Evaluating texts without some of their tokens: one engine for attribution methods and erasure metrics."""
+"""Evaluates texts without some of their tokens, for attribution methods and for erasure metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Output = Literal["logit", "probability"]
 
 
 class Evaluate(Protocol):
-    """A function of erased inputs, such as a network's logits or a metric's `Predict`.
+    """A function from erased inputs to outputs, such as a network's logits or the probabilities of a `Predict`.
 
     Example:
         >>> def number_of_tokens(inputs, embed_mask=None):
@@ -28,7 +28,7 @@ class Evaluate(Protocol):
     """
 
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        """Returns [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
+        """Returns outputs [B, C]. Embeddings are set to zero where `embed_mask` [B, T] is False."""
         ...
 
 
@@ -47,7 +47,7 @@ class ExplainedModel(EmbeddingModel, Protocol):
 
 
 class Versions(NamedTuple):
-    """R versions of B texts: the text that each is made of, and the tokens that it keeps.
+    """R versions of B texts. Each version belongs to one text and keeps some of its tokens.
 
     Example:
         >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[True, False], [False, True]]))
@@ -55,8 +55,8 @@ class Versions(NamedTuple):
         [False, True]
     """
 
-    example: Tensor  # [R] long, row of the text
-    keep: Tensor  # [R, T] bool, or [R, J, T] for J versions a row; tokens outside `token_mask` are always kept
+    example: Tensor  # [R] long, the batch row of the text that each version belongs to
+    keep: Tensor  # [R, T] bool, or [R, J, T] with J versions per row; tokens outside `token_mask` are always kept
 
 
 def logits_of(model: EmbeddingModel) -> Evaluate:
@@ -102,16 +102,16 @@ def perturbed_outputs(
 ) -> Tensor:
     """Returns the outputs [R, C] of R versions of texts. Equal versions are evaluated once, without a gradient.
 
-    Versions of similar length share a forward pass, whatever text they are made of, so deleting tokens saves time.
-    The outputs are on the device where `evaluate` puts them; without versions they have the shape [0, 0].
+    Versions of similar length share a forward pass, even versions of different texts, so deleting tokens saves time.
+    The outputs are on the device of the results of `evaluate`. If there are no versions, their shape is [0, 0].
 
     Args:
-        evaluate: the function of erased inputs; it also gets the examples' `index`.
+        evaluate: the function of erased inputs. Erased inputs have the `index` of the unerased inputs.
         inputs: B unerased inputs.
         versions: R versions.
-        erasure: see `erase`.
-        pad_id: see `erase`.
-        chunk_size: most versions in one forward pass, see `rows_per_forward`; results do not depend on it.
+        erasure: how tokens are erased, see `erase`.
+        pad_id: id of the padding token.
+        chunk_size: largest number of versions per forward pass; None lets the device decide. Results are the same.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -123,7 +123,7 @@ def perturbed_outputs(
     """
     example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
-    # the example's number, in bits, keeps equal masks of different examples apart
+    # the bits of the example's number distinguish equal masks of different examples
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
@@ -156,16 +156,16 @@ def target_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] of R versions for the explained classes of their texts, in float64 on the CPU.
+    """Returns the outputs [R, K] of each version for the explained classes of its text, in float64 on the CPU.
 
     Args:
         evaluate: the function of erased inputs.
         inputs: B unerased inputs.
         targets: [B, K] long, the explained classes of each text.
         versions: R versions.
-        erasure: see `erase`.
-        pad_id: see `erase`.
-        chunk_size: see `perturbed_outputs`.
+        erasure: how tokens are erased, see `erase`.
+        pad_id: id of the padding token.
+        chunk_size: largest number of versions per forward pass; None lets the device decide.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -178,7 +178,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # the row finds the targets
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to look up targets
     return perturbed_outputs(
         of_targets, numbered, versions, erasure=erasure, pad_id=pad_id, chunk_size=chunk_size
     ).cpu()
@@ -194,18 +194,18 @@ def predict_erased(
     erasure: Erasure,
     pad_id: int = 0,
 ) -> Tensor:
-    """Returns the probability [R, J] of one class for each of R times J versions, in float64.
+    """Returns the probability [R, J] of each version for the class of its row, in float64.
 
     Equal versions are predicted once, and versions that keep every token take their probability from `unerased_probs`.
 
     Args:
-        predict: the model.
+        predict: gives the model's probabilities.
         inputs: B unerased inputs.
-        versions: R rows of J versions, on the CPU like all that follows.
+        versions: R rows of J versions. Versions, `targets` and `unerased_probs` are on the CPU.
         targets: [R] long, the class of each row.
         unerased_probs: [B, C] probabilities of `inputs`.
-        erasure: see `erase`.
-        pad_id: see `erase`.
+        erasure: how tokens are erased, see `erase`.
+        pad_id: id of the padding token.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])
@@ -229,9 +229,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probability [R, J] of one class when all embeddings of a version are zeros, in float64.
+    """Returns each version's probability [R, J] of its row's class when all its embeddings are zeros, in float64.
 
-    Arguments are those of `predict_erased`.
+    The arguments are those of `predict_erased`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -249,7 +249,7 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token types are not zeroed, so versions also differ in how many tokens of the second text are left
+        # token types are not zeroed, so the result also depends on the number of tokens left in the second text
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

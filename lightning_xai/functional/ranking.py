@@ -17,14 +17,14 @@ Ties = Literal["first", "last"]
 
 
 def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns the ranks [..., N] long: 0 for the largest score within `mask`, then 1 and so on; N outside of it.
+    """Returns the ranks [..., N] long: 0 for the largest score inside `mask`, then 1 and so on; N outside `mask`.
 
-    Of equal scores the place decides, so a ranking depends neither on the machine nor on padding.
+    Equal scores are ranked by their position, so ranks depend neither on the machine nor on padding.
 
     Args:
         scores: [..., N].
         mask: [..., N] bool.
-        ties: whether the "first" or the "last" of equal scores precedes.
+        ties: of equal scores, "first" ranks the leftmost first, "last" the rightmost.
 
     Example:
         >>> ranks(torch.tensor([2.0, 9.0, 2.0, 5.0]), torch.tensor([True, False, True, True])).tolist()
@@ -33,14 +33,14 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
     if ties == "last":
         return ranks(scores.flip(-1), mask.flip(-1)).flip(-1)
     order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
-    # a score of -inf inside the mask must still precede everything outside
+    # a score of -inf inside the mask must still precede all scores outside the mask
     order = order.gather(-1, (~mask).gather(-1, order).to(torch.uint8).argsort(dim=-1, stable=True))
     positions = torch.arange(scores.shape[-1], device=scores.device).expand_as(order)
     return torch.empty_like(order).scatter_(-1, order, positions).masked_fill(~mask, scores.shape[-1])
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: True at the `counts` [...] largest scores within `mask`, or at all of it if it has fewer.
+    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all scores if fewer exist.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -50,18 +50,19 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 
 
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
-    """Returns `percentage` percent of every total, [N] long, by exact arithmetic.
+    """Returns `percentage` percent of each of `totals`, rounded to [N] long, by exact arithmetic.
 
-    A float is read as the decimal that it prints as: 70 percent of 90 is 63, where 0.7 * 90 is 62.99999999999999.
+    A float stands for the decimal that Python prints. So 70 percent of 90 is 63, although 0.7 * 90 is 62.99999999999999
+    in floating point and would be rounded down to 62.
 
     Args:
         totals: [N], whole numbers.
         percentage: percent in [0, 100].
-        rounding: "floor", "ceil", or "round", which takes halves to the even number as Python does.
-        minimum: least result, as far as the total allows it.
+        rounding: "floor", "ceil", or "round". Like Python, "round" takes halves to the nearest even number.
+        minimum: smallest result, unless the total itself is smaller.
 
     Raises:
-        ValueError: a percentage outside [0, 100].
+        ValueError: `percentage` is outside [0, 100].
 
     Example:
         >>> [percent_of(torch.tensor([90, 5]), 70, rounding=rounding).tolist() for rounding in ("floor", "ceil")]
@@ -72,15 +73,15 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
     rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
     rounded = rules[rounding]
-    # with Python's integers: the 16 digits of 33.333333333333336 times a text's length overflow a tensor's 64 bits
+    # with Python's integers, because 33.333333333333336 times a text's length has too many digits for 64 bits
     counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives, entries that count, and the first and last place of each score's group of equal scores.
+    """Returns positives, the mask, and for each score the first and the last place of the scores that equal it.
 
-    All are [..., N], sorted by descending score.
+    All four are [..., N], sorted by descending score.
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
@@ -104,7 +105,7 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
     Args:
         scores: [..., N].
         positives: [..., N] bool.
-        mask: [..., N] bool, entries that count; None counts all.
+        mask: [..., N] bool, True at the entries that count; None counts all entries.
 
     Example:
         >>> positives = torch.tensor([True, False, True])
@@ -121,7 +122,7 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the probability [...] that a positive outranks a negative, in float64; equal scores count half.
 
-    NaN where positives or negatives are missing. Arguments are those of `average_precision`.
+    NaN where positives or negatives are missing. The arguments are those of `average_precision`.
 
     Example:
         >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4
@@ -132,7 +133,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     positives, valid, first, last = _tie_groups(scores, positives, mask)
     negatives = valid & ~positives
     above = negatives.cumsum(-1).double()
-    # negatives with at least the score of each entry, and negatives with a larger score
+    # for each entry, the number of negatives with at least its score, and the number of negatives with a larger score
     until = above.gather(-1, last)
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()
@@ -140,9 +141,10 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
 
 
 def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the trapezoidal area under the precision-recall curve [...] in float64, from recall 0 and precision 1 on.
+    """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
 
-    It differs from `average_precision`, because it interpolates between thresholds. Arguments are the same.
+    The curve starts at recall 0 and precision 1. Unlike `average_precision`, the area interpolates between thresholds.
+    The arguments are those of `average_precision`.
 
     Example:
         >>> positives = torch.tensor([True, False, True])
@@ -161,14 +163,14 @@ def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None
 
 
 def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Returns the rank [B, K, T] of each token's unit, T outside `mask`, and the number of units [B].
+    """Returns the rank [B, K, T] of each token's unit (T outside `mask`), and the number of units [B].
 
     The score of a word is the sum of its tokens' scores.
 
     Args:
         scores: [B, K, T].
         mask: [B, T] bool, tokens that are ranked.
-        word_ids: [B, T] long, see `unit_ids`; None ranks tokens.
+        word_ids: [B, T] long, the word of each token, see `unit_ids`; None ranks single tokens.
 
     Example:
         >>> scores, mask = torch.tensor([[[2.0, 2.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)

@@ -14,16 +14,16 @@ Match = Literal["class", "gold", "any"]
 
 
 def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, match: Match = "class") -> Tensor:
-    """Returns the evidence [B, K, T] bool for each of `targets` [B, K]; rows without evidence are all False.
+    """Returns the evidence tokens [B, K, T] bool for each of `targets` [B, K]: all False for a class without evidence.
 
-    Rationales and targets are matched by class id, because their orders differ.
+    Rationales and targets are matched by class id, because they list classes in different orders.
 
     Args:
-        rationale: scores [B, K', T] in [0, 1]; a token is evidence from 0.5 on.
+        rationale: human scores [B, K', T] in [0, 1] for K' classes. A token with a score of at least 0.5 is evidence.
         targets: [B, K] long, the explained classes.
         labels: [B] or [B, C], the gold classes.
-        match: "class" takes the rationale of the explained class; "gold" takes the rationales of the example's gold
-            classes, whatever class is explained; "any" takes all rationales of the example.
+        match: "class" takes the rationale of the explained class. For every explained class, "gold" takes the
+            rationales of the example's gold classes, and "any" takes all rationales of the example.
 
     Example:
         >>> mask = torch.ones(1, 3, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Random numbers that belong to an example, not to a batch, a process or a point in a run."""
+"""Random numbers that depend on the example, but not on its batch, the process or the time of the draw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def check_seed(seed: int) -> None:
     """Checks that `seed` is not negative.
 
     Raises:
-        ValueError: it is.
+        ValueError: `seed` is negative.
 
     Example:
         >>> check_seed(-1)
@@ -37,14 +37,14 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns the random numbers of a method for one example: the same in any batch, in any process, after a resume.
+    """Returns a random generator for one example, with the same numbers in every batch and process and after a resume.
 
     Args:
         seed: seed of the method, non-negative.
         index: row of the example in its split.
         method: name of the method.
-        stream: numbers that set these draws apart from others of the same seed and index, such as a class or the number
-            of a sample; the bytes of the method's name by default.
+        stream: integers that distinguish this generator from others with the same seed and index, such as a class or
+            the number of a sample. The default is the bytes of the method's name.
 
     Raises:
         ValueError: `index` is None.
@@ -56,5 +56,5 @@ def example_generator(
         [5, 9, 0, 6]
     """
     if index is None:
-        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows of the split")
+        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the examples' rows in the split")
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])

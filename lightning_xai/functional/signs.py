@@ -1,4 +1,4 @@
-"""The signs of scores before they are ranked, summed or multiplied."""
+"""Keeps or removes the signs of scores before scores are ranked, summed or multiplied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ Sign = Literal["signed", "absolute", "nonnegative"]
 
 
 def with_sign(scores: Tensor, sign: Sign) -> Tensor:
-    """Returns the scores as they are ("signed"), their absolute values, or negative ones set to 0 ("nonnegative").
+    """Returns the scores unchanged ("signed"), in absolute value ("absolute"), or at least 0 ("nonnegative").
+
+    "nonnegative" sets negative scores to 0.
 
     Example:
         >>> import torch

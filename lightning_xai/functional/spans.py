@@ -1,4 +1,4 @@
-"""Characters, words and tokens: evidence spans become token masks here, and token masks spans."""
+"""Converts spans of characters to token masks, and token masks to spans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
-    """Returns the spans sorted; empty ones are dropped, and those at most `gap` characters apart are joined.
+    """Returns the non-empty spans in sorted order; spans that are at most `gap` characters apart are joined.
 
     Example:
         >>> merge_spans([[5, 9], [0, 2], [3, 4]], gap=1)
@@ -31,7 +31,7 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 
     Args:
         text: any text.
-        ascii_space_only: split on " " alone, for corpora whose tokens contain other white space.
+        ascii_space_only: whether only " " separates words, for corpora whose words contain other white space.
 
     Example:
         >>> word_offsets("so good").tolist()
@@ -45,8 +45,8 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
     """Returns offsets [T, 2] without white space at either end of each token.
 
-    SentencePiece and byte-level tokenizers count the space before a word as part of its first token. A token that is
-    all white space becomes empty.
+    SentencePiece and byte-level tokenizers count the space before a word as part of the word's first token. A token
+    that consists of white space becomes empty.
 
     Example:
         >>> strip_offsets(np.array([[0, 2], [2, 7]]), "so good").tolist()
@@ -66,15 +66,15 @@ def token_mask_from_spans(
 ) -> np.ndarray:
     """Returns bool [T], True where a token shares a visible character with a span.
 
-    Two tokens that share a character (halves of an emoji in byte-level BPE) are both True. A token without a visible
-    character (a bare space) takes the value of the next token that has one, or of the previous one at the end.
+    If two tokens share such a character (an emoji in byte-level BPE), both are True. A token without a visible
+    character (a space) takes the value of the next visible token; at the end of the text, of the last visible token.
 
     Args:
         spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text`, end exclusive.
         text: the text.
-        in_text: [T] bool, False at special tokens and tokens of another text; these get False. None means that all
-            tokens are of `text`.
+        in_text: [T] bool, False at special tokens and at tokens of another text, where the result is False. None means
+            that all tokens belong to `text`.
 
     Example:
         >>> token_mask_from_spans([[3, 5]], word_offsets("so good"), "so good").tolist()
@@ -107,11 +107,11 @@ def runs_from_mask(mask: np.ndarray) -> np.ndarray:
 
 
 def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[list[int]]:
-    """Returns merged character spans, one for each run of True tokens or words.
+    """Returns merged character spans, one for each run of tokens (or words) that are True in `mask`.
 
     Args:
         mask: [T] bool.
-        offsets: [T, 2] character offsets into `text`.
+        offsets: [T, 2] character offsets of the tokens or words in `text`.
         text: the text.
 
     Example:
@@ -131,7 +131,7 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
-    The other characters were lost to truncation. None if the spans hold no visible character.
+    The other characters were lost to truncation. The result is None if the spans hold no visible character.
 
     Args:
         spans: [begin, end] in characters, end exclusive.
@@ -156,7 +156,7 @@ def check_spans(spans: Spans, text: str, name: str) -> None:
     """Checks that every span lies inside `text` and ends after it begins.
 
     Raises:
-        ValueError: one does not; the message starts with `name`.
+        ValueError: a span does not; the message starts with `name`.
 
     Example:
         >>> check_spans([[0, 9]], "so good", "row 3")

@@ -1,4 +1,4 @@
-"""The classes of an example that are explained."""
+"""Chooses the classes that are explained for each example."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
-    """Returns [B, K] bool: True where the class in `targets` [B, K] is gold; labels are [B] long or [B, C].
+    """Returns [B, K] bool, True where the class in `targets` [B, K] is gold by `labels` ([B] long or [B, C]).
 
     Example:
         >>> gold_pairs(torch.tensor([2]), torch.tensor([[2, 0]]))
@@ -50,20 +50,21 @@ def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
 def select_targets(
     policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Returns targets [B, K] long and target_mask [B, K] bool; K is the largest number of chosen classes, at least 1.
+    """Returns targets [B, K] long and target_mask [B, K] bool, which is False where `targets` is padded with 0.
 
-    A row's classes ascend, except for "topk", where their probabilities descend. Where target_mask is False, the class
-    is 0.
+    K is the largest number of classes that are chosen for an example, at least 1. The classes of an example ascend;
+    with "topk" they are in descending order of probability.
 
     Args:
-        policy: "gold", "predicted" or "gold_or_predicted" classes, "all" classes, or the "topk" most probable ones.
+        policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most
+            probable classes.
         probs: [B, C] probabilities.
         labels: [B] long, or [B, C] if multi-label.
         decision_threshold: probability above which a multi-label class counts as predicted.
         topk: number of classes for "topk".
 
     Raises:
-        ValueError: an unknown policy, or `topk` outside 1..C.
+        ValueError: `policy` is unknown, or `topk` is outside 1..C.
 
     Example:
         >>> probs, labels = torch.tensor([[0.1, 0.7, 0.2]]), torch.tensor([2])

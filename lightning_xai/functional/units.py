@@ -14,12 +14,12 @@ Unit = Literal["token", "word"]
 
 
 def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns the unit [B, T] long of each token, numbered from 0 in each row, -1 outside `mask`.
+    """Returns the number [B, T] long of each token's unit, counted from 0 in each row, and -1 outside `mask`.
 
     Args:
         mask: [B, T] bool, the tokens that belong to units.
-        word_ids: [B, T] long, the word of each token, -1 outside words. With word ids a unit is a run of neighboring
-            tokens of one word; tokens outside words, and all tokens without word ids, are units of their own.
+        word_ids: [B, T] long, the word of each token, -1 outside words. Neighboring tokens of one word form a unit, and
+            each token outside words is a unit by itself. None makes every token a unit.
 
     Example:
         >>> mask = torch.tensor([[False, True, True, True]])
@@ -34,7 +34,7 @@ def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
 
 
 def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the unit [B, T] long of each explainable token, numbered as in `unit_ids`, -1 outside `token_mask`.
+    """Returns the number [B, T] long of each token's unit as `unit_ids` counts it, and -1 outside `token_mask`.
 
     Raises:
         ValueError: the unit is "word", but the inputs have no word ids.
@@ -46,12 +46,12 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
     if unit == "token":
         return unit_ids(inputs.token_mask)
     if inputs.word_ids is None:
-        raise ValueError("inputs.word_ids is None: words cannot be erased; encode them, or set unit to 'token'")
+        raise ValueError("inputs.word_ids is None: encode the texts with word ids, or set unit to 'token'")
     return unit_ids(inputs.token_mask, inputs.word_ids)
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns the number [B] of units in each row of `units` [B, T], which come from `token_units`.
+    """Returns the number [B] of units in each row of `units` [B, T], a result of `token_units`.
 
     Example:
         >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()
@@ -65,7 +65,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
     Args:
         units: [R, T] long, or [T] for all rows: the unit of each token, -1 for none.
-        keep: [R, M] bool, True where a unit is kept.
+        keep: [R, M] bool, True where one of M units is kept.
 
     Example:
         >>> kept_tokens(torch.tensor([-1, 0, 0, 1]), torch.tensor([[True, False], [False, True]])).tolist()
@@ -79,7 +79,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Returns token scores [B, K, T]: each unit's score [B, K, M] divided equally among its tokens, 0 elsewhere.
+    """Divides the scores [B, K, M] of M units equally among their tokens. Returns [B, K, T], 0 outside units.
 
     The scores of a word's tokens therefore sum to the word's score.
 
