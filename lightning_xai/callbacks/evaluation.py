@@ -86,7 +86,7 @@ class AttributionEvaluation(ExplainedCallback):
             self.refuse_tuned_metrics()
 
     def refuse_tuned_metrics(self) -> None:
-        """Raises ValueError if a metric tunes a threshold; called if the test does not evaluate the validation split."""
+        """Raises ValueError if a metric tunes a threshold; called if the test leaves out the validation split."""
         for metric in self.metrics:
             if metric.needs_tuning:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""The base of ROAR and FRESH: a run writes erasures, starts the runs that train on them, and gathers their scores."""
+"""The base of ROAR and FRESH: runs that store which tokens to erase, and runs that train without these tokens."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from lightning_xai.types import Batch
 
 @runtime_checkable
 class AsksForRuns(Protocol):
-    """An objective or a callback that needs other runs: a teacher before its own, or runs on erased data after it.
+    """An objective or callback that needs other runs: for example a teacher before the fit, or more runs after it.
 
-    Both methods return command-line overrides for one run, or [] if none is needed. They are called again after that
-    run, until they return []. Under several processes all of them are asked, and must answer alike.
+    Both methods return the command-line overrides of one run, or [] if no other run is needed. After that run, the same
+    method is called again, until it returns []. Every process calls these methods, and all must get the same answer.
 
     Example:
         >>> class NeedsTeacher:
@@ -42,20 +42,20 @@ class AsksForRuns(Protocol):
     """
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that has to be finished before this fit, asked before it starts or resumes."""
+        """Returns overrides for a run that must finish before this fit; called before the fit starts or resumes."""
         ...
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that follows this fit, asked after its test."""
+        """Returns overrides for a run that follows this fit; called after the test of this fit."""
         ...
 
 
 class ChainCallback(Callback, ABC):
-    """Runs a chain of stages. The run that it is added to is the first; a finished stage is never repeated.
+    """Runs a chain of stages. The run that has this callback is the first stage; finished stages are never repeated.
 
     Args:
-        methods: attribution methods by the name that folders and tables show.
-        stages: of the chain, in their order.
+        methods: attribution methods, by the names that folders and tables show.
+        stages: stages of the chain, in order.
 
     Example:
         >>> class FirstToken(ChainCallback):  # trains a second run on texts without their first token
@@ -75,7 +75,7 @@ class ChainCallback(Callback, ABC):
         [['first'], []]
     """
 
-    explained: ClassVar[str]  # the class of an example whose explanation decides what is erased, for errors
+    explained: ClassVar[str]  # "gold" or "predicted": the explained class of each example, for an error message
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
         self.methods = dict(methods)
@@ -84,23 +84,23 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns facts about the erasures that a stage's best checkpoint decides, by their name.
+        """Returns the erasures that a stage's best checkpoint decides: name of the erasures -> facts about them.
 
-        Facts can be written as JSON; among them is "method".
+        The facts are JSON-able and include "method", the name of the method that scores the tokens.
         """
 
     @abstractmethod
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns the tokens [B, T] bool that stay, by the name of the erasures.
+        """Returns masks [B, T] bool, True at tokens that are not erased, by the name of the erasures.
 
         Args:
-            module: holds the network of the best checkpoint.
+            module: objective with the network of the best checkpoint.
             batch: examples of the run's own data.
-            split: name of their split.
-            keep: [B, T] bool, False at tokens that are erased in the run's own data.
-            erasures: see `erasures_by`.
+            split: name of the split that `batch` comes from.
+            keep: [B, T] bool, False at tokens that are already erased in the run's own data.
+            erasures: facts about the erasures to decide, from `erasures_by`.
         """
 
     @abstractmethod
@@ -110,13 +110,13 @@ class ChainCallback(Callback, ABC):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if network_of(pl_module).multilabel:
             name = type(self).__name__
-            raise ValueError(f"{name} explains the one {self.explained} class of an example: use single-label data")
+            raise ValueError(f"{name} explains one {self.explained} class per example: use single-label data")
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._fitted = True
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the erasures that other runs train on, if this is the test at the end of a fit."""
+        """Writes the erasures that later runs train on, if this is the test at the end of a fit."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._fitted or is_dry(trainer):
@@ -135,10 +135,10 @@ class ChainCallback(Callback, ABC):
             print(f"{type(self).__name__}: {len(erasures)} erasures written, {time.monotonic() - began:.1f} s")
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns []: the stages before this one are finished, or the chain refuses to begin it.
+        """Checks that this stage may begin and prints the progress of the chain; returns [], as no other run is needed.
 
         Raises:
-            ValueError: see `Chain.begin`.
+            ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
         """
         if not is_dry(trainer):
             chain, stage = self.chain_of(trainer)
@@ -148,10 +148,10 @@ class ChainCallback(Callback, ABC):
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for the first stage that is not finished; after the last stage, reports instead.
+        """Returns overrides for the first unfinished stage; if all stages are finished, reports and returns [].
 
         Raises:
-            ValueError: see `Chain.check_finished`.
+            ValueError: a finished stage has other settings than the root, or was trained on other erasures.
         """
         if is_dry(trainer):
             return []
@@ -165,14 +165,14 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns the command-line arguments that turn the command of `run` into that of one stage alone.
+        """Returns arguments that, added to the command line of `run`, run one stage only.
 
         Args:
-            name: of the stage, "root" for the first one.
-            run: the chain's first run.
+            name: name of the stage; "root" is the first stage.
+            run: folder of the chain's first run.
 
         Raises:
-            ValueError: there is no such stage (all are listed), or its erasures are missing.
+            ValueError: there is no such stage (the message lists all stages), or the stage's erasures are missing.
         """
         chain, _ = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
@@ -184,7 +184,7 @@ class ChainCallback(Callback, ABC):
 
 
 def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
-    """Returns how a finished stage classifies its test splits; the column "run" names its folder.
+    """Returns the classification results of a stage on its test splits; the column "run" is the folder of its run.
 
     Raises:
         ValueError: the stage is not tested yet.
@@ -207,7 +207,7 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
 
 
 def write_csv(table: pd.DataFrame, file: Path) -> None:
-    """Writes a table in one step.
+    """Writes a table as a CSV file atomically.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""The pass over all splits that stores which tokens later runs of a chain have erased."""
+"""Goes over all splits and stores which tokens are erased in later runs of a chain."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store, read_json, write_json
 from lightning_xai.types import Batch
 
-COMPLETE = "complete.json"  # facts about erasures, written when all of them are there
-Facts = Mapping[str, Any]  # JSON-able
+COMPLETE = "complete.json"  # facts about the erasures in a folder; written last, so that it marks them as complete
+Facts = Mapping[str, Any]  # facts about erasures, JSON-able
 # (batch, split, tokens that the data module keeps [B, T] bool) -> tokens that stay [B, T] bool, by name of the erasures
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
@@ -27,23 +27,24 @@ KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 def write_erasures(
     trainer: Trainer, folders: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
 ) -> None:
-    """Stores the erased tokens of every example of every split; each process writes its share of the batches.
+    """Stores which tokens of every example of every split are erased; each process writes its share of the batches.
 
-    A pass that was killed goes on where it stopped. Its last step writes `complete.json` into each folder.
+    After an interruption, a second call continues where the first one stopped. The last step writes `complete.json`
+    into each folder.
 
     Args:
-        trainer: of a test that has ended.
-        folders: by the name of the erasures; each gets a store for every split.
-        keep_masks: decides which tokens stay; called with a batch on the module's device.
-        facts: stored beside the erasures of each name.
+        trainer: trainer whose test has ended.
+        folders: folder by the name of the erasures. Each folder gets one store per split.
+        keep_masks: decides which tokens are not erased; called with batches on the module's device.
+        facts: facts by the name of the erasures, stored with them.
 
     Raises:
-        ValueError: a folder holds erasures of other facts or of another format.
+        ValueError: a folder holds erasures with other facts or in another format.
     """
     for name, folder in folders.items():
         check_complete(folder, facts[name])
     names = [name for name, folder in folders.items() if read_complete(folder) is None]
-    trainer.strategy.barrier()  # none may write before all have seen what is there
+    trainer.strategy.barrier()  # no process may write before all have read the folders
     if not names:
         return
     for split in dict.fromkeys(["train", VALIDATION, *data_of(trainer).test_splits]):
@@ -57,7 +58,7 @@ def write_erasures(
 
 
 def check_complete(folder: Path, facts: Facts) -> None:
-    """Raises ValueError if a folder holds all erasures of other facts.
+    """Raises ValueError if a folder holds complete erasures with other facts.
 
     Example:
         >>> check_complete(Path("no/such/folder"), {"method": "gradient"})
@@ -68,10 +69,10 @@ def check_complete(folder: Path, facts: Facts) -> None:
 
 
 def read_complete(folder: Path) -> dict[str, Any] | None:
-    """Returns the facts about the erasures in a folder, or None unless all of them are there.
+    """Returns the facts about the erasures in a folder, or None if the erasures are missing or incomplete.
 
     Raises:
-        ValueError: they are of another format.
+        ValueError: the erasures are stored in another format.
 
     Example:
         >>> print(read_complete(Path("no/such/folder")))
@@ -85,7 +86,7 @@ def data_of(trainer: Trainer) -> TextDataModule:
     """Returns the trainer's data module.
 
     Raises:
-        ValueError: it is not a TextDataModule, whose examples alone can be erased.
+        ValueError: the data are not in a TextDataModule, which is needed to erase tokens.
 
     Example:
         >>> data_of(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False))
@@ -99,7 +100,7 @@ def data_of(trainer: Trainer) -> TextDataModule:
 
 
 def is_dry(trainer: Trainer) -> bool:
-    """Returns whether the trainer leaves nothing behind (fast_dev_run).
+    """Returns whether this is a fast_dev_run, which leaves no files.
 
     Example:
         >>> is_dry(Trainer(fast_dev_run=True, logger=False, accelerator="cpu", enable_progress_bar=False))
@@ -128,7 +129,7 @@ def _write_split(
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = set.intersection(*(_stored_examples(store) for store in stores.values()))
     trainer.strategy.barrier()
-    if trainer.is_global_zero:  # it makes store.json, which the others compare with
+    if trainer.is_global_zero:  # first, since it writes store.json, which the other processes read
         writers = _open_writers(trainer, stores, metadata)
     trainer.strategy.barrier()
     if not trainer.is_global_zero:

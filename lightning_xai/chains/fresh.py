@@ -1,4 +1,4 @@
-"""FRESH: train a classifier on nothing but the rationales that an attribution method takes from another network."""
+"""FRESH: trains a classifier only on rationales, which an attribution method extracts by means of another network."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 Selection = Literal["top", "contiguous"]
 
-FULL_TEXT = "full text"  # stands for a method in the rows of the extractor
+FULL_TEXT = "full text"  # in the column "method" of the extractor's rows
 COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
-    """Returns [B, T] bool: `counts` [B] tokens of `mask`, at most all of them.
+    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all tokens of a smaller `mask`.
 
-    Of equal scores, or equal sums, the first is taken.
+    Among equal scores, or equal sums, the first token or window is taken.
 
     Args:
         scores: [B, T].
         mask: [B, T] bool, tokens that may be chosen.
-        counts: length of each rationale.
-        selection: "top" takes the highest scores. "contiguous" takes the window of neighbors with the largest sum;
-            tokens outside `mask` do not separate neighbors.
+        counts: [B], number of tokens in each rationale.
+        selection: "top" takes the tokens with the highest scores. "contiguous" takes the window of neighboring tokens
+            with the largest sum of scores; tokens outside `mask` are skipped and do not separate neighbors.
 
     Example:
         >>> scores, mask = torch.tensor([[0.9, 0.0, 0.5, 0.6, 0.1]]), torch.ones(1, 5) > 0
@@ -51,7 +51,7 @@ def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection:
         return top_mask(scores, mask, counts)
     totals = mask.sum(dim=1, keepdim=True)
     counts = torch.minimum(counts.unsqueeze(1), totals)  # [B, 1]
-    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)  # the tokens of the mask first, in their order
+    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)  # moves the tokens of `mask` to the front, in order
     compact = scores.masked_fill(~mask, 0.0).double().gather(1, order)
     sums = torch.cat([torch.zeros_like(compact[:, :1]), compact.cumsum(dim=1)], dim=1)  # [B, T + 1]
     starts = torch.arange(sums.shape[1], device=scores.device).expand_as(sums)
@@ -64,11 +64,11 @@ def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection:
 
 
 def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
-    """Returns the runs of a chain: the extractor, then a classifier for each method's rationales.
+    """Returns the stages of a chain: the extractor, then one classifier for the rationales of each method.
 
     Args:
         methods: names of attribution methods.
-        classifier: configuration that is read over the command's own for the classifiers; None for none.
+        classifier: configuration file that overrides the command's own configuration for the classifiers, or None.
 
     Example:
         >>> [(stage.name, stage.title) for stage in fresh_stages(["gradient"], None)]
@@ -84,27 +84,29 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains a classifier on the rationales of every method, and puts its scores beside those of the full text.
+    """Trains one classifier on the rationales of each method, and compares it with the classifier of the full text.
 
-    The run to which the callback is added trains the extractor, with any objective. Its best checkpoint predicts a
-    class for every example of all splits, test sets of other domains included. The methods score the tokens for the
-    predicted class, so no label enters. The tokens outside the rationale are deleted, and a new classifier is trained
-    and tested on the rest. A finished run is never repeated: the same command continues a chain.
+    The run that has this callback trains the extractor on the full text, with any objective. The extractor's best
+    checkpoint predicts a class for every example of all splits, including test sets of other domains. Each method
+    scores the tokens for the predicted class, so the labels do not influence the rationales. The tokens outside the
+    rationale are deleted, and a new classifier is trained and tested on the remaining tokens. Finished runs are never
+    repeated: the same command continues an interrupted chain.
 
-    When every run is finished, the root's folder has `fresh.csv`: seed, method ("full text" for the scores of the
-    extractor), split, metric, value, run. The printed table has the mean over all seeds that are finished by then.
+    When all runs are finished, the extractor's folder gets `fresh.csv` with the columns seed, method ("full text" for
+    the extractor), split, metric, value and run. The printed table shows means over all seeds that are finished so far.
 
     Args:
-        methods: attribution methods by the name that folders and tables show.
-        ratio: length of a rationale as a fraction of the tokens that may be explained, rounded up.
-        split_ratios: another ratio for a split, such as a test set of longer texts.
-        selection: "top" takes the highest scores, "contiguous" the window with the largest sum.
-        classifier: configuration that is read over the command's own for the classifiers, if they are to be trained
-            otherwise than the extractor; it must not set trainer.callbacks. None trains them like the extractor.
-        metric: of the table at the end; `fresh.csv` has all.
+        methods: attribution methods, by the names that folders and tables show.
+        ratio: number of tokens in a rationale as a fraction of the explainable tokens, rounded up to whole tokens.
+        split_ratios: ratios that replace `ratio` in some splits, by the name of the split.
+        selection: "top" takes the tokens with the highest scores, "contiguous" the window with the largest sum.
+        classifier: configuration file that overrides the command's own configuration for the classifiers; it must not
+            set trainer.callbacks. None trains the classifiers with the settings of the extractor.
+        metric: metric of the printed table; `fresh.csv` has all metrics.
 
     Raises:
-        ValueError: names or ratios that make no chain; at its start, multi-label data.
+        ValueError: `methods` is empty or has a name that cannot be used, a ratio is outside (0, 1], or `selection` or
+            `metric` is unknown. At setup: the data are multi-label, or `split_ratios` names an unknown split.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -117,7 +119,7 @@ class FRESH(ChainCallback):
     Reference: Jain et al. (2020), "Learning to Faithfully Rationalize by Construction", arXiv 2005.00115, Section 3; as
     used by Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
     Explanation Guided Training", arXiv 2312.17591, Section 4.3.
-    Differs: the published code scores in train mode, with dropout; here the extractor is in eval mode.
+    Differs: the published code scores tokens in train mode, with dropout; here the extractor is in eval mode.
     """
 
     explained: ClassVar[str] = "predicted"
@@ -159,7 +161,7 @@ class FRESH(ChainCallback):
         network, inputs = network_of(module), batch.inputs
         with explaining(network, inputs.device.type):
             predicted = network.predict(inputs).argmax(dim=1, keepdim=True)  # [B, 1]
-        # exact, as 100 * 0.07 is above 7
+        # an exact fraction, because 100 * 0.07 is a little above 7 in floating point and would round up to 8
         percentage = str(100 * Fraction(str(self.split_ratios.get(split, self.ratio))))
         counts = percent_of(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
         masks = {}
@@ -177,6 +179,6 @@ class FRESH(ChainCallback):
         print(f"written: {chain.root.fresh_file}")
 
     def results(self, chain: Chain) -> pd.DataFrame:
-        """Returns the rows of `fresh.csv` from the finished runs."""
+        """Returns the rows of `fresh.csv`, from the results of the finished runs."""
         parts = [scores_of(chain, stage).assign(method=stage.name or FULL_TEXT) for stage in chain.stages]
         return pd.concat(parts, ignore_index=True)[COLUMNS]

@@ -1,4 +1,4 @@
-"""Recursive ROAR: erase the tokens that a method scores highest, train again, and see whether the scores fall."""
+"""Recursive ROAR: erases the tokens that a method scores highest, trains again, and measures the performance."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
-EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the annotated evidence
-ONCE = "_once"  # ends the name of a method that scores with the root's network alone, beside the recursive one
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the order
+ONCE = "_once"  # suffix of a method whose scores all come from the root's network
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "step", "run"]
 
 
@@ -42,12 +42,12 @@ def num_erased(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
     """Returns the number of erased tokens of every example, long [B], by integer arithmetic.
 
     Args:
-        num_tokens: [B] tokens that may be erased, those erased already included.
-        amount: percent from 0 to 100, rounded down to whole tokens, or a number of tokens.
+        num_tokens: [B], number of tokens that may be erased or are already erased.
+        amount: percentage from 0 to 100, rounded down to whole tokens, or a number of tokens.
         step: the unit of `amount`.
 
     Raises:
-        ValueError: a percentage outside [0, 100].
+        ValueError: a percentage is outside [0, 100].
 
     Example:
         >>> num_erased(torch.tensor([7, 90]), 70, step="percentage").tolist()
@@ -59,16 +59,16 @@ def num_erased(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
-    """Returns the tokens [B, T] bool that stay when `counts` tokens of each example are erased.
+    """Returns a mask [B, T] bool, True at the tokens that remain when `counts` tokens of each example are erased.
 
-    Tokens that are erased already stay erased and count; the highest scores follow. Of equal scores the first is erased
-    first, so that nothing depends on the machine.
+    Tokens that are already erased stay erased and are included in `counts`. Next, the tokens with the highest scores
+    are erased. Of equal scores, the first token is erased first, so that the result is the same on all machines.
 
     Args:
         scores: [B, T].
         token_mask: [B, T] bool, tokens that may be erased.
         keep: [B, T] bool, False at tokens of `token_mask` that are erased already.
-        counts: [B] numbers of erased tokens.
+        counts: [B], total number of erased tokens per example.
 
     Example:
         >>> scores, tokens = torch.tensor([[0.1, 0.4, 0.3, 0.2]]), torch.tensor([[True, True, True, True]])
@@ -82,50 +82,53 @@ def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Ten
 
 
 class ROAR(ChainCallback):
-    """Trains a run for every attribution method and amount of erased tokens, and gathers the scores of all runs.
+    """Trains one run per attribution method and amount of erased tokens, and collects the results of all runs.
 
-    The run to which the callback is added is the root, with nothing erased. From its best checkpoint every method
-    scores the tokens of all splits for the gold class, and the highest are erased. A run is trained on the rest, its
-    best checkpoint scores the tokens that are left, and so on. An erased token stays erased and counts. The baseline
-    "random" erases by one draw for each example. A finished run is never repeated: the same command continues a chain.
+    The run that has this callback is the root, in which nothing is erased. With the root's best checkpoint, every
+    method scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The
+    next run is trained on the remaining tokens, its best checkpoint scores them again, and so on. Erased tokens stay
+    erased and are included in later amounts. The baseline "random" draws one order of erasure per example. Finished
+    runs are never repeated: the same command continues an interrupted chain.
 
-    When every run is finished, the root's folder has `roar.csv`: seed, method, amount, split, metric, value, control,
-    step (the unit of amount), run. The runs at 0 and 100 percent are rows of every method. The experiment's folder
-    `report` has RACU and the curves over all seeds that are finished by then (see lightning_xai.report.racu).
+    When all runs are finished, the root's folder gets `roar.csv` with the columns seed, method, amount, split, metric,
+    value, control, step (the unit of `amount`) and run. The runs at 0 and 100 percent appear in the rows of every
+    method. The experiment's folder `report` gets the RACU and the curves over all seeds that are finished so far.
 
     Args:
-        methods: attribution methods by the name that folders and tables show. Large scores are erased first, so wrap
+        methods: attribution methods, by the names that folders and tables show. Large scores are erased first, so wrap
             signed methods in Transformed with "absolute", as the authors do.
-        percentages: of an example's explainable tokens, ascending, rounded down to whole tokens.
-        step: "token" erases one token more in every run, up to `max_tokens`, and has no run at 100 percent.
-        max_tokens: see `step`.
-        recursive: whether the network of every run scores the tokens that the next run erases. Otherwise the root's
-            network scores for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
+        percentages: percentages of each example's explainable tokens, ascending; rounded down to whole tokens.
+        step: "percentage" erases `percentages`. "token" erases one more token in every run, up to `max_tokens`, and has
+            no run that erases everything.
+        max_tokens: largest number of erased tokens if `step` is "token".
+        recursive: whether each run's network scores the tokens that the next run erases. If not, the root's network
+            scores the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
             "gradient_once" is not.
-        control: also train on the positions of the erasures alone, with all other words replaced by one. Scores above
-            the run at 100 percent then show that the choice of the tokens leaks the label. At 0 and 100 percent the
-            control is that run.
-        bounds: also erase the annotated evidence of the gold class first ("evidence_first") and last
-            ("evidence_last"), as the best and the worst method would; the random draw orders tokens within either part.
-        metric: of the table at the end; `roar.csv` has all. Accuracy is the micro-F1 of single labels.
+        control: whether to train also on the positions of the erasures only: one word replaces all other tokens. A
+            control that performs better than the run at 100 percent shows that the choice of the erased tokens leaks
+            the label. The run at 100 percent also serves as the control at 0 and 100 percent.
+        bounds: whether to erase also by the annotated evidence of the gold class: first ("evidence_first"), like the
+            best method, and last ("evidence_last"), like the worst. The order within the evidence and within the other
+            tokens is random.
+        metric: metric of the printed tables; `roar.csv` has all metrics. Accuracy is micro-F1, since the data are
+            single-label.
 
     Raises:
-        ValueError: names, percentages or numbers that make no chain. At its start: multi-label data, `bounds` without
-            annotated evidence, pairs of which both texts are explained, or a `control` whose encoder has no unknown
-            token.
+        ValueError: a name, percentage or number is not allowed. At setup: multi-label data, `bounds` without annotated
+            evidence, pairs of which both texts are explained, or `control` with an encoder without an unknown token.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
         >>> roar = ROAR({"gradient": Gradient()}, percentages=(20, 60))
         >>> [stage.name for stage in roar.stages]
         ['', 'all/100', 'random/020', 'random/060', 'gradient/020', 'gradient/060']
-        >>> list(roar.erasures_by(roar.stages[4]))  # a recursive method erases for its next run
+        >>> list(roar.erasures_by(roar.stages[4]))  # its run at 20 percent decides the erasures at 60
         ['gradient/060']
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Section 3; after Hooker et al. (2019).
-    Differs: the authors draw the random order from one generator for the whole data set; here each example has its own
-    draw, so it does not depend on the order of the examples. The control is ours.
+    Differs: the authors draw the random orders of the whole data set from one generator; here each example has its own
+    generator, so its order does not depend on other examples. The control is ours.
     """
 
     explained: ClassVar[str] = "gold"
@@ -144,13 +147,13 @@ class ROAR(ChainCallback):
         require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
         check_names("methods", list(methods), taken=(RANDOM, *EVIDENCE_ORDERS, EVERYTHING, "report"))
         if any(name.endswith((POSITIONS, ONCE)) for name in methods):
-            raise ValueError(f"methods are {list(methods)}: ...{POSITIONS} and ...{ONCE} are names that a chain gives")
+            raise ValueError(f"methods are {list(methods)}: choose names that do not end in {POSITIONS} or {ONCE}")
         if not percentages or not all(0 < a < b for a, b in zip(percentages, [*percentages[1:], 100], strict=True)):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # that no network decides
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # no network decides them
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
@@ -172,9 +175,9 @@ class ROAR(ChainCallback):
         columns = data.rows["train"].column_names
         if self.fixed_orders != [RANDOM] and "rationales" not in columns:
             name = type(data.source).__name__
-            raise ValueError(f"bounds need annotated evidence, which {name} does not have: leave bounds out")
+            raise ValueError(f"bounds need annotated evidence, which {name} does not have: set bounds to false")
         if "text_pair" in columns and getattr(data.encoder, "explain_pair", False):
-            raise ValueError("explain_pair is true, but ROAR erases the main text of a pair alone: set it to false")
+            raise ValueError("explain_pair is true, but ROAR erases only the main text of a pair: set it to false")
         if self.control:
             data.check_removal("positions")
 
@@ -216,7 +219,7 @@ class ROAR(ChainCallback):
         print(write_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
 
     def results(self, chain: Chain) -> pd.DataFrame:
-        """Returns the rows of `roar.csv` from the finished runs."""
+        """Returns the rows of `roar.csv`, from the results of the finished runs."""
         parts = []
         for stage in chain.stages:
             scores = scores_of(chain, stage).assign(step=self.step)
@@ -233,13 +236,13 @@ class ROAR(ChainCallback):
         ).reset_index(drop=True)
 
     def _points(self, stage: Stage) -> list[tuple[str, int, bool]]:
-        """Returns method, amount and control of every point of a curve that a stage's scores are."""
+        """Returns the (method, amount, control) of every point on a curve that shows the results of this stage."""
         methods = [*self.fixed_orders, *self.methods]
         if not stage.name:
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # without any token the positions are all that is left, so controls begin and end here
+        # with all tokens erased only their positions remain, so this stage is the first and last point of the controls
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]
@@ -249,7 +252,7 @@ class ROAR(ChainCallback):
         if method == EVERYTHING:
             return torch.zeros(inputs.token_mask.shape, device=inputs.device)
         if method in self.fixed_orders:
-            targets = torch.zeros_like(batch.labels).unsqueeze(1)  # of one class, so that no label enters
+            targets = torch.zeros_like(batch.labels).unsqueeze(1)  # class 0, so that labels do not change the order
             drawn = random_scores(inputs, targets, seed=cast(int, module.run_seed))[:, 0]
             return drawn + (EVIDENCE_ORDERS[method] * 1e3 * _evidence(batch) if method in EVIDENCE_ORDERS else 0)
         method_of_split = self.methods[method].for_split(split)
@@ -257,7 +260,7 @@ class ROAR(ChainCallback):
 
 
 def _evidence(batch: Batch) -> Tensor:
-    """Returns the annotated evidence [B, T] of every example's gold class, in [0, 1]."""
+    """Returns the annotated evidence [B, T] for the gold class of every example, in [0, 1]."""
     assert batch.rationale is not None
     gold = batch.rationale.target_mask & gold_pairs(batch.labels, batch.rationale.targets)
     return (batch.rationale.scores * gold.unsqueeze(-1)).sum(dim=1)

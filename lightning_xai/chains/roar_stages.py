@@ -1,4 +1,4 @@
-"""The runs of a ROAR chain: one for each method and amount of erased tokens, and those that several methods share."""
+"""The stages of a ROAR chain: one for each method and amount of erased tokens, and stages that all methods share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lightning_xai.chains.stages import Stage
 
 Step = Literal["percentage", "token"]
 
-RANDOM = "random"  # the order that all methods are compared with
-EVERYTHING = "all"  # stands for a method in the run that erases all tokens
-POSITIONS = "_positions"  # ends the name of a control, which trains on the positions of erasures alone
+RANDOM = "random"  # name of the random order, the baseline of all methods
+EVERYTHING = "all"  # in place of a method, in the name of the stage that erases all tokens
+POSITIONS = "_positions"  # suffix of a control, which trains on the positions of the erasures only
 
 
 def stage_name(method: str, amount: int, *, control: bool = False) -> str:
-    """Returns a stage's folder below the root's experiment.
+    """Returns the name of a stage, which is also its folder below the root's experiment.
 
     Example:
         >>> stage_name("gradient", 30), stage_name("gradient", 30, control=True)
@@ -25,7 +25,7 @@ def stage_name(method: str, amount: int, *, control: bool = False) -> str:
 
 
 def parse_stage_name(name: str) -> tuple[str, int, bool]:
-    """Returns method, amount and whether it is a control; the inverse of `stage_name`.
+    """Returns the (method, amount, control) of a stage's name; the inverse of `stage_name`.
 
     Example:
         >>> parse_stage_name("gradient_positions/030")
@@ -44,15 +44,16 @@ def roar_stages(
     recursive_methods: Collection[str],
     fixed_orders: Sequence[str] = (RANDOM,),
 ) -> list[Stage]:
-    """Returns the runs of a chain: nothing erased, all erased, the fixed orders, then method by method.
+    """Returns the stages of a chain: nothing erased, all erased, the fixed orders, the methods, then the controls.
 
     Args:
         methods: names of attribution methods.
         amounts: percentages or numbers of erased tokens, ascending.
-        step: unit of `amounts`; only percentages have a run that erases all tokens.
-        control: whether runs on the positions alone follow.
-        recursive_methods: methods of which every run erases for the next one; the root erases for all other runs.
-        fixed_orders: names of orders that no network decides.
+        step: unit of `amounts`. Only "percentage" adds a stage that erases all tokens.
+        control: whether to add stages that train on the positions of the erasures only.
+        recursive_methods: names of methods for which each run decides the erasures of the next run. The root decides
+            the erasures of all other runs.
+        fixed_orders: names of orders of erasure that do not depend on a network.
 
     Example:
         >>> options = {"step": "percentage", "control": False, "recursive_methods": ["gradient"]}
@@ -79,7 +80,7 @@ def roar_stages(
 
 
 def _control_of(stage: Stage) -> Stage:
-    """Returns the stage that trains on the positions of a stage's erasures."""
+    """Returns the control of a stage, which trains only on the positions of that stage's erasures."""
     method, amount, _ = parse_stage_name(stage.name)
     return Stage(
         stage_name(method, amount, control=True),

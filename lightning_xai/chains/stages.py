@@ -1,4 +1,4 @@
-"""Chains of runs: the order of their stages, the data of each stage, and the time that the rest takes."""
+"""Chains of runs: the order of the stages, the data of each stage, and the time that unfinished stages will take."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
 from lightning_xai.runs.store import read_json, write_json
 
-ROOT = "root"  # what --stage calls the first run
-BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings in which stages differ
+ROOT = "root"  # name of the first stage for --stage
+BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between stages
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Stage:
     """One run of a chain.
 
     Attributes:
-        name: its folder under the chain's, "gradient/030"; "" for the root, the first run.
-        title: its name for a person.
-        group: stages that take about as long as one another.
-        erasures: name of the erasures that it trains on; "" for none.
-        erasure: what the data module does to erased tokens.
-        writer: name of the stage that writes these erasures, "" for the root.
-        config: configuration that is read over the command's own; None for none.
+        name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
+        title: name of the stage in messages.
+        group: name shared by stages that take about the same time.
+        erasures: name of the erasures that the stage trains on; "" if nothing is erased.
+        erasure: what the data module does with erased tokens: "mask", "delete" or "positions".
+        writer: name of the stage that writes these erasures; "" for the root.
+        config: configuration file that overrides the command's own configuration; None if there is none.
 
     Example:
         >>> Stage("gradient/030", "gradient, 30 %", "gradient", erasures="gradient/030").erasure
@@ -49,10 +49,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Chain:
-    """Stages in their order and the folder of the first one's run.
+    """The stages of a chain in order, and the folder of the root's run.
 
-    The run of stage "gradient/030" of the root runs/roar/seed0 is runs/roar/gradient/030/seed0. All erasures lie in the
-    root's folder, whichever stage wrote them.
+    If the root is runs/roar/seed0, the run of stage "gradient/030" is runs/roar/gradient/030/seed0. All erasures lie in
+    the root's folder, whichever stage wrote them.
 
     Example:
         >>> stages = [Stage("", "full text", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
@@ -71,7 +71,7 @@ class Chain:
             parts = Path(stage.name).parts
             if run.parts[-len(parts) - 1 : -1] == parts:
                 root = RunFolder(run.parents[len(parts)] / run.name)
-                if root.has_begun:  # else the experiment of a root ends like the name of a stage
+                if root.has_begun:  # else `run` is a root whose experiment is named like a stage
                     return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 
@@ -82,10 +82,10 @@ class Chain:
         return self.root.erasures_dir / name
 
     def stage(self, name: str) -> Stage:
-        """Returns the stage of that name, "root" for the first one.
+        """Returns the stage of this name; "root" is the first stage.
 
         Raises:
-            ValueError: there is none; the names of all stages are listed.
+            ValueError: there is no such stage; the message lists the names of all stages.
         """
         by_name = {stage.name or ROOT: stage for stage in self.stages}
         if name not in by_name:
@@ -96,29 +96,30 @@ class Chain:
         return [stage for stage in self.stages if not self.run(stage).is_finished]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
-        """Writes down which erasures the run of a stage trains on, before it does.
+        """Checks that the run of a stage may begin, and records which erasures it trains on.
 
         Args:
-            data: the run's data.
-            writes: whether this process is the one that writes files.
+            stage: the stage.
+            data: data of its run.
+            writes: whether this process writes files.
 
         Raises:
-            ValueError: the run's data are not the stage's (the remedy is named), its erasures are missing, or they
-                have changed since a run that is to be resumed began.
+            ValueError: the data are not the stage's data (the message names the remedy), the settings differ from those
+                of earlier stages, or the stage's erasures are missing or have changed since the run first began.
         """
         run = self.run(stage)
         if not stage.erasures:
             if data.erasures is not None:
                 raise ValueError(
-                    f"{run.path} begins a chain, in which nothing is erased, but erasures is {data.erasures}: run the "
-                    "first stage of that chain first, or set erasures to null"
+                    f"{run.path} begins a chain, and its data must be complete, but erasures is {data.erasures}: run "
+                    "the first stage of the chain that wrote these erasures, or set erasures to null"
                 )
             return
         folder, facts = self.erasures(stage.erasures), self._erasure_facts(stage)
         if data.erasures is None or Path(data.erasures).resolve() != folder.resolve() or data.erasure != stage.erasure:
             raise ValueError(
-                f"{run.path} trains on {folder} by {stage.erasure}, but erasures is {data.erasures} by {data.erasure}: "
-                f"add {' '.join(self._data_overrides(stage))}"
+                f"{run.path} needs erasures {folder} and erasure {stage.erasure}, but has {data.erasures} and "
+                f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
         if run.holds_work:
@@ -127,25 +128,25 @@ class Chain:
             write_json(run.trained_on_file, with_format(facts))
 
     def check_finished(self) -> None:
-        """Raises ValueError if a finished run has other settings than the root, or trained on other erasures.
+        """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run is of another root, one that was removed or that another command has trained.
+        Such a run belongs to another root, which was removed or was trained by another command.
         """
         for stage in self.stages[1:]:
             if self.run(stage).is_finished:
                 self._check_settings(stage)
-                if read_complete(self.erasures(stage.erasures)) is not None:  # else removed, as they take room
+                if read_complete(self.erasures(stage.erasures)) is not None:  # None if removed to save space
                     self._check_trained_on(stage)
 
     def _erasure_facts(self, stage: Stage) -> dict[str, Any]:
-        """Returns facts about the erasures of a stage, all of which are there."""
+        """Returns the facts about the erasures of a stage; raises ValueError if the erasures are not complete."""
         folder = self.erasures(stage.erasures)
         facts = read_complete(folder)
         if facts is None:
             writer = self.run(self.stage(stage.writer or ROOT)).path
             raise ValueError(
-                f"{folder} is missing or unfinished: run {writer} first, and if it is finished already, remove it and "
-                "run it again"
+                f"{folder} is missing or unfinished: run {writer} first; if that run is already finished, remove it "
+                "and run it again"
             )
         return facts
 
@@ -155,13 +156,13 @@ class Chain:
         trained_on = without_format(read_json(file), run.path, OLD_RUN) if file.exists() else None
         if trained_on != facts:
             raise ValueError(
-                f"{run.path} trained on other erasures ({trained_on}) than those that {self.erasures(stage.erasures)} "
-                f"has now ({facts}): remove that run, and all others of an earlier {self.root.path}, or name another "
+                f"{run.path} trained on other erasures ({trained_on}) than {self.erasures(stage.erasures)} holds now "
+                f"({facts}): remove that run and all other stages of an earlier {self.root.path}, or name another "
                 "--experiment"
             )
 
     def _check_settings(self, stage: Stage) -> None:
-        # a stage with a configuration may change all settings of the root, so it is compared with others that have it
+        # a stage's own configuration may change any setting, so a stage is compared with stages of the same `config`
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         first, run = next((run for run in alike if run.has_begun), self.root), self.run(stage)
         before, now = first.settings, run.settings
@@ -179,7 +180,7 @@ class Chain:
         return [f"--{ERASURES}={self.erasures(stage.erasures)}", f"--{ERASURE}={stage.erasure}"]
 
     def overrides(self, stage: Stage) -> list[str]:
-        """Returns the command-line arguments that turn the command of any stage after the root into that of this one.
+        """Returns arguments that, added to the command line of the chain, run a stage other than the root.
 
         Raises:
             ValueError: the stage's erasures are missing.
@@ -189,16 +190,17 @@ class Chain:
             self._erasure_facts(stage)
             data = self._data_overrides(stage)
         experiment = (self.root.settings or {})["experiment"]
-        # first, since the arguments after it replace what it sets
+        # first, so that later arguments override its settings
         config = ["--config", stage.config] if stage.config is not None else []
-        # a checkpoint that the root was to start from is none for the others
+        # --ckpt_path=null: only the root may start from a given checkpoint
         named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
         return [*config, *named, *data]
 
     def minutes_left(self) -> float | None:
-        """Returns an estimate of the minutes that unfinished stages take, or None before any stage is finished.
+        """Returns the estimated minutes that the unfinished stages will take, or None if no stage is finished.
 
-        A stage is expected to take the median of the finished stages of its group, or else of all finished stages.
+        A stage is expected to take the median time of the finished stages in its group, or of all finished stages if
+        its group has none.
         """
         seconds: dict[str, list[float]] = {}
         for stage in self.stages:
@@ -218,7 +220,7 @@ class Chain:
 
 
 def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
-    """Raises ValueError unless there are names, each of which can be a folder beside the root's runs.
+    """Raises ValueError if `names` is empty, or if a name cannot be a folder beside the root's runs.
 
     Example:
         >>> check_names("methods", ["gradient"], taken=["random"])
@@ -226,6 +228,6 @@ def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> Non
     wrong = [n for n in names if n in taken or not re.fullmatch(r"\w[\w .+-]*", n) or re.fullmatch(r"seed\d+", n)]
     if wrong or not names:
         raise ValueError(
-            f"{kind} are {list(names)}: give one or more, named in letters, digits, spaces and _ . + - without a "
-            f"slash, and not seed... or {', '.join(taken)}"
+            f"{kind} are {list(names)}: give one or more names of letters, digits, spaces and _ . + - that begin with "
+            f"a letter, digit or _ and are not seed<number> or {', '.join(taken)}"
         )

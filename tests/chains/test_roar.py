@@ -155,7 +155,7 @@ def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
     ("encoder", "options", "message"),
     [
         ({"fill": "unk", "explain_pair": False}, {"control": True}, "needs an unknown token other than the fill token"),
-        ({"explain_pair": True}, {}, "explain_pair is true, but ROAR erases the main text of a pair alone"),
+        ({"explain_pair": True}, {}, "explain_pair is true, but ROAR erases only the main text of a pair"),
     ],
 )
 def test_encoder_that_suits_no_chain_is_refused_before_the_first_run(tmp_path, objective, encoder, options, message):
@@ -240,8 +240,8 @@ def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective
     "options, message",
     [
         ({"methods": {}}, "give one or more"),
-        ({"methods": {"random": Gradient()}}, "not seed... or random, evidence_first, evidence_last, all, report"),
-        ({"methods": {"ig_positions": Gradient()}}, "names that a chain gives"),
+        ({"methods": {"random": Gradient()}}, "not seed<number> or random, evidence_first, evidence_last, all, report"),
+        ({"methods": {"ig_positions": Gradient()}}, "names that do not end in _positions or _once"),
         ({"methods": {"..": Gradient()}}, "letters, digits, spaces"),
         ({"methods": {"seed1": Gradient()}}, "not seed"),
         ({"methods": {"a/b": Gradient()}}, "slash"),

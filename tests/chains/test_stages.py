@@ -99,7 +99,7 @@ def test_run_without_its_erasures_is_told_how_to_get_them(chain):
 
 
 def test_run_with_another_kind_of_erasure_is_refused(chain):
-    with pytest.raises(ValueError, match="by positions: add"):
+    with pytest.raises(ValueError, match="and positions: add"):
         chain.begin(SECOND, stage_data(chain, erasure="positions"))
 
 
@@ -124,7 +124,7 @@ def test_run_writes_down_what_it_trains_on(chain):
 
 
 def test_erasures_in_the_first_run_are_refused(chain):
-    with pytest.raises(ValueError, match="begins a chain, in which nothing is erased"):
+    with pytest.raises(ValueError, match="begins a chain, and its data must be complete"):
         chain.begin(FIRST, stage_data(chain))
 
 
