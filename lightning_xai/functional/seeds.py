@@ -56,5 +56,5 @@ def example_generator(
         [5, 9, 0, 6]
     """
     if index is None:
-        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the examples' rows in the split")
+        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows' numbers in the split")
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])
