@@ -1,7 +1,7 @@
 """Value types that flow through the suite.
 
-Shape legend: B examples, T tokens, K explained classes per example, C classes, D embedding, V vocabulary, L layers,
-H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model segments).
+Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token
+ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model cuts texts into segments).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rows = slice | list[int] | Tensor
 
 @dataclass(frozen=True)
 class TensorFields:
-    """Base of frozen dataclasses whose tensors all have the batch as their first dimension. None fields stay None.
+    """Base of frozen dataclasses of tensors. The first dimension of every tensor is the batch. None fields stay None.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TensorFields:
     """
 
     def map(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Returns a copy with `function` applied to every tensor, also to those of nested TensorFields."""
+        """Returns a copy with `function` applied to every tensor, also to the tensors in nested TensorFields."""
         changed: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -49,26 +49,26 @@ class TensorFields:
         return self.map(lambda tensor: tensor.to(*args, **kwargs))
 
     def pin_memory(self: Self) -> Self:
-        """Returns a copy in page-locked memory; the DataLoader looks for a method of this name."""
+        """Returns a copy in page-locked memory. A DataLoader with `pin_memory=True` calls this method."""
         return self.map(torch.Tensor.pin_memory)
 
     def __getitem__(self: Self, rows: Rows) -> Self:
-        """Returns the rows that a slice, a list, or a boolean or long tensor names.
+        """Returns the examples selected by a slice, a list of row numbers, or a boolean or long tensor.
 
-        An integer is not allowed, since it would drop the batch dimension.
+        A single integer is not allowed, since the result would have no batch dimension.
         """
         return self.map(lambda tensor: tensor[rows])
 
     def repeat_interleave(self: Self, repeats: int | Tensor) -> Self:
-        """Returns each row `repeats` times, the copies of a row side by side; `repeats` may be a count a row [B]."""
+        """Returns each row `repeats` times, its copies side by side. A tensor `repeats` [B] has one number per row."""
         return self.map(lambda tensor: tensor.repeat_interleave(repeats, dim=0))
 
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """The texts as a model and an attribution method may see them. They hold no labels, so labels cannot leak.
+    """The tokenized texts that models and attribution methods receive. Labels are not included, so they cannot leak.
 
-    `TextInputs.of_ids` makes them from token ids.
+    `TextInputs.of_ids` builds TextInputs from token ids.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6], [1, 7]], special_ids=[1])
@@ -79,11 +79,11 @@ class TextInputs(TensorFields):
     input_ids: Tensor  # [B, T] long
     attention_mask: Tensor  # [B, T] bool, False at padding
     token_mask: Tensor  # [B, T] bool, True where a token may be explained and erased
-    special_tokens_mask: Tensor  # [B, T] bool
-    baseline_ids: Tensor  # [B, T] long, input_ids with token_mask tokens replaced by the fill token
+    special_tokens_mask: Tensor  # [B, T] bool, True at special tokens and padding
+    baseline_ids: Tensor  # [B, T] long, the fill token where token_mask is True, input_ids elsewhere
     token_type_ids: Tensor | None = None  # [B, T] long
     word_ids: Tensor | None = None  # [B, T] long, -1 outside words
-    index: Tensor | None = None  # [B] long, row in the split; it seeds random methods and keys stores
+    index: Tensor | None = None  # [B] long, row in the split: seeds random methods and identifies the example
 
     @classmethod
     def of_ids(
@@ -94,7 +94,7 @@ class TextInputs(TensorFields):
         Args:
             rows: the token ids of each text.
             pad_id: id of the padding token.
-            fill_id: id of the token that replaces an erased one.
+            fill_id: id of the token that replaces erased tokens.
             special_ids: ids of special tokens, which are neither explained nor erased.
 
         Example:
@@ -120,11 +120,11 @@ class TextInputs(TensorFields):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.input_ids.device
 
     def trim(self) -> TextInputs:
-        """Returns the same rows without the last columns if these are padding in every row.
+        """Returns the same rows without the last columns that are padding in every row.
 
         Example:
             >>> TextInputs.of_ids([[1, 5, 6], [1, 7]])[1:].trim().input_ids.tolist()
@@ -138,7 +138,7 @@ class TextInputs(TensorFields):
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores of the explained classes, from a method or from a human (a rationale, with scores in [0, 1]).
+    """Token scores for the explained classes, by an attribution method or by humans (a rationale, scores in [0, 1]).
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -147,14 +147,14 @@ class Attribution(TensorFields):
         torch.Size([1, 1, 3])
     """
 
-    scores: Tensor  # [B, K, T] signed, raw, 0 at padding
-    targets: Tensor  # [B, K] long, the class that each row explains
-    target_mask: Tensor  # [B, K] bool, False where K is padding
+    scores: Tensor  # [B, K, T] signed, not normalized, 0 at padding
+    targets: Tensor  # [B, K] long, the class that each row of scores explains
+    target_mask: Tensor  # [B, K] bool, False at padding, where an example has fewer than K explained classes
     token_mask: Tensor  # [B, T] bool, True where a token is ranked and may be erased
 
     @classmethod
     def of_scores(cls, rows: Sequence[Sequence[Sequence[float]]], token_mask: Tensor) -> Attribution:
-        """Returns the attribution of classes 0 to K - 1 with the given scores.
+        """Returns an attribution with the given scores for classes 0 to K - 1.
 
         Args:
             rows: scores [B, K, T] as nested lists.
@@ -180,7 +180,7 @@ class Batch(TensorFields):
         (2, [1])
     """
 
-    inputs: TextInputs  # with an index
+    inputs: TextInputs  # their `index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
 
@@ -189,14 +189,14 @@ class Batch(TensorFields):
 
     @property
     def index(self) -> Tensor:
-        """[B] long, each example's row in its split: the key of every store and of every distributed metric."""
-        assert self.inputs.index is not None, "the inputs of a batch need an index: the row of each example"
+        """[B] long, each example's row in its split. Stores and distributed metrics identify examples by this row."""
+        assert self.inputs.index is not None, "the inputs of a batch need an index: each example's row in its split"
         return self.inputs.index
 
 
 @dataclass(frozen=True)
 class ClassifierOutput:
-    """The results of a forward pass. All tensors are still in its graph.
+    """The results of a forward pass. All tensors are still attached to the autograd graph.
 
     Example:
         >>> output = ClassifierOutput(logits=torch.zeros(1, 2), readout=torch.tensor([[[1.0, 0.0, 0.0]]]))
@@ -205,9 +205,9 @@ class ClassifierOutput:
     """
 
     logits: Tensor  # [B, C]
-    readout: Tensor  # [B, 1 or C, T], rows sum to 1: the weights with which the head reads token states
-    attentions: tuple[Tensor, ...] | None = None  # L x [B*N, H, S, S], the encoder's own tensors, not reshaped
-    hidden_states: tuple[Tensor, ...] | None = None  # (L+1) x [B, T, D]
+    readout: Tensor  # [B, 1 or C, T], the head's weights on the token states; they sum to 1 over T
+    attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
+    hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]
 
 
 class Passes(NamedTuple):
@@ -223,7 +223,7 @@ class Passes(NamedTuple):
 
 
 class Predict(Protocol):
-    """A function that returns the explained model's probabilities without a gradient; metrics get no more of the model.
+    """A function that returns the explained model's probabilities without gradients. Metrics receive it, not the model.
 
     Example:
         >>> def coin(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Tokenized examples become tensors, padded on the right to the longest example of the batch."""
+"""Turns tokenized examples into batches of tensors, padded on the right to the longest example of the batch."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Item:
         [1, 6, 2]
     """
 
-    index: int  # its row in the split
+    index: int  # the example's row in its split
     encoded: Encoded
-    labels: int | list[int]  # a list of classes if multi-label
+    labels: int | list[int]  # the class, or the list of classes if multi-label
 
 
 def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) -> Tensor:
-    """Returns [B, T], in which `value` fills each row up to the longest.
+    """Returns the rows as a tensor [B, T]; each row is filled with `value` up to the length of the longest.
 
     Example:
         >>> pad_rows([np.array([1, 5, 6]), np.array([1])], 0, torch.long).tolist()
@@ -43,7 +43,7 @@ def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) 
 
 
 def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns labels [B] long, or 0/1 labels [B, C] float if multi-label.
+    """Returns labels [B] long; if multi-label, labels [B, C] float, 0 or 1.
 
     Example:
         >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()
@@ -55,13 +55,15 @@ def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilab
         return torch.tensor(labels, dtype=torch.long)
     dense = torch.zeros(len(labels), num_classes)
     for i, classes in enumerate(labels):
-        assert not isinstance(classes, int), "check_example refuses single labels of a multi-label source"
+        assert not isinstance(classes, int), "check_example refuses integer labels in a multi-label source"
         dense[i, classes] = 1.0
     return dense
 
 
 def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attribution:
-    """Returns 0/1 scores [B, K, T] of the classes that have evidence among the tokens, in the order of the classes.
+    """Returns a rationale with scores [B, K, T], 1 at evidence tokens and 0 elsewhere.
+
+    The K rows of an example are its classes with evidence, in ascending order, then padding. K is at least 1.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -89,7 +91,7 @@ def collate(
     """Returns the batch of the given examples.
 
     Args:
-        has_rationales: whether any example of the source has a rationale; if so, every batch has one, perhaps empty.
+        has_rationales: whether the source has rationales. If so, every batch has one, even a batch without evidence.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -1,4 +1,4 @@
-"""The tokenized examples of a split, and the choice of those that are used."""
+"""The tokenized examples of a split, and the random choice of rows if their number is limited."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.data.encoding import Encoded
 
 
 def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """Returns the numbers of at most `max_rows` random rows, ascending; all of them if `max_rows` is None.
+    """Returns ascending row numbers: of `max_rows` random rows, or of all rows if `max_rows` is None or too large.
 
     Example:
         >>> choose_rows(3, None, seed=0).tolist()
@@ -28,12 +28,12 @@ def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) 
 
 
 class EncodedSplit(Dataset[list[Item]]):
-    """The tokenized examples of one split. A list of positions, or a single one, indexes them.
+    """The tokenized examples of one split. Indexing with a position or a list of positions returns a list of Items.
 
     Args:
         examples: the examples, with the columns of TextSource.
-        encoded: their tokens.
-        index: [rows] ascending, the row of each example in its split before any was left out.
+        encoded: the tokens of each example.
+        index: [number of examples] ascending, each example's row in the full split, from which rows may be left out.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -53,7 +53,7 @@ class EncodedSplit(Dataset[list[Item]]):
         return len(self.encoded)
 
     def __getitem__(self, positions: int | list[int]) -> list[Item]:
-        # Lightning's overfit_batches replaces our sampler by a sequential one, which yields integers
+        # Lightning's overfit_batches replaces our sampler by a sequential sampler, which yields single integers
         positions = [positions] if isinstance(positions, int) else positions
         return [Item(int(self.index[i]), self.encoded[i], self.examples[i]["labels"]) for i in positions]
 
@@ -65,11 +65,11 @@ class EncodedSplit(Dataset[list[Item]]):
         """
         position = int(np.searchsorted(self.index, index))
         if position == len(self.index) or self.index[position] != index:
-            raise ValueError(f"example {index} is not in this split, or left out by max_examples")
+            raise ValueError(f"example {index} is not in this split, or was left out by max_examples")
         return position
 
     def hash(self) -> str:
-        """Returns 12 hex digits of a hash of the indices and tokens, in their order."""
+        """Returns 12 hexadecimal digits: a hash of the examples' indices and token ids, in their order."""
         digest = hashlib.sha256(self.index.astype("<i8").tobytes())
         for example in self.encoded:
             digest.update(example.input_ids.astype("<i4").tobytes() + b"\0")
@@ -78,8 +78,9 @@ class EncodedSplit(Dataset[list[Item]]):
     def summary(self) -> dict[str, Any]:
         """Returns facts about the tokens.
 
-        The keys are examples (their number), mean_tokens, truncated_fraction (of the examples, at the encoder's limit)
-        and evidence_kept_fraction (mean over the examples with evidence; None if none has any).
+        The keys are examples (their number), mean_tokens, truncated_fraction (fraction of examples that were truncated)
+        and evidence_kept_fraction (fraction of an example's evidence characters that truncation left, as a mean over
+        the examples with evidence; None if no example has evidence).
         """
         kept = [e.evidence_kept for e in self.encoded if e.evidence_kept is not None]
         return {

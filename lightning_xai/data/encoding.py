@@ -1,4 +1,4 @@
-"""Encoders, which turn texts into tokens: ids, words, character offsets and token rationales."""
+"""Encoders turn texts into tokens with their ids, words, character offsets and rationales."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROBE = "The cat and 2 other animals walked, unbelievably."
 
 @dataclass(frozen=True)
 class Encoded:
-    """One tokenized example. The arrays have an entry for each token, special tokens included, without padding.
+    """One tokenized example. Each array has one entry per token, special tokens included. There is no padding.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -32,13 +32,13 @@ class Encoded:
     input_ids: np.ndarray  # [T] int32
     special_tokens_mask: np.ndarray  # [T] bool
     token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
-    baseline_ids: np.ndarray  # [T] int32, input_ids with token_mask tokens replaced by the fill token
-    word_ids: np.ndarray  # [T] int32, -1 at special tokens; words of the pair are numbered after those of the text
+    baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
+    word_ids: np.ndarray  # [T] int32, number of the word, first in text, then in text_pair; -1 at special tokens
     sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
-    offsets: np.ndarray  # [T, 2] int32, characters of text or of text_pair, without spaces; 0, 0 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, without outer spaces; 0 at special tokens
     token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, if any is left
-    evidence_kept: float | None = None  # fraction of evidence characters left by truncation; None without evidence
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
+    evidence_kept: float | None = None  # fraction of evidence characters that truncation left; None without evidence
     truncated: bool = False
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Encoded:
 
     @property
     def text_offsets(self) -> np.ndarray:
-        """[T, 2] offsets into the text; 0, 0 at special tokens and at tokens of the pair."""
+        """[T, 2] offsets into `text`; 0, 0 at special tokens and at tokens of `text_pair`."""
         return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)
 
 
@@ -54,9 +54,9 @@ class Encoder(ABC):
     """Turns an example, a dict with the columns of TextSource, into tokens.
 
     Attributes:
-        pad_token_id: id at padding.
-        fill_token_id: id that replaces an erased token.
-        mask_token_id, unk_token_id: ids of the mask and the unknown token, None if there are none.
+        pad_token_id: id of the padding token.
+        fill_token_id: id of the token that replaces erased tokens.
+        mask_token_id, unk_token_id: id of the mask token and of the unknown token; None if the vocabulary lacks it.
 
     Example:
         >>> class Letters(Encoder):
@@ -87,7 +87,7 @@ class Encoder(ABC):
     @property
     @abstractmethod
     def vocab_size(self) -> int:
-        """Number of ids V, special ones included."""
+        """Number V of token ids, special tokens included."""
 
     @property
     def needs_fit(self) -> bool:
@@ -96,24 +96,24 @@ class Encoder(ABC):
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the ids, NaN in rows without one; None if there are none."""
+        """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
         return None
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
-        """Learns the vocabulary from the training rows, if the encoder has one to learn."""
+        """Builds the vocabulary from the training rows. Encoders with a fixed vocabulary do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that `fit` learned, primitives only; {} if there is none."""
+        """Returns what `fit` learned, as plain Python values; {} if nothing was learned."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Sets the state that another encoder learned, as a checkpoint holds it.
+        """Takes over what another encoder learned: its `state_dict` from a checkpoint.
 
         Raises:
-            ValueError: the ids of this encoder cannot be changed.
+            ValueError: the vocabulary of this encoder is fixed.
         """
         raise ValueError(
-            f"the checkpoint was trained on a vocabulary of its own, but the data is encoded by {type(self).__name__}: "
+            f"the checkpoint has a vocabulary of its own, which {type(self).__name__} cannot take over: "
             "choose data with VocabularyEncoder and words left out (null)"
         )
 
@@ -137,14 +137,14 @@ class Encoder(ABC):
 class FastTokenizerEncoder(Encoder):
     """Encodes with a Hugging Face fast tokenizer; configurations name one of the subclasses.
 
-    Long texts lose tokens on the right, but keep their final special tokens; of a text and its pair, the longer one
-    loses them first. Words are those of the pre-tokenizer, or whitespace words if it makes none. A text without any
-    token, not even special ones, becomes one unknown or end-of-text token that counts as special.
+    Long texts are cut on the right but keep the final special token; of a text and its pair, the longer one is cut
+    first. Words are those of the tokenizer's pre-tokenizer, or whitespace words if the pre-tokenizer does not split. If
+    a text yields no token, not even a special one, it becomes one unknown or end-of-text token that counts as special.
 
     Args:
         tokenizer: the tokenizer.
-        max_length: most tokens of an example, special ones included.
-        fill: the special token that replaces an erased token in `baseline_ids`.
+        max_length: largest number of tokens in an example, special tokens included.
+        fill: the special token, "mask", "pad" or "unk", that replaces erased tokens in `baseline_ids`.
         explain_pair: whether tokens of `text_pair` may be explained and erased.
 
     Raises:
@@ -170,7 +170,7 @@ class FastTokenizerEncoder(Encoder):
         if fill_token_id is None:
             possible = [f for f in get_args(Fill) if getattr(tokenizer, f"{f}_token_id") is not None]
             if not possible:
-                raise ValueError(f"{name} has no mask, pad or unknown token to fill with; use another tokenizer")
+                raise ValueError(f"{name} has no mask, pad or unknown token for erased tokens; use another tokenizer")
             raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}")
         num_special = tokenizer.num_special_tokens_to_add(pair=True)
         if max_length <= num_special:
@@ -197,7 +197,7 @@ class FastTokenizerEncoder(Encoder):
         return len(self.tokenizer)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
-        """Raises ValueError if the offsets of a token do not point at it in the probe text."""
+        """Raises ValueError if the offsets of a token do not point at this token in the text _PROBE."""
         for token, (begin, end), special in zip(
             encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
         ):
@@ -283,8 +283,8 @@ class TokenizerEncoder(FastTokenizerEncoder):
     """Encodes with the tokenizer of a pretrained model.
 
     Args:
-        path: a folder, a hub id, or "package:NAME/FOLDER" for a folder of an installed package.
-        max_length, fill, explain_pair: see FastTokenizerEncoder.
+        path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package.
+        max_length, fill, explain_pair: as in FastTokenizerEncoder.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Tokens that are removed from the data itself, read from stores: ROAR, FRESH and their controls train on the rest."""
+"""Removal of tokens from the data before training. ROAR, FRESH and their controls train on the tokens that are left."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.store import RaggedStore, is_store
 
 Removal = Literal["mask", "delete", "positions"]
-KEY = 0  # the second key of a store is a class, but erasures belong to an example as a whole
+KEY = 0  # keys in a store are (example, class); erasures have no class, so 0 takes its place
 
 
 def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
     """Returns the example without the tokens outside `keep`.
 
     Args:
+        encoded: the example.
         keep: [T] bool, True where a token stays.
-        removal: "mask" replaces removed tokens by the fill token. "delete" drops them from every array. "positions"
-            replaces removed tokens by the fill token and the kept tokens of `token_mask` by the unknown token, so that
-            only the positions of the kept tokens are left.
-        unk_token_id: the unknown token, which "positions" needs.
+        removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every array.
+            "positions" replaces removed tokens by the fill token, and kept tokens of `token_mask` by the unknown token,
+            so that a model sees only the positions of kept tokens.
+        unk_token_id: id of the unknown token; only "positions" needs it.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -49,10 +50,11 @@ def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_t
 
 
 def check_removal(removal: Removal, encoder: Encoder) -> None:
-    """Checks that the encoder has the tokens that a removal writes.
+    """Checks that the encoder has the tokens that `removal` puts in place of others.
 
     Raises:
-        ValueError: it lacks one, or `removal` is another word. The error calls it `erasure`, as the data module does.
+        ValueError: `removal` is not a Removal, or "positions" is chosen and the encoder has no unknown token other than
+            the fill token. The message calls `removal` by the data module's name for it, `erasure`.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -71,15 +73,16 @@ def apply_erasures(
 ) -> EncodedSplit:
     """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
 
-    The store has one row [T] an example under the key (index, 0), with 1 where a token is erased and 0 where it stays.
+    For each example, the store has a row [T] under the key (index, 0): 1 where a token is erased, 0 where it stays.
 
     Args:
+        folder, split: name the store.
         data: the split before anything is erased.
-        removal, unk_token_id: see `remove_tokens`.
+        removal, unk_token_id: as in `remove_tokens`.
 
     Raises:
-        ValueError: there is no store, or it was written for other examples; or an example has no row, one of another
-            length, one that erases tokens outside `token_mask`, or one that deletes every token.
+        ValueError: there is no store, or the store was written for other examples. Or an example has no row in the
+            store, or its row has the wrong length, erases tokens outside `token_mask`, or deletes every token.
 
     Example:
         >>> import tempfile
@@ -98,13 +101,13 @@ def apply_erasures(
     if written_for is not None and written_for != data.hash():
         raise ValueError(
             f"{store.path} was written for other examples, or for the same ones in another order: use the source, "
-            "encoder, seed and max_examples that it was written with"
+            "encoder, seed and max_examples of the run that wrote the store"
         )
     changed = []
     for index, encoded in zip(map(int, data.index), data.encoded, strict=True):
         keep = _read_keep(store, index, encoded)
         if removal == "delete" and not keep.any():
-            raise ValueError(f"{store.path} leaves nothing of example {index}: keep one token, or erase by mask")
+            raise ValueError(f"{store.path} leaves nothing of example {index}: keep a token, or set erasure to 'mask'")
         changed.append(remove_tokens(encoded, keep, removal, unk_token_id=unk_token_id))
     return EncodedSplit(data.examples, changed, data.index)
 
@@ -119,21 +122,21 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
 
 
 def _read_keep(store: RaggedStore, index: int, encoded: Encoded) -> np.ndarray:
-    """Returns an example's keep mask [T] bool; see `apply_erasures` for the errors."""
+    """Returns keep [T] bool for one example, False where the store erases a token. Errors: as in `apply_erasures`."""
     if (index, KEY) not in store:
         raise ValueError(
-            f"{store.path} has no row for example {index}: let the run that writes it end, or remove the folder and "
-            "run that again"
+            f"{store.path} has no row for example {index}: wait until the run that writes the store has finished, or "
+            "remove the store and start that run again"
         )
     keep = store.get(index, KEY) <= 0.5
     if len(keep) != len(encoded):
         raise ValueError(
             f"{store.path} was written for {len(keep)} tokens of example {index}, which has {len(encoded)}: use the "
-            "source and encoder that it was written with"
+            "source and encoder of the run that wrote the store"
         )
     if not (keep | encoded.token_mask).all():
         raise ValueError(
-            f"{store.path} erases tokens of example {index} that may not be erased: use the encoder's explain_pair "
-            "that it was written with"
+            f"{store.path} erases tokens of example {index} that may not be erased: set the encoder's explain_pair as "
+            "in the run that wrote the store"
         )
     return keep

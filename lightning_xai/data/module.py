@@ -1,4 +1,4 @@
-"""The data module: a source and an encoder become loaders whose batches hold rows of similar length."""
+"""The data module: loads a source, encodes it, and returns loaders whose batches have rows of similar length."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
 class TextDataModule(LightningDataModule):
-    """Loads a source, encodes each split once a process, and batches rows of similar length.
+    """Loads a source, encodes each split once per process, and batches rows of similar length.
 
-    An example's index is its row in its split, before `max_examples` leaves any out.
+    An example's index is its row number in the full split, before `max_examples` leaves rows out.
 
     Args:
         source: loads the rows.
         encoder: turns rows into tokens.
-        batch_size: most rows of a training batch on one process.
-        eval_batch_size: most rows of a batch in evaluation.
-        max_tokens_per_batch: most tokens of a batch, padding included; None for no limit.
-        num_workers: loader processes; batches do not depend on it.
-        seed: seeds the shuffling, and the choice of the training examples that `max_examples` keeps.
-        max_examples: most examples of a split, by the split's name. In splits other than "train" the same examples are
-            kept whatever the seed.
-        extra_test_splits: test splits beside "test"; None for all that the source has.
+        batch_size: largest number of rows in a training batch, per process.
+        eval_batch_size: largest number of rows in an evaluation batch, per process.
+        max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
+        num_workers: number of loader processes, which does not change the batches.
+        seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
+        max_examples: split -> largest number of its examples to use. For splits other than "train", the choice of
+            examples does not depend on `seed`.
+        extra_test_splits: splits to test on besides "test"; None for all further splits of the source.
         predict_split: the split that `trainer.predict` reads.
-        tune_on_validation: whether testing passes over the validation split first, to tune thresholds.
+        tune_on_validation: whether tests run the validation split first, to tune thresholds on it.
         erasures: folder with a store of erased tokens for every split; None to erase nothing.
-        erasure: how erased tokens are removed, see `lightning_xai.data.erasures.remove_tokens`.
+        erasure: how erased tokens are removed: "mask", "delete" or "positions", as `erasures.remove_tokens` describes.
 
     Raises:
-        ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it for
-            bad rows and for erasures that do not fit them, before training.
+        ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it,
+            before training, for invalid rows and for erasures that do not fit the rows.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -101,7 +101,7 @@ class TextDataModule(LightningDataModule):
         self._rows: DatasetDict | None = None
 
     def check_removal(self, removal: Removal) -> None:
-        """Raises ValueError if the encoder lacks a token that a removal writes."""
+        """Raises ValueError if the encoder lacks a token that this kind of removal needs."""
         check_removal(removal, self.encoder)
 
     @property
@@ -116,60 +116,60 @@ class TextDataModule(LightningDataModule):
 
     @property
     def multilabel(self) -> bool:
-        """Whether an example has any number of labels."""
+        """Whether an example may have any number of labels."""
         return self.source.multilabel
 
     @property
     def vocab_size(self) -> int:
-        """Number of token ids V, the rows of a network's embedding table."""
+        """Number V of token ids, which is the number of rows in a network's embedding table."""
         self._ensure_fitted_encoder()
         return self.encoder.vocab_size
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN in rows without one; None if there are none."""
+        """[V, D] pretrained embeddings of the token ids, NaN for ids that have none; None if no id has one."""
         self._ensure_fitted_encoder()
         return self.encoder.word_vectors
 
     def _ensure_fitted_encoder(self) -> None:
         if not self.encoder.needs_fit:
             return
-        if self._rows is None:  # a network asks for the size of its vocabulary before Lightning prepares the data
+        if self._rows is None:  # networks need the vocabulary size before Lightning prepares the data
             self.prepare_data()
         if "train" not in self.rows:
-            raise ValueError(f"a vocabulary is built from split 'train', but {self._existing()}: give words instead")
+            raise ValueError(f"a vocabulary needs the split 'train', but {self._existing()}: give the encoder words")
         self.encoder.fit(self.rows["train"].select(self._chosen("train")))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state of a fitted encoder, which a checkpoint needs so that its network can read other texts."""
+        """Returns what the encoder learned. Checkpoints store it, so that token ids keep their meaning."""
         learned = self.encoder.state_dict()
         return {"encoder": learned} if learned else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Gives the encoder the state of a checkpoint's, so that token ids mean the same as in its network."""
+        """Gives the encoder the state from a checkpoint, so that token ids mean the same as for the saved network."""
         if state_dict["encoder"] != self.encoder.state_dict():
             self.encoder.load_state_dict(state_dict["encoder"])
-            self._unerased_splits.clear()  # encoded again at their next use
+            self._unerased_splits.clear()  # splits are encoded again at their next use
             self.splits.clear()
 
     def reuse_loaded(self, other: TextDataModule) -> None:
         """Takes the rows and tokens of another data module instead of loading and encoding them again.
 
-        The settings of both must be equal, except for the erasures.
+        The settings of both data modules must be equal, except for the erasures.
         """
         self.source, self.encoder = other.source, other.encoder
         self._rows, self._unerased_splits = other._rows, other._unerased_splits
 
     @property
     def rows(self) -> DatasetDict:
-        """The splits as the source returns them, loaded once."""
+        """The splits as the source returns them; loaded only once."""
         if self._rows is None:
             self._rows = self.source.load()
         return self._rows
 
     @property
     def test_splits(self) -> list[str]:
-        """Names of the test loaders in their order: validation first if thresholds are tuned on it."""
+        """Split names of the test loaders, in order. The validation split is first if thresholds are tuned on it."""
         extra = self.extra_test_splits
         if extra is None:
             extra = [name for name in self.rows if name not in MAIN_SPLITS]
@@ -179,7 +179,7 @@ class TextDataModule(LightningDataModule):
         self.source.prepare()
 
     def setup(self, stage: str | None = None) -> None:
-        """Loads, checks and tokenizes the splits that the stage needs; all of them if it is None."""
+        """Loads, checks and tokenizes the splits that `stage` needs; for None, the splits of all stages."""
         fit, test, predict = ["train", VALIDATION], self.test_splits, [self.predict_split]
         needed = {"fit": fit, "validate": [VALIDATION], "test": test, "predict": predict}
         for unknown in sorted(set(self.max_examples) - set(self.rows)):
@@ -191,7 +191,7 @@ class TextDataModule(LightningDataModule):
         """Returns a split, tokenized and without its erased tokens.
 
         Raises:
-            ValueError: the split is unknown or empty, a row is not as TextSource promises, or a row is too long.
+            ValueError: the split is unknown or empty, or a row breaks TextSource's format or has too many tokens.
         """
         if name not in self.splits:
             data = self.unerased_split(name)
@@ -207,7 +207,7 @@ class TextDataModule(LightningDataModule):
         return self.splits[name]
 
     def unerased_split(self, name: str) -> EncodedSplit:
-        """Returns a split, tokenized, with the tokens that the erasures remove."""
+        """Returns a tokenized split from which no token is erased."""
         if name not in self._unerased_splits:
             if name not in self.rows:
                 raise ValueError(f"there is no split {name!r}: {self._existing()}")
@@ -221,7 +221,7 @@ class TextDataModule(LightningDataModule):
         return f"{type(self.source).__name__} has {', '.join(self.rows)}"
 
     def _chosen(self, name: str) -> np.ndarray:
-        """Returns the numbers of the rows that `max_examples` keeps; other seeds than 0 count in "train" alone."""
+        """Returns the numbers of the rows that `max_examples` keeps. All splits but "train" use seed 0."""
         num_rows, seed = len(self.rows[name]), self.seed if name == "train" else 0
         return choose_rows(num_rows, self.max_examples.get(name), (seed, num_rows))
 
@@ -240,7 +240,7 @@ class TextDataModule(LightningDataModule):
         )
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:
-        """Returns the sampler of a split, with the training batch size if it shuffles, else that of evaluation."""
+        """Returns the sampler of a split. It uses `batch_size` if it shuffles, else `eval_batch_size`."""
         data = self.split(split)
         batch_size, max_tokens = self.batch_size if shuffle else self.eval_batch_size, self.max_tokens_per_batch
         return LengthBucketSampler(
@@ -271,11 +271,11 @@ class TextDataModule(LightningDataModule):
         return self.ordered_dataloader(self.predict_split)
 
     def ordered_dataloader(self, split: str) -> DataLoader:
-        """Returns a loader of this process's share of a split, sorted by length, never shuffled."""
+        """Returns a loader for this process's share of a split, sorted by length and never shuffled."""
         return self._loader(split, shuffle=False)
 
     def example(self, split: str, index: int) -> dict[str, Any]:
-        """Returns an example: text, text_pair, labels, rationales (character spans) and id."""
+        """Returns an example as a dict of text, text_pair, labels, rationales (character spans) and id."""
         data = self.split(split)
         return data.examples[data.position(index)]
 
@@ -290,9 +290,9 @@ class TextDataModule(LightningDataModule):
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source, the vocabulary and, by its name, each split that was set up.
+        """Returns facts about the source and the vocabulary, and a dict of facts for each split in use.
 
-        The facts of a split are those of `EncodedSplit.summary` and its padding_fraction.
+        These dicts have the names of the splits as keys. They are `EncodedSplit.summary` with the padding_fraction.
         """
         facts = self.source.summary() | self.encoder.summary()
         for name, data in self.splits.items():

@@ -1,4 +1,4 @@
-"""Batches of rows of similar length, within a budget of padded tokens, divided among processes."""
+"""Batches of rows of similar length, limited in rows and in tokens (padding included), divided among processes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, DistributedSampler
 
-_BATCHES_PER_BUCKET = 4  # rows are shuffled within a bucket: fewer batches pad less, more batches shuffle more
-_LENGTH_RATIO = 1.15  # a bucket may have more batches as long as its lengths stay within this ratio
+_BATCHES_PER_BUCKET = 4  # rows are shuffled within a bucket: small buckets need less padding, large ones shuffle more
+_LENGTH_RATIO = 1.15  # a bucket grows further as long as its longest row is at most 1.15 times as long as its shortest
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
     """Returns a partition of the rows into buckets of similar lengths, longest first, as (rows, number of batches).
 
-    The partition is not random, so every epoch has the same number of batches. Any `ceil(rows / batches)` rows of a
-    bucket obey both limits.
+    The partition is not random, so every epoch has the same number of batches. However a bucket's rows are divided into
+    that many batches of nearly equal size, no batch exceeds `batch_size` or `max_tokens` (unless it has only one row).
 
     Example:
         >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)
@@ -37,7 +37,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
-    """Returns how many rows fit into a batch whose longest row has `longest` tokens; at least one.
+    """Returns how many rows, at least one, fit into a batch whose longest row has `longest` tokens.
 
     Example:
         >>> rows_per_batch(10, batch_size=8, max_tokens=45), rows_per_batch(99, batch_size=8, max_tokens=45)
@@ -47,7 +47,7 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
 
 
 def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[list[int]]:
-    """Returns batches of rows sorted by length, longest first, so that a lack of memory shows in the first batch.
+    """Returns batches of rows sorted by length, longest first: if memory does not suffice, the first batch fails.
 
     Example:
         >>> evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50)
@@ -65,7 +65,7 @@ def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | N
 def training_batches(
     lengths: np.ndarray, batch_size: int, max_tokens: int | None, generator: np.random.Generator
 ) -> list[list[int]]:
-    """Returns random batches of rows of similar length in random order.
+    """Returns random batches, each of rows of similar length, in random order.
 
     Example:
         >>> lengths = np.array([2, 2, 9, 9, 9, 9, 9, 9, 9, 9])
@@ -91,21 +91,22 @@ def padding_fraction(lengths: np.ndarray, batches: Sequence[Sequence[int]]) -> f
 
 
 class LengthBucketSampler(DistributedSampler):
-    """Yields lists of rows, each a batch, to a DataLoader with `batch_size=None`.
+    """Yields batches, each as a list of row numbers, for a DataLoader with `batch_size=None`.
 
-    The rank and the number of processes are read when iteration starts. All processes get the same number of batches;
-    if the batches cannot be divided evenly, the first ones are repeated, and metrics drop repeated examples by index.
-    Lightning does not replace a DistributedSampler, and calls `set_epoch` on it.
+    The rank and the number of processes are read when iteration starts. All processes get the same number of batches:
+    if the batches cannot be divided evenly, the first batches are repeated. Metrics recognize repeated examples by
+    their index and count them once. The base class is DistributedSampler, because Lightning does not replace such a
+    sampler and calls its `set_epoch`.
 
     Args:
-        dataset: the data set, which DistributedSampler wants to know.
+        dataset: the data set, only passed on to DistributedSampler.
         lengths: [rows] number of tokens of each row.
-        batch_size: most rows of a batch.
-        max_tokens: most tokens of a batch with its padding (rows times the longest); None for no limit. A longer row
-            is a batch of its own.
-        shuffle: whether rows of similar length, and the batches, are shuffled in every epoch; else they are sorted by
-            length.
-        seed: seeds the shuffling, together with the epoch.
+        batch_size: largest number of rows in a batch.
+        max_tokens: largest number of tokens in a batch, padding included (number of rows times length of the longest
+            row); None for no limit. A row that is longer than this limit is a batch of its own.
+        shuffle: whether every epoch has new random batches of rows of similar length, in random order. Otherwise the
+            rows are sorted by length.
+        seed: seed of the shuffling, used together with the number of the epoch.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -135,7 +136,7 @@ class LengthBucketSampler(DistributedSampler):
             self._num_batches = len(evaluation_batches(self.lengths, batch_size, max_tokens))
 
     def batches(self) -> list[list[int]]:
-        """Returns this epoch's batches of all processes, without repetitions."""
+        """Returns this epoch's batches for all processes together, without repetitions."""
         if not self.shuffle:
             return evaluation_batches(self.lengths, self.batch_size, self.max_tokens)
         generator = np.random.default_rng((self.seed, self.epoch))

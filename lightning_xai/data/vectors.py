@@ -1,4 +1,4 @@
-"""Pretrained word vectors from GloVe, fastText and word2vec files, for the words of a vocabulary only."""
+"""Reads the pretrained vectors of given words from GloVe, fastText and word2vec files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import IO, cast
 import numpy as np
 
 _BLOCK = 1 << 20
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of fastText's own format, which holds n-grams
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which is no table of vectors
 
 
 def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
-    """Returns float32 vectors [len(words), D], NaN for words that the file lacks. The first vector of a word counts.
+    """Returns float32 vectors [len(words), D], NaN for words that the file lacks.
 
-    A file with the suffix .bin has word2vec's binary format. All others are text: a word and its numbers a line, with
-    or without a first line of the two counts. Both may be compressed (.gz). The file is streamed.
+    Files that end in .bin or .bin.gz are read in word2vec's binary format, all others as text, which may be compressed
+    (.gz). Each line of text has a word and its numbers; a first line with the number of vectors and their width may
+    precede them. If the file has a word twice, the first vector counts. The file is read piece by piece.
 
     Raises:
-        ValueError: there is no such file, it is truncated, or the line of a word has another width than the first.
+        ValueError: the file is missing, truncated or in another format, or it has none of the words; or the vector of
+            a word is not finite or differs in width from the first.
 
     Example:
         >>> import tempfile
@@ -33,7 +35,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     """
     file = Path(path)
     if not file.is_file():
-        raise ValueError(f"there are no word vectors at {path}: give a text or .bin file, or none (null)")
+        raise ValueError(f"there are no word vectors at {path}: set vectors to a text or .bin file, or to null")
     kinds = file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]
     read = _binary_vectors if ".bin" in kinds else _text_vectors
     rows = {word.encode(): row for row, word in enumerate(words)}
@@ -46,12 +48,12 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
             if np.isnan(table[row, 0]):
                 table[row] = vector
     if table is None:
-        raise ValueError(f"{path} has a vector for none of the {len(words)} words: check language and case")
+        raise ValueError(f"{path} has vectors for none of the {len(words)} words: check their language and case")
     return table
 
 
 def coverage(vectors: np.ndarray) -> float:
-    """Returns the fraction of rows [V, D] that are vectors, not NaN.
+    """Returns the fraction of words with a vector. Words are the rows of `vectors` [V, D], NaN without a vector.
 
     Example:
         >>> coverage(np.array([[1.0, 2.0], [np.nan, np.nan]]))
@@ -65,34 +67,34 @@ def _open(file: Path) -> IO[bytes]:
 
 
 def _counts(line: bytes) -> tuple[int, int] | None:
-    """Returns the number of vectors and their width if a line is such a header, else None."""
+    """Returns (number of vectors, width) if the line is a header that consists of these two counts, else None."""
     fields = line.split()
     return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
 
 
 def _text_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yields wanted words with their vectors [D]."""
+    """Yields those words of the file that are in `wanted`, with their vectors [D]."""
     header, width, number = None, 0, 0
-    for number, line in enumerate(stream, start=1):  # noqa: B007 - the last number is used
+    for number, line in enumerate(stream, start=1):  # noqa: B007 - used after the loop
         if number == 1:
             header = _counts(line)
             width = header[1] if header else len(line.split()) - 1
             if width < 1:
-                raise ValueError(f"{path}, line 1: no vector; give a file with a word and its numbers a line")
+                raise ValueError(f"{path}, line 1: no vector; each line must have a word and its numbers")
             if header:
                 continue
         first = line[: line.find(b" ")]
         if first not in wanted:
             continue
-        # words of some files hold spaces, so numbers are split off from the right
+        # in some files words contain spaces, so the numbers are split off from the right
         word, *numbers = line.rstrip().rsplit(b" ", width)
         extra = word.split(b" ")[1:]
         if extra and not all(_is_number(part) for part in extra):
             continue
         if extra or len(numbers) != width or not all(_is_number(part) for part in numbers):
             raise ValueError(
-                f"{path}, line {number}: {first.decode(errors='replace')!r} has no {width} finite numbers, which "
-                f"{'the first line promises' if header else 'the first line has'}; correct or remove the line"
+                f"{path}, line {number}: {first.decode(errors='replace')!r} must have {width} finite numbers, as the "
+                f"first line {'says' if header else 'has'}; correct or remove the line"
             )
         yield word, np.array(numbers, dtype=np.float32)
     num_vectors = number - (header is not None)
@@ -108,15 +110,18 @@ def _is_number(text: bytes) -> bool:
 
 
 def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yields wanted words with their vectors [D] from "<count> <width>\\n" and entries "<word> <float32 * width>"."""
+    """Yields those words of the file that are in `wanted`, with their vectors [D].
+
+    The file consists of "<count> <width>\\n" and one entry per word: "<word> " and `width` float32 numbers.
+    """
     line = stream.readline(100)
     header = _counts(line)
     if line.startswith(_FASTTEXT_MODEL):
-        raise ValueError(f"{path} is a model of fastText, not a table of vectors: give the .vec file beside it")
+        raise ValueError(f"{path} is a model of fastText, not a table of vectors: give the .vec file of that model")
     if header is None or header[1] < 1:
         raise ValueError(
-            f"{path}, line 1: a binary word2vec file begins with two counts, this one with other bytes; text needs "
-            "another suffix"
+            f"{path}, line 1: a binary word2vec file begins with two counts, but this file does not; text needs "
+            "another suffix than .bin"
         )
     count, width = header
     size, buffer, start = 4 * width, b"", 0
@@ -125,7 +130,7 @@ def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> I
         while space < 0 or len(buffer) < space + 1 + size:
             block = stream.read(_BLOCK)
             if not block:
-                raise ValueError(f"{path} ends within vector {number} of {count}, after line 1: download it again")
+                raise ValueError(f"{path} ends within vector {number} of {count}: download it again")
             buffer, start = buffer[start:] + block, 0
             space = buffer.find(b" ")
         word = buffer[start:space].lstrip(b"\n")  # some writers end entries with a line feed

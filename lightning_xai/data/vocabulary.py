@@ -1,4 +1,4 @@
-"""Encodes words by a vocabulary that is given, or built from the training rows; no pretrained tokenizer is needed."""
+"""Encodes words by a vocabulary that is given or built from the training rows. No pretrained tokenizer is needed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def numbered_words(num_words: int) -> list[str]:
 
 
 def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
-    """Returns the words of texts, by the number of texts that have them, then in alphabetical order.
+    """Returns the words of the texts, without special words, sorted by how many texts contain them, most first.
+
+    Words with the same count are in alphabetical order.
 
     Args:
         texts: the words of each text.
-        min_count: fewest texts with a word.
-        max_words: most words that are returned; None for all.
+        min_count: keeps only words that occur in at least this many texts.
+        max_words: keeps only this many words, the first ones; None keeps all.
 
     Example:
         >>> frequent_words([["b", "c"], ["c", "a"], ["c", "b"]], min_count=1, max_words=2)
@@ -50,12 +52,12 @@ def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words:
 
 
 def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer with one token a word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair.
+    """Returns a tokenizer with one token per word: [CLS] words [SEP], or [CLS] words [SEP] words [SEP] for a pair.
 
     Args:
         words: the vocabulary, whose ids begin after the five special words.
-        split: see VocabularyEncoder.
-        lowercase: whether letters are lowered before words are looked up.
+        split: "whitespace" or "punctuation", as in VocabularyEncoder.
+        lowercase: whether words are converted to lower case before they are looked up.
 
     Example:
         >>> word_tokenizer(["good", "film"], split="whitespace", lowercase=True)("Good film?")["input_ids"]
@@ -76,23 +78,24 @@ def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> Pr
 
 
 class VocabularyEncoder(FastTokenizerEncoder):
-    """Encodes words, one token a word: [CLS] words [SEP].
+    """Encodes each word as one token: [CLS] words [SEP].
 
     Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
 
     Args:
-        words: the vocabulary. A number n means the words "w0" to "w{n-1}" of the planted source. None builds it from
-            the training rows, and every checkpoint then holds it.
-        max_length, fill, explain_pair: see FastTokenizerEncoder.
-        split: "whitespace" splits at white space; "punctuation" also makes runs of punctuation words of their own.
-        lowercase: whether letters are lowered before words are looked up.
-        min_count: fewest training rows with a word of a built vocabulary.
-        max_words: most words of a built vocabulary, those in most rows first; None for all.
-        vectors: file of pretrained vectors, see `read_word_vectors`; None for no vectors.
+        words: the vocabulary. A number n stands for the words "w0" to "w{n-1}" of the planted source. None builds the
+            vocabulary from the training rows and stores it in every checkpoint.
+        max_length, fill, explain_pair: as in FastTokenizerEncoder.
+        split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
+            digits, so that "film!!" becomes "film" and "!!".
+        lowercase: whether words are converted to lower case before they are looked up.
+        min_count: a built vocabulary keeps only words that occur in at least this many training rows.
+        max_words: a built vocabulary keeps at most this many words, those in the most training rows; None keeps all.
+        vectors: file of pretrained word vectors, in a format of `read_word_vectors`; None for no vectors.
 
     Raises:
-        ValueError: words repeat, or a number is not positive. `fit` raises it if no word is left, and `encode_batch`
-            if the vocabulary has not been built.
+        ValueError: a word is repeated or special, or a number is not positive. `fit` raises it if no word is left, and
+            `encode_batch` if the vocabulary has not been built.
 
     Example:
         >>> encoder = VocabularyEncoder(words=None, lowercase=True)
@@ -147,7 +150,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self.words is None
 
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:
-        """Builds the vocabulary from the rows' texts and pairs."""
+        """Builds the vocabulary from the columns text and text_pair of the rows."""
         backend = self.tokenizer.backend_tokenizer
         normalize = backend.normalizer.normalize_str if self.lowercase else str
 
@@ -157,7 +160,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
         words = frequent_words(map(split, examples), min_count=self.min_count, max_words=self.max_words)
         if not words:
-            raise ValueError(f"no word occurs in {self.min_count} training rows: lower min_count")
+            raise ValueError(f"no word occurs in at least {self.min_count} training rows: lower min_count")
         self._set_words(words)
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
@@ -171,15 +174,15 @@ class VocabularyEncoder(FastTokenizerEncoder):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if not self.built and state["words"] != self.words:
             raise ValueError(
-                f"the checkpoint was trained on a vocabulary of {len(state['words'])} words, but the encoder was given "
-                f"{len(self.words or [])} others: leave its words out (null), so that they come from the checkpoint"
+                f"the checkpoint has a vocabulary of {len(state['words'])} words, but the encoder was given "
+                f"{len(self.words or [])} other words: leave its words out (null) to use those of the checkpoint"
             )
         if self.built:
             self._set_words(list(state["words"]))
 
     @property
     def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained vectors, NaN for special words and for words without one; None without a file.
+        """[V, D] pretrained vectors, NaN for special words and for words that the file lacks; None without a file.
 
         Raises:
             ValueError: the file cannot be read.
@@ -190,6 +193,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self._vectors  # None if nothing has needed the file yet; the summary does not read it
+        vectors = self._vectors  # None until the file has been read, which the summary does not do
         covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

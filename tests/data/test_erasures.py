@@ -99,7 +99,7 @@ def test_deleted_tokens_shorten_the_batches(tmp_path):
 @pytest.mark.parametrize(
     "row, erasure, message",
     [
-        (None, "mask", "has no row for example 1: let the run that writes it end"),
+        (None, "mask", "has no row for example 1: wait until the run that writes the store has finished"),
         (lambda length: [0, 1, 0], "mask", "written for 3 tokens of example 1, which has .*: use the source"),
         (lambda length: [1] + [0] * (length - 1), "mask", "erases tokens of example 1 that may not be erased"),
     ],

@@ -71,7 +71,7 @@ def test_a_missing_file_is_named():
 @pytest.mark.parametrize("numbers", ["1", "1 2 3", "1 x", "1 nan"])
 def test_a_line_of_another_width_is_named(tmp_path, numbers):
     path = written(tmp_path, f"the 1 2\ncat {numbers}\n")
-    with pytest.raises(ValueError, match="line 2: 'cat' has no 2 finite numbers"):
+    with pytest.raises(ValueError, match="line 2: 'cat' must have 2 finite numbers"):
         read_word_vectors(path, WORDS)
 
 
