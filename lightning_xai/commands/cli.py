@@ -247,7 +247,7 @@ class XAICLI(LightningCLI):
             self.run.path.mkdir(parents=True, exist_ok=True)
             self._parser("fit").save(
                 self._portable_config, str(self.run.config_file),
-                skip_none=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
+                skip_unset=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
             )  # fmt: skip
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:

@@ -129,7 +129,7 @@ def encoder_of(config_file: Path) -> Encoder:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
     spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
-    return parser.instantiate_classes(parser.parse_object({"encoder": current_spec(spec)})).encoder
+    return parser.instantiate(parser.parse_object({"encoder": current_spec(spec)})).encoder
 
 
 def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
