@@ -1,4 +1,4 @@
-"""Contributions of tokens to each other's states, followed through all layers."""
+"""ALTI: how much tokens contribute to each other's states, multiplied over all layers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor:
-    """Returns the contributions [M, S target, S source] of one layer; rows sum to one.
+    """Returns the contribution of each source token to each target token in one layer, [M, S target, S source].
+
+    The contributions to a target token sum to one.
 
     Args:
         layer: the parts of the layer.
         trace: the values inside the layer for M rows of S tokens.
-        norm: of the distances.
+        norm: the norm that measures distances between vectors.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -43,7 +45,7 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         layer_norm = layer.attention_norm
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
-        # all vectors are multiplied by the deviation, which cancels in a contribution
+        # `vectors` are not divided by the LayerNorm's deviation, so `resultants` are multiplied by it; it cancels
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
@@ -51,24 +53,24 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
 class ALTI(DifferentiableAttribution):
     """Scores tokens by their contributions to the output of each attention block, multiplied over layers.
 
-    The output y_i of an attention block, with residual connection and LayerNorm, is a sum of one vector T_ij for each
-    source token j, if the deviation of the LayerNorm is held fixed. The contribution of j is how much T_ij brings y_i
-    closer: c_ij = max(0, |y_i| - |y_i - T_ij|), divided by its sum over j. Feed-forward layers act on each token alone
-    and are left out. Scores sum to one like the readout. They are the same for every class, unless the head reads each
-    class by its own attention.
+    The output y_i of an attention block, with residual connection and LayerNorm, is a sum of biases and of one vector
+    T_ij for each source token j, if the deviation of the LayerNorm is held fixed. The contribution of j is how much of
+    the distance from zero to y_i its vector covers: c_ij = max(0, |y_i| - |y_i - T_ij|), divided by the sum over j.
+    Feed-forward layers are left out, because they do not mix tokens. Scores sum to one if the weights with which the
+    head reads token states do. All classes have the same scores, unless each class has its own attention in the head.
 
-    In networks that normalize before attention (Llama), y_i is the residual stream after attention, and no norm
-    follows. T_ij is the weighted value vector of source j; the stream itself belongs to j = i.
+    In networks that normalize before attention (Llama), y_i is the residual stream after attention, without a norm.
+    T_ij is then what source j adds to y_i by attention; T_ii also contains the residual stream before attention.
 
     Passes: one forward pass for all classes.
 
     Args:
-        norm: of the distances; "l1" in the paper.
+        norm: the norm |.| in c_ij, "l1" or "l2"; the paper takes "l1".
 
     Reference: Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",
     arXiv 2203.04212, Section 3.
-    Differs: the released code adds 1e-6 to every coordinate of a difference and skips texts above 200 tokens. If no
-    source brings a state closer, which leaves c_ij undefined, the state contributes to itself only.
+    Differs: the released code adds 1e-6 to every coordinate of y_i - T_ij and skips texts of more than 200 tokens. If
+    max(0, ...) is 0 for every j, which makes c_ij undefined, token i contributes to itself only.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -14,7 +14,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
-    """Returns attention [..., T] times the L2 norm of embeds * gradient [..., T, D], not normalized.
+    """Returns scores [..., T], not normalized: `attention` [..., T] times the L2 norm of `embeds * gradient` over D.
 
     Example:
         >>> att_in_grad(torch.tensor([0.5]), torch.tensor([[3.0, 2.0]]), torch.tensor([[1.0, 2.0]]))  # |(3, 4)| = 5
@@ -26,15 +26,15 @@ def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
 class AttInGrad(DifferentiableAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
-    The attention is that of `Attention`: the class's own where the head attends to tokens, else the row of the last
-    layer from which the head reads, averaged over heads.
+    The attention is the score of `Attention`: the class's attention weight if the head attends to tokens, otherwise an
+    attention weight in the last encoder layer, averaged over heads.
 
     Passes: one forward pass, and one backward pass for each class.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, Section 3.
-    Differs: the released code divides scores by their sum over all tokens and classes of a document; `Transformed` with
-    "normalize" divides each class's scores by their own sum. The metrics of the released code do that next anyway.
+    Differs: here scores are not normalized. The released code divides scores by their sum over all tokens and classes
+    of a document; its metrics then divide each class's scores by their sum, as `Transformed` with "normalize" does.
 
     Example:
         >>> from lightning_xai.attributions.attention import Attention

@@ -13,14 +13,15 @@ from lightning_xai.types import Passes, TextInputs
 class Attention(DifferentiableAttribution):
     """Scores tokens by the attention weights with which the head reads them.
 
-    Where the head attends to tokens, these are the weights of the class. Elsewhere they are the weights of the last
-    encoder layer in the row that the head reads ([CLS] or the last token), averaged over heads, for every class.
+    If the head attends to tokens, these are the weights of the class. Otherwise they are the weights with which the
+    token that the head reads ([CLS] or the last token) attends to all tokens in the last encoder layer, averaged over
+    heads (and over tokens, if the head reads the mean of all states). They are then the same for every class.
 
     Passes: one forward pass for all classes.
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
     Records", arXiv 2406.08958, Section 3.
-    Differs: the softmax of the released code includes padding; see `mask_mode` of the model.
+    Differs: the softmax of the released code includes padding; PLMCA does so only with mask_mode="legacy".
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Attention times the gradient of the class's logit by it."""
+"""Attention times the gradient of the class's logit with respect to attention."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ Layers = Literal["last", "all"]
 class AttentionGradient(DifferentiableAttribution):
     """Scores tokens by attention times the gradient of the class's logit with respect to this attention.
 
-    Where the head attends to tokens, its attention is explained. Elsewhere it is the attention of the encoder, in the
-    row from which the head reads; the products are averaged over heads, and over layers if there are several.
+    If the head attends to tokens, the attention is that of the head. Otherwise it is the attention in the encoder of
+    the token that the head reads ([CLS] or the last token); the products are then averaged over attention heads, and
+    over layers if `layers` is "all".
 
-    Passes: one forward pass, and at most one backward pass for each class. A backward pass ends at the attention, and
-    one pass serves all classes where each class has an attention of its own.
+    Passes: one forward pass, and at most one backward pass for each class. If each class has its own attention, one
+    backward pass serves all classes. Backward passes stop at the explained attention.
 
     Args:
-        sign: applied to the gradient before the product, see `with_sign`.
-        layers: the encoder layers that count where the head does not attend to tokens.
+        sign: what happens to the gradient before the product: nothing ("signed"), its absolute value is taken
+            ("absolute"), or negative values become 0 ("nonnegative").
+        layers: the encoder layers that are explained, "last" or "all", if the head does not attend to tokens.
 
     Raises:
-        ValueError: in use, `layers` is "all", but the head attends to tokens.
+        ValueError: when scores are computed, `layers` is "all" but the head attends to tokens.
 
     Reference: Serrano and Smith (2019), "Is Attention Interpretable?", arXiv 1906.03731, Section 3.
     Differs: Edin et al. (2024) divide every class's scores by their sum, which `Transformed` does with "normalize".
@@ -56,12 +58,12 @@ class AttentionGradient(DifferentiableAttribution):
         self.layers = layers
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        # embeddings with a gradient put attention into a graph even where all weights are frozen
+        # embeddings that require a gradient make attention differentiable even if all weights are frozen
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
         output = model(inputs, embeds, output_attentions=not model.readout_is_attention)
         if model.readout_is_attention:
             if self.layers == "all":
-                raise ValueError("layers is 'all', but this head's own attention is explained: choose layers='last'")
+                raise ValueError("layers is 'all', but the explained attention is the head's: choose layers='last'")
             return self._head_scores(output.logits, output.readout, targets, create_graph)
         attentions = encoder_attentions(output)[-1:] if self.layers == "last" else encoder_attentions(output)
         columns = []
@@ -72,17 +74,17 @@ class AttentionGradient(DifferentiableAttribution):
         return torch.stack(columns, dim=1)
 
     def _head_scores(self, logits: Tensor, readout: Tensor, targets: Tensor, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T] from the attention [B, 1 or C, T] of the head itself."""
+        """Returns scores [B, K, T] from the head's attention `readout` [B, 1 or C, T]."""
         if readout.shape[1] == 1:  # one attention for all classes
             gradient = torch.cat([*target_gradients(logits, targets, readout, create_graph=create_graph)], dim=1)
         else:
-            # a logit depends on the attention of its own class only, so one pass serves all classes; scatter counts a
-            # class once, even if it is among the targets twice
+            # a logit depends only on the attention of its class, so one backward pass of the sum serves all classes;
+            # `scatter` counts a class once even if `targets` names the class twice
             is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
             (gradient,) = torch.autograd.grad((logits * is_target).sum(), readout, create_graph=create_graph)
             gradient = target_rows(gradient, targets)
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the backward passes, see the class."""
+        """Returns an upper bound, because classes may share a backward pass."""
         return Passes(forward=1, backward=num_targets)

@@ -1,4 +1,4 @@
-"""The interface of attribution methods, and the state of the network that they restore."""
+"""The interface of attribution methods, and the context in which they explain a network."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from lightning_xai.types import Attribution, Passes, TextInputs
 
 @contextmanager
 def explaining(model: Classifier, device_type: str) -> Iterator[None]:
-    """Runs the body in eval mode with gradients on, outside autocast and inference mode, and restores all of it.
+    """Within the context `model` is in eval mode, gradients are on, and autocast and inference mode are off.
 
-    Parameters take no gradients inside, because methods differentiate by embeddings only.
+    Parameters require no gradient within the context, because methods differentiate with respect to embeddings only.
+    Everything is restored afterwards.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -56,8 +57,8 @@ class AttributionMethod(ABC):
                  [1., 5., 6.]]])
     """
 
-    needs_attentions: bool = False  # callbacks then switch the network to eager attention at setup
-    # True where `passes` is an upper bound: equal texts are evaluated once, or classes share a backward pass
+    needs_attentions: bool = False  # if True, callbacks switch the network to eager attention at setup
+    # True if `passes` is an upper bound, because equal texts are evaluated once or classes share a backward pass
     passes_at_most: bool = False
 
     @abstractmethod
@@ -69,12 +70,14 @@ class AttributionMethod(ABC):
         """Returns the number of passes through the network that one example needs.
 
         Args:
-            num_tokens: number of its explainable tokens (token_mask), which leaves out special tokens.
-            num_targets: number of its explained classes.
+            num_tokens: number of the example's explainable tokens (`token_mask`), without special tokens.
+            num_targets: number of the example's explained classes.
         """
 
     def settings(self) -> dict[str, Any]:
-        """Returns the method's class and public attributes, and those of methods inside it, in types that JSON has.
+        """Returns the name of the method's class and its public attributes, in types that JSON has.
+
+        An attribute that is itself a method is replaced by the settings of that method.
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient
@@ -90,7 +93,7 @@ class AttributionMethod(ABC):
         return settings
 
     def for_split(self, split: str) -> AttributionMethod:
-        """Returns the method that explains examples of `split`: this one, unless it reads stored scores.
+        """Returns the method for examples of `split`: `self`, except for methods that read stored scores.
 
         An example's index counts within its split, so stored scores can be found only if the split is known.
         """
@@ -102,10 +105,11 @@ class AttributionMethod(ABC):
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Rows and columns in which it is False throughout cost nothing.
+        where `target_mask` is False may be any number. Rows and columns of `target_mask` without True cost nothing.
 
         Raises:
-            ValueError: a target is not one of the model's classes, or a score is not finite (the example is named).
+            ValueError: a target is not one of the model's classes, or a score is not finite (the message names the
+                examples).
         """
         if target_mask is None:
             target_mask = torch.ones_like(targets, dtype=torch.bool)
@@ -116,12 +120,12 @@ class AttributionMethod(ABC):
                 f"{model.num_classes} classes: pass class ids from 0 to {model.num_classes - 1}"
             )
         with explaining(model, inputs.device.type):
-            inputs = inputs.map(torch.clone)  # tensors made in inference mode cannot enter a graph
+            inputs = inputs.map(torch.clone)  # copies, because tensors made in inference mode cannot enter a graph
             targets, target_mask = targets.clone(), target_mask.clone()
             scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
             rows, columns = (target_mask.any(dim=dim).nonzero().flatten() for dim in (1, 0))
             if len(rows):
-                # a masked target becomes the example's first class, so that no further class is computed
+                # a masked target is replaced by the example's first valid class, so that no further class is computed
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
                 scores[rows.unsqueeze(1), columns] = self.scores(model, inputs[rows], valid_targets).detach().float()
@@ -143,7 +147,7 @@ class AttributionMethod(ABC):
 
 
 class DifferentiableAttribution(AttributionMethod):
-    """A method whose scores can enter a loss: with `create_graph` their gradient reaches the encoder's weights.
+    """A method whose scores can enter a loss: with `create_graph` they have gradients for the encoder's weights.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

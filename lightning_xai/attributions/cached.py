@@ -15,12 +15,13 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
     """Returns the stored scores [B, K, T] of B texts, 0 at padding.
 
     Args:
-        store: scores of texts without padding, by example and class.
-        inputs: B texts, whose `index` says which examples they are.
+        store: token scores of texts without padding, stored by example and class.
+        inputs: B texts, whose `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
 
     Raises:
-        ValueError: an example and class are not stored or have another length, or `inputs.index` is None.
+        ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has another number
+            of scores than the example has tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -33,7 +34,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
         tensor([[[ 0.5000, -1.0000]]])
     """
     if inputs.index is None:
-        raise ValueError("inputs.index is None: stored scores are found by it, so set it to the rows of the split")
+        raise ValueError("inputs.index is None, but it identifies stored scores: set it to the rows in the split")
     mask = inputs.attention_mask.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
     for row, (index, classes) in enumerate(zip(inputs.index.tolist(), targets.tolist(), strict=True)):
@@ -61,11 +62,11 @@ class Cached(AttributionMethod):
     Passes: none.
 
     Args:
-        path: folder of a store of token scores by example and class. "{split}" in it stands for the name of the
-            explained split, as in "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` replaces it.
+        path: folder of the stored token scores. "{split}" in the path stands for the name of the explained split, as in
+            "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` fills in the name.
 
     Raises:
-        ValueError: there is no store, it holds another split's scores, or it lacks an example.
+        ValueError: there is no store at `path`, or the store holds another split's scores or lacks an example.
 
     Example:
         >>> import numpy as np, tempfile
@@ -81,13 +82,13 @@ class Cached(AttributionMethod):
     def __init__(self, path: str) -> None:
         self.path = path
         self._store = None if "{split}" in path else RaggedStore(path)
-        self._methods: dict[str, Cached] = {}  # by split, so that each store is opened once
+        self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 
     def for_split(self, split: str) -> Cached:
         """Returns the method that reads the store of `split`.
 
         Raises:
-            ValueError: there is no such store, or it holds the scores of another split.
+            ValueError: there is no store at the path, or the store holds the scores of another split.
         """
         if split not in self._methods:
             method = Cached(self.path.replace("{split}", split))
@@ -103,7 +104,7 @@ class Cached(AttributionMethod):
     def scores(self, model: Classifier | None, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns stored scores [B, K, T]; `model` is not used."""
         if self._store is None:
-            raise ValueError(f"{self.path} is not the path of one store: call for_split with the explained split")
+            raise ValueError(f"{self.path} stands for one store per split: call for_split with the explained split")
         return stored_scores(self._store, inputs, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

@@ -21,11 +21,11 @@ from lightning_xai.functional.units import Unit, count_units, kept_tokens, sprea
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_MASK_ELEMENTS = 2**23  # most coalitions times tokens held at once; a single long text may exceed it
+_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens that are held at once; only a single long text may exceed it
 
 
 class Coalitions(NamedTuple):
-    """N coalitions of the M units of one example, on the CPU.
+    """N coalitions (sets of kept units) of the M units of one example, on the CPU.
 
     Example:
         >>> Coalitions(keep=torch.tensor([[True, True], [True, False]]), weights=torch.ones(2)).keep.sum(dim=1)
@@ -33,24 +33,25 @@ class Coalitions(NamedTuple):
     """
 
     keep: Tensor  # [N, M] bool, True where a unit is left in the text
-    weights: Tensor  # [N]
+    weights: Tensor  # [N], passed on to `unit_scores`
 
 
 class CoalitionAttribution(AttributionMethod):
     """Scores units by the outputs of the model for coalitions: versions of the text that keep some of its units.
 
-    A unit is an explainable token or a word. The score of a word is divided equally among its tokens, so it is their
-    sum. One set of versions serves all classes. Versions of all examples share forward passes, and equal versions are
-    evaluated once. Random coalitions depend only on the seed, the example's index and its number of units.
+    A unit is an explainable token or a word. The score of a word is divided equally among its tokens. All classes of an
+    example use the same versions. Versions of all examples share forward passes, and equal versions are evaluated once.
+    Random coalitions depend only on the seed, the example's index and the example's number of units.
 
     A subclass defines `num_coalitions`, `coalitions` and `unit_scores`.
 
     Args:
         unit: "token" or "word".
-        erasure: how a unit outside the coalition is erased, see `erase`.
-        output: the output that is explained, the class's "logit" or its "probability".
-        chunk_size: most versions in one forward pass, captum's perturbations_per_eval; None chooses a number for the
-            device. It changes no score.
+        erasure: how units outside the coalition are erased: "delete" removes their tokens, "mask" replaces them by the
+            fill token, "pad" by the padding token, and "embed_zero" sets their embeddings to 0.
+        output: the output that is explained: the "logit" or the "probability" of the class.
+        chunk_size: largest number of versions in one forward pass (perturbations_per_eval in captum); None lets the
+            device decide. Scores do not depend on it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -84,26 +85,28 @@ class CoalitionAttribution(AttributionMethod):
 
     @abstractmethod
     def num_coalitions(self, num_units: int) -> int:
-        """Returns an upper bound on the different coalitions of M = `num_units` units (at least 1) of one example."""
+        """Returns an upper bound on the number of distinct coalitions of an example with `num_units` >= 1 units."""
 
     @abstractmethod
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
-        """Returns at least one coalition of one example with M = `num_units` units (at least 1).
+        """Returns the coalitions, at least one, of one example.
 
         Args:
-            num_units: number of units of the example.
+            num_units: number M >= 1 of units of the example.
             index: the example's row in its split, which seeds random coalitions.
         """
 
     @abstractmethod
     def unit_scores(self, keep: Tensor, weights: Tensor, values: Tensor, num_units: Tensor) -> Tensor:
-        """Returns the scores [B, M, K] of units; all tensors are on the CPU and padded to the same N and M.
+        """Returns the scores [B, M, K] of units.
+
+        All tensors are on the CPU. Every example is padded to N coalitions and M units.
 
         Args:
             keep: [B, N, M] bool, the coalitions; False in padding.
             weights: [B, N], 0 in padding.
             values: [B, N, K] float64, the outputs for the explained classes; 0 in padding.
-            num_units: [B] long.
+            num_units: [B] long, each example's number of units.
         """
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -120,15 +123,15 @@ class CoalitionAttribution(AttributionMethod):
                 num_units,
             )  # [B, M, K]
             scores[rows] = spread_over_tokens(unit_scores.transpose(1, 2), units[rows])
-        # float64 only where the model has it, because not every device does
+        # float64 only if the model is in float64, because not every device supports float64
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound: units may be fewer than tokens, and random coalitions may be equal."""
+        """Returns an upper bound, because units may be fewer than tokens, and random coalitions may be equal."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
-        """Yields the rows that have units and their coalitions, in groups that fit the memory."""
+        """Skips examples without units, and yields the others in groups that fit the memory: rows and coalitions."""
         rows: list[int] = []
         coalitions: list[Coalitions] = []
         num_elements = 0
@@ -149,7 +152,7 @@ class CoalitionAttribution(AttributionMethod):
     def _values(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, units: Tensor, keep: list[Tensor]
     ) -> list[Tensor]:
-        """Returns the outputs [N, K] of each example's coalitions [N, M] for its own classes, in float64."""
+        """Returns, for each example, the float64 outputs [N, K] of its coalitions `keep` [N, M] for its K classes."""
         sizes = [len(coalitions) for coalitions in keep]
         versions = Versions(
             torch.arange(len(inputs)).repeat_interleave(torch.tensor(sizes)),

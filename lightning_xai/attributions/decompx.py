@@ -1,4 +1,4 @@
-"""DecompX: each logit as a sum over tokens, whose vectors are carried through the whole network."""
+"""DecompX: each logit as a sum of token shares, found by carrying one vector for each token through the network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Score = Literal["logit", "norm"]
 
 @dataclass(frozen=True)
 class DecompositionRules:
-    """How the parts of a network that are not linear are divided among the source tokens, see `DecompX`.
+    """How biases and non-linear functions of a network are divided among the source tokens; `DecompX` has details.
 
     Example:
         >>> DecompositionRules(bias="norm").feed_forward
@@ -41,18 +41,18 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # the line that replaces the activation, or "none" without the blocks
+    feed_forward: FeedForward = "zero_origin"  # the line that replaces activations, or "none" to leave blocks out
     head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
-    chunk_size: int = 4  # sources that go through a layer at a time
+    chunk_size: int = 4  # source tokens that go through a layer at the same time
 
 
 def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
     """Yields the columns of each segment of one text, and the output of the network for this segment alone.
 
     Args:
-        output: of a forward pass with attentions and hidden states.
+        output: the result of a forward pass with attentions and hidden states.
         row: the text's row in the batch.
-        num_tokens: length of the text, behind which there is padding.
+        num_tokens: number of the text's tokens; later columns are padding.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -83,16 +83,16 @@ def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterat
 def decompose_segment(
     layers: Sequence[EncoderLayer], output: ClassifierOutput, readout: Tensor, rules: DecompositionRules
 ) -> tuple[Tensor, Tensor]:
-    """Returns vectors [R, S, D] of the S tokens of one segment, and the states [R, D] that they sum to.
+    """Returns vectors [R, S, D] of the S tokens of a segment, and the R states [R, D] that are read from the segment.
 
-    With the bias rule "token" there is one more vector, the last, for all biases.
+    The vectors sum to the states. With the bias rule "token", one more vector, the last, stands for all biases.
 
     Args:
-        layers: of the network that gave `output`, or only the first of them: the states after the last one given here
-            are decomposed.
-        output: of one segment without padding, with attentions and hidden states.
-        readout: [R, S] weights with which states after the last layer are read.
-        rules: how non-linear parts are divided.
+        layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
+            layers are decomposed.
+        output: the result of a forward pass on one segment without padding, with attentions and hidden states.
+        readout: [R, S], in each row the weights of the token states in one state that is read.
+        rules: how biases and non-linear functions are divided.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -138,7 +138,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields what the first layer's attention passes on of its tokens, chunk by chunk, and of the source of biases."""
+    """Yields the first layer's attention output, split by source: for each chunk of tokens, then for the biases."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -155,21 +155,21 @@ def decompose_text(
     logits: Tensor,
     rules: DecompositionRules,
 ) -> tuple[Tensor, Tensor]:
-    """Returns each token's vectors [R, T, D] in the states that the head reads, and their logits [R, T, C or 1].
+    """Returns the tokens' vectors [R, T, D] in R states that the head reads, and shares [R, T, C or 1] of the logits.
 
-    With the bias rule "token" there is one more token, the last, for all biases.
+    With the bias rule "token", one more token, the last, stands for all biases.
 
     Args:
         layers: all layers of the encoder.
         head: the layers of the head.
-        output: of a forward pass with attentions and hidden states.
+        output: the result of a forward pass with attentions and hidden states.
         row: the text's row in the batch.
-        readout: [R, T] weights with which the head reads token states, without padding.
-        logits: [C] logits of the text, or [R] if every row is read for a class of its own; the head must give them.
-        rules: how non-linear parts are divided.
+        readout: [R, T], in each row the weights of the token states in one state that the head reads; no padding.
+        logits: [C] logits of the text, or [R] if each of the R states belongs to another class.
+        rules: how biases and non-linear functions are divided.
 
     Raises:
-        ValueError: the head gives other logits.
+        ValueError: the layers `head` do not map the states to `logits`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -186,7 +186,7 @@ def decompose_text(
         part, read = decompose_segment(layers, segment, readout[:, columns], rules)
         parts.append(part)
         reads.append(read)
-    if rules.bias == "token":  # the biases of all segments are one source
+    if rules.bias == "token":  # the biases of all segments form one source
         bias_vectors = [part[:, -1:] for part in parts]
         parts = [*(part[:, :-1] for part in parts), sum(bias_vectors, torch.zeros_like(bias_vectors[0]))]
     vectors, states = torch.cat(parts, dim=1), sum(reads, torch.zeros_like(reads[0]))
@@ -195,35 +195,36 @@ def decompose_text(
 
 
 class DecompX(DifferentiableAttribution):
-    """Scores a token by its share of the class's logit, with one vector for each token carried through the network.
+    """Scores a token by its share of the class's logit; one vector for each token is carried through the network.
 
-    Every state is a sum of one vector for each token, from the input of the first layer on (after the LayerNorm of the
-    embedding, whatever the `embedding` of the model). Attention probabilities, standard deviations of norms and slopes
-    of activations are constants at their true values; so is activation(gate) in gated feed-forward blocks. The network
-    is then linear apart from its biases, which are divided among the tokens.
+    From the input of the first layer on, every state is a sum of vectors, one for each token. (This input follows the
+    LayerNorm of the embeddings, whatever the model's `embedding` is.) Attention probabilities, standard deviations in
+    norms, slopes of activations and activation(gate) in gated feed-forward blocks are held fixed at their true values.
+    The network is then linear apart from its biases, which are divided among the tokens.
 
-    Signed scores of all tokens, special ones included, sum to the logit. Exceptions are the bias rules "token" and
-    "none", which leave biases out, the activation "relu", and `feed_forward` "left_out".
+    Scores of all tokens, special tokens included, sum to the logit. Exceptions are the bias rules "token" and "none",
+    which leave biases out, the activation "relu", `feed_forward` "left_out" and `score` "norm".
 
-    Passes: one forward pass for all classes. Time and memory grow with the square of a text's length, or of a segment's
-    length if the model segments: R^2 D numbers are held for R tokens, beside `chunk_size` sources inside a layer.
+    Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text,
+    or in a segment if the model segments: S^2 D numbers are held, and more for the sources inside a layer.
 
     Args:
-        bias: the shares of the tokens in each bias. They are proportional to the magnitude of its inner product with
-            their vectors ("absdot"), of its cosine ("abssim"), or to the length of the vectors ("norm"), or they are
-            equal ("equal"). All goes to the first token ("cls"), to a source that is no token ("token"), or nowhere
-            ("none"). The value bias of the first layer always belongs to its own token.
-        activation: the line that replaces an activation at its true value z: through the origin and the value
-            ("zero_origin"), the tangent, whose intercept is one more bias ("local_affine"), or slope 1 above zero and 0
-            below ("relu"; the head keeps "zero_origin").
+        bias: how a bias is divided. A token's share is proportional to the magnitude of the inner product ("absdot") or
+            of the cosine ("abssim") between its vector and the bias, or to the length of its vector ("norm"); or all
+            shares are equal ("equal"). The other rules give the bias to the first token ("cls"), to a source that is no
+            token ("token"), or to nothing ("none"). The value bias of the first layer always stays with its own token.
+        activation: the line that replaces an activation at its true input z: the line through (0, 0) and
+            (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
+            slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").
         feed_forward: "left_out" leaves out the feed-forward blocks; the LayerNorm still uses their true outputs.
-        score: "logit" scores by the share of the logit; "norm" by the length of the token's vector in the state that
-            the head reads, which is the same for every class unless each class reads a state of its own.
-        chunk_size: sources that go through a layer at a time. It changes no score.
+        score: "logit" is the token's share of the logit. "norm" is the length of the token's vector in the state that
+            the head reads; it is the same for every class, unless the head reads another state for each class.
+        chunk_size: number of source tokens that go through a layer at the same time. Scores do not depend on it.
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3.
-    Differs: the published code finally distributes the logits of its bias token by "absdot"; here they are left out.
+    Differs: with "token", the published code finally divides the logit share of the biases by "absdot"; here the share
+    is left out.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -26,7 +26,9 @@ Coefficients = Literal["detached", "differentiable"]
 def override_states(
     layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Within the context `layer` gets `states(its input)`, and continues with `values(its value vectors)`.
+    """Within the context, `states` maps the input of `layer` to the input that the layer gets instead.
+
+    In the same way, `values` maps the value vectors that the layer computes to those with which it continues.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -57,13 +59,13 @@ def parallel_gradients(
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yields the gradients [k, ...] of target logits with respect to each source, for k columns of `targets` at a time.
 
-    One backward pass serves several classes in parallel, as many as a bound on tokens allows. The graph of `logits` is
-    freed after the last one unless `create_graph` is set.
+    One backward pass serves k classes in parallel, as many as a limit on tokens allows. The graph of `logits` is freed
+    after the last backward pass unless `create_graph` is set.
 
     Args:
         logits: [B, C].
         targets: [B, K] long.
-        sources: tensors whose first dimensions count tokens.
+        sources: tensors of vectors, one for each token; all dimensions but the last enumerate tokens.
         create_graph: whether the gradients can be differentiated again.
 
     Example:
@@ -75,7 +77,7 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # such a backward pass needs no more memory than a forward pass without a graph
+    # the limit of forward passes without a graph, because a backward pass of several classes needs no more memory
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -93,28 +95,29 @@ class DecompXReverse(DifferentiableAttribution):
     """Scores tokens by their share of the class's logit in the frozen network, from one backward pass.
 
     Attention probabilities, 1 / std of each norm and act(z) / z of each activation are frozen at their true values; in
-    a gated unit (SwiGLU) the activated factor is frozen. The logit is then linear in the input x of the first layer,
-    and the share of token i is x_i . d logit / d x_i. Scores and `bias_scores` sum to the logit. The attention kernel
-    changes no score; with "sdpa" no probabilities of T x T tokens are stored.
+    a gated unit (SwiGLU), act(gate) is frozen. The logit is then linear in the input x of the first layer, and the
+    share of token i is x_i . d logit / d x_i. The scores of all tokens and `bias_scores` sum to the logit. Scores do
+    not depend on the attention kernel; "sdpa" saves memory, because it stores no T x T attention probabilities.
 
-    The scores equal those of DecompX with the bias rules "none" and "token", which differ in `bias_scores` only. Rules
-    that divide biases by the size of the token vectors need DecompX.
+    Scores equal the scores of DecompX with the bias rules "none" and "token", which give tokens the same scores. The
+    other bias rules of DecompX are not available here.
 
-    Passes: one forward pass, and one backward pass for each class; several classes share a wider backward pass unless
-    the text is long.
+    Passes: one forward pass, and one backward pass for each class; classes share a backward pass unless the text is
+    long.
 
     Args:
-        value_bias: whether the value bias of the first layer belongs to its token, as in the authors' code.
-        coefficients: whether a loss on the scores (with create_graph) takes the frozen coefficients as constants
-            ("detached"), and so does not reach queries and keys, or differentiates them too ("differentiable"), which
+        value_bias: whether the value bias of the first layer counts for the token of the value vector, as in the
+            authors' code; otherwise it counts as a bias.
+        coefficients: matters for a loss on the scores (with create_graph). "detached" treats the frozen coefficients as
+            constants, so queries and keys get no gradient. "differentiable" differentiates the coefficients too, which
             costs a second forward pass.
 
     Raises:
-        ValueError: in use, the layers of the architecture are not known, or a function in it has no linear rule (both
-            are named).
+        ValueError: when scores are computed, the layers of the architecture have no known form, or the network calls a
+            function without a linear rule (the message names it).
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
-    Decomposition", arXiv 2306.02873, Section 3, with the classifier.
+    Decomposition", arXiv 2306.02873, Section 3, including the classifier.
     Differs: the paper carries a vector for each pair of tokens forward, which costs as much as O(N) forward passes for
     N tokens.
 
@@ -135,12 +138,12 @@ class DecompXReverse(DifferentiableAttribution):
         self.coefficients = coefficients
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        # without a graph, differentiable coefficients are constants as well
+        # without create_graph nothing differentiates the scores, so the coefficients may be constants
         rules = FrozenCoefficients(detached=not create_graph or self.coefficients == "detached")
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
-        factors: list[Tensor] = []  # multiplied by the gradients: the states, and the value bias
-        sources: list[Tensor] = []  # the logits are differentiated by these
+        factors: list[Tensor] = []  # the states and the value bias, which are multiplied by gradients
+        sources: list[Tensor] = []  # the logits are differentiated with respect to these
 
         def states(hidden: Tensor) -> Tensor:
             if rules.detached:
@@ -170,7 +173,7 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the order of the inputs' columns; the network moves padding to the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`, because the network moves padding to the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
@@ -179,8 +182,8 @@ class DecompXReverse(DifferentiableAttribution):
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns the part [B, K] of the logits of `targets` [B, K] that comes from all biases together.
 
-        It is the output of the frozen network for an input of zeros to the first layer. One forward pass computes it
-        beside the true output.
+        This part is the logit of the frozen network if the first layer's input is 0, without the first layer's value
+        bias if `value_bias` is set. One forward pass computes this logit together with the true logit.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
@@ -189,7 +192,7 @@ class DecompXReverse(DifferentiableAttribution):
         def values(output: Tracked) -> Tensor:
             if bias is None:
                 return output
-            assert output.second_run is not None  # the value vectors of the zeros
+            assert output.second_run is not None  # the value vectors for an input of 0
             return track(output.plain(), rules, output.second_run - bias)
 
         with explaining(model, inputs.device.type), torch.no_grad():
@@ -198,5 +201,5 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(model(inputs).logits).gather(1, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the backward passes, which classes may share."""
+        """Returns an upper bound, because classes may share a backward pass."""
         return Passes(forward=1, backward=num_targets)

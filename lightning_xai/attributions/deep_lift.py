@@ -1,4 +1,4 @@
-"""DeepLift: the difference from a baseline, passed back from the logit by the slope of every function in between."""
+"""DeepLift: shares of the difference between the logits of input and baseline, from the slopes of all functions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> tuple[list[Tensor], Tensor]:
-    """Returns DeepLift's multipliers of the embeddings, K tensors [B, T, D], and the differences of logits [B, K].
+    """Returns DeepLift's multipliers of the embeddings, K tensors [B, T, D], and differences of logits [B, K].
 
-    For each class, the products of multiplier and (input - baseline) sum to the difference between the logits.
+    The differences are logits of the input minus logits of the baseline. For each class, the products of multiplier and
+    (input - baseline) sum to this difference.
 
     Args:
-        model: a network whose parameters take no gradient, in eval mode.
-        inputs: B texts, whose masks, positions and token types hold at both ends.
+        model: a network in eval mode whose parameters require no gradient.
+        inputs: B texts, whose masks, positions and token types hold for input and baseline.
         targets: [B, K] long, the classes.
         ends: embeddings of the baseline and of the input.
 
     Raises:
-        ValueError: the network calls a function without a rule, which is named.
+        ValueError: the network calls a function without a rule (the message names it).
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -53,26 +54,27 @@ def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: Pa
 
 
 class DeepLift(AttributionMethod):
-    """Scores tokens by their share of the difference between the class's logit and its value at a baseline.
+    """Scores tokens by their share of the difference between the class's logits for the input and for a baseline.
 
-    The rescale rule passes a difference through an elementwise function by the slope between baseline and input, and
-    through a product of two hidden states by the mean of the other factor. Softmax, LayerNorm, RMSNorm and attention
-    consist of such steps. Scores with pooling "sum" therefore sum to the difference, apart from rounding.
+    The rescale rule replaces the derivative of an elementwise function by the function's slope between baseline and
+    input. For a product of two hidden states, it replaces the derivative with respect to one factor by the mean of the
+    other factor over baseline and input. Softmax, LayerNorm, RMSNorm and attention consist of such steps. Scores with
+    pooling "sum" are therefore complete: they sum to the difference between the logits, apart from rounding.
 
-    Rules apply to the functions that the network calls while it runs. Modules may be reused, functions need no module,
-    and a function without a rule raises an error that names it. Input and baseline differ in their embeddings only;
-    masks, positions and token types are those of the input.
+    Rules apply to the functions that the network calls in a forward pass, so modules may be reused and functions need
+    not be modules. A function without a rule raises an error that names the function. Input and baseline differ in
+    their embeddings only; masks, positions and token types are those of the input.
 
     Passes: one forward pass each for input and baseline, and one backward pass for each class.
 
     Args:
-        pooling: how the D values of a token become one score; scores are complete with "sum".
+        pooling: how the D values of a token become one score; only "sum" makes scores complete.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
-        chunk_size: most rows in one forward pass, where an example and its baseline are two rows; None chooses a number
-            for the device. It changes no score.
-        delta_tolerance: largest completeness error, in logits, that does not cause a warning. A method warns once; None
-            switches the check off, which costs nothing.
+        chunk_size: largest number of rows in one forward pass, where an example and its baseline are two rows; None
+            lets the device decide. Scores do not depend on it.
+        delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
+            once. None switches the check off; the check needs no further passes.
 
     Reference: Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences",
     arXiv 1704.02685, Section 3.5.1.
@@ -112,9 +114,9 @@ class DeepLift(AttributionMethod):
         return scores
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the completeness error [B, K], in logits: sum of signed scores minus the difference between logits.
+        """Returns the completeness error [B, K]: the sum of scores minus the difference between the logits.
 
-        Signed scores are those of pooling "sum", whatever the method's `pooling` is.
+        The scores are those with pooling "sum", whatever the method's `pooling` is. The unit is logits.
         """
         with explaining(model, inputs.device.type):
             return self._propagate(model, inputs.map(torch.clone), targets.clone())[1]
@@ -139,8 +141,8 @@ class DeepLift(AttributionMethod):
         if worst > tolerance and not self._warned:
             self._warned = True
             warnings.warn(
-                f"DeepLift misses completeness by up to {worst:.3g} logits, more than {tolerance}: a norm that gets "
-                "zeros at the baseline amplifies rounding; choose baseline='fill', or network.double()",
+                f"DeepLift misses completeness by up to {worst:.3g} logits, more than {tolerance}. A LayerNorm whose "
+                "input is 0 at the baseline amplifies rounding: choose baseline='fill', or use network.double()",
                 stacklevel=2,
             )
 

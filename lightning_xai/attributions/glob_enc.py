@@ -1,4 +1,4 @@
-"""Norms of the vectors that tokens pass to each other in an encoder layer, followed through all layers."""
+"""GlobEnc: norms of the vectors that tokens pass to each other in an encoder layer, multiplied over all layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def encoder_norms(layer: EncoderLayer, trace: LayerTrace) -> Tensor:
-    """Returns the L2 norms N_Enc [M, S target, S source] of one layer, after both of its LayerNorms.
+    """Returns GlobEnc's N_Enc [M, S target, S source] of one layer: L2 norms of the vectors after both LayerNorms.
 
     Args:
         layer: the parts of a layer that normalizes after attention.
@@ -45,18 +45,20 @@ class GlobEnc(DifferentiableAttribution):
     """Scores tokens by the norms of the vectors that they pass on in each encoder layer, multiplied over layers.
 
     In each layer, the vector from source j to target i goes through attention, the residual connection and both
-    LayerNorms, whose deviations are held fixed. The feed-forward layer is not divided among the sources and only enters
-    the second deviation. Rows are not normalized, so scores grow with depth: compare them within an example. They are
-    the same for every class, unless the head reads each class by its own attention.
+    LayerNorms, whose standard deviations are held fixed. The feed-forward layer is not divided among the sources; it
+    only affects the standard deviation of the second LayerNorm. The norms are not normalized, so scores grow with the
+    number of layers: compare them within an example only. All classes have the same scores, unless each class has its
+    own attention in the head.
 
     Passes: one forward pass for all classes.
 
     Raises:
-        ValueError: in use, the parts of the layers are not known, or the network normalizes before attention.
+        ValueError: when scores are computed, the layers have no known form, or the network normalizes before attention.
 
     Reference: Modarressi et al. (2022), "GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
-    Encoder Layer in Transformers", arXiv 2205.03286, N_Enc.
-    Differs: the released code forms a vector for every pair of tokens; here norms come from inner products of heads.
+    Encoder Layer in Transformers", arXiv 2205.03286, variant N_Enc.
+    Differs: the released code computes a vector for every pair of tokens; here norms come from inner products between
+    heads, without these vectors.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -76,8 +78,8 @@ class GlobEnc(DifferentiableAttribution):
         layers = model.encoder_layers()
         if any(layer.norm_first for layer in layers):
             raise ValueError(
-                "GlobEnc is undefined for this network: it normalizes before attention, and GlobEnc's vectors are "
-                "taken after the LayerNorm behind the feed-forward layer; choose ALTI"
+                "GlobEnc is undefined for this network, which normalizes before attention: GlobEnc needs a LayerNorm "
+                "after the feed-forward layer; choose ALTI"
             )
         with torch.set_grad_enabled(create_graph):
             output = model(inputs, output_attentions=True, output_hidden_states=True)

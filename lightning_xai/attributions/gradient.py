@@ -23,8 +23,8 @@ class Gradient(DifferentiableAttribution):
     Passes: one forward pass, and one backward pass for each class.
 
     Args:
-        pooling: how the D values of a token become one score; "vocabulary" takes the norm of the gradient with respect
-            to the one-hot vector of the token, as in Madsen et al. (2022), arXiv 2110.08412, Section 4.
+        pooling: how the D values of a token's gradient become one score; "vocabulary" takes the norm of the gradient
+            with respect to the token's one-hot vector, as in Madsen et al. (2022), arXiv 2110.08412, Section 4.
 
     Reference: Simonyan et al. (2014), "Deep Inside Convolutional Networks: Visualising Image Classification Models and
     Saliency Maps", arXiv 1312.6034, Section 3.

@@ -21,9 +21,9 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_METHOD = zlib.crc32(b"GradientSHAP")  # keeps its draws apart from those of other methods with the same seed
+_METHOD = zlib.crc32(b"GradientSHAP")  # so that methods with the same seed have different draws
 
-# from numbers of samples to their points [B, n, 1, 1] and noise [B, n, T, D] or [B, 1, 1, 1]
+# maps the numbers of n samples to points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
@@ -36,9 +36,9 @@ def random_points(
 
     Args:
         inputs: B texts.
-        samples: the numbers of the n samples.
-        num_values: D, the values of an embedding.
-        noise_std: standard deviation of the noise; at 0 the noise is a single 0, [B, 1, 1, 1].
+        samples: the numbers that identify the n samples.
+        num_values: D, the number of values of an embedding.
+        noise_std: standard deviation of the noise; if it is 0, the noise has the shape [B, 1, 1, 1].
         seed: non-negative.
 
     Raises:
@@ -78,16 +78,16 @@ def expected_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K averages [B, T, D] of (noisy input - baseline) times the gradient at a random point between the two.
+    """Returns K averages [B, T, D] of (noisy input - baseline) times the gradient at a random point between them.
 
     Args:
         model: the network.
         inputs: B texts.
         targets: [B, K] long, the classes.
         ends: embeddings of the baselines and of the inputs.
-        draw: gives points and noise of the samples with the given numbers, as `random_points` does.
+        draw: returns the points and the noise of samples, given the samples' numbers; see `random_points`.
         num_samples: number of samples in the average.
-        chunk_size: most rows (examples times samples) in one forward pass, see `rows_per_forward`.
+        chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
         create_graph: whether the averages can be differentiated.
 
     Example:
@@ -106,7 +106,8 @@ def expected_gradients(
         samples = range(num_samples)[chunk]
         points, noise = draw(samples)
         line = (end - start).unsqueeze(1) + noise.to(end)  # [B, n, T, D], or [B, 1, T, D] without noise
-        # `stretch` shifts the points of all samples: the gradient by it is the sum of line times gradient
+        # `stretch` is added to the points of all samples, so the gradient with respect to `stretch` is the sum over
+        # samples of line * gradient
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
         logits = model(inputs.repeat_interleave(len(samples)), embeds.flatten(0, 1)).logits
@@ -122,28 +123,28 @@ def expected_gradients(
 
 
 class GradientSHAP(DifferentiableAttribution):
-    """Scores tokens by (input - baseline) times the class's gradient, averaged over random points between the two.
+    """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged over random points.
 
-    It estimates integrated gradients at random instead of fixed points, so scores are complete on average only. Noise
-    on the input smooths the gradients.
+    The points lie on the line between baseline and input. Because they are random, scores sum to the difference between
+    the logits (completeness) only on average, and only with pooling "sum". Noise on the input smooths the gradients.
 
     Passes: num_samples forward passes, and as many backward passes for each class.
 
     Args:
-        num_samples: random points for each example.
-        noise_std: standard deviation of the normal noise on every value of the input's embeddings, in their units.
-        pooling: how the D values of a token become one score; scores are complete on average with "sum".
+        num_samples: number of random points for each example.
+        noise_std: standard deviation of the normal noise that is added to every value of the input's embeddings.
+        pooling: how the D values of a token become one score.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
         seed: non-negative; another seed draws other points.
-        chunk_size: most rows (examples times samples) in one forward pass; None chooses a number for the device. It
-            changes no score.
+        chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
+            Scores do not depend on it.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874; Erion
         et al. (2021), "Improving performance of deep learning models with axiomatic attribution priors and expected
         gradients", arXiv 1906.10670.
-    Differs: captum draws from the global random state; here the seed and the example fix the draws, which all classes
-        share.
+    Differs: captum draws from the global random state; here the draws depend only on the seed and the example, and all
+        classes share them.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -19,9 +19,9 @@ class InputXGradient(DifferentiableAttribution):
     Passes: one forward pass, and one backward pass for each class.
 
     Args:
-        pooling: how the D products of a token become one score: "l2" in Edin et al. (2024), the signed "sum" in ER.
-            The sum is 0, apart from rounding, where a LayerNorm acts on the embeddings directly (word embeddings of
-            DeBERTa-v2 and ModernBERT): scaling a token then changes nothing.
+        pooling: how the D products of a token become one score; Edin et al. (2024) take "l2". The signed "sum" is 0,
+            apart from rounding, if a LayerNorm acts directly on the explained embeddings (word embeddings of DeBERTa-v2
+            and ModernBERT), because scaling an embedding then changes no logit.
 
     Reference: Shrikumar et al. (2017), "Not Just a Black Box: Learning Important Features Through Propagating
     Activation Differences", arXiv 1605.01713, Section 3.

@@ -25,7 +25,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, ends: PathEnds) -> Tensor:
-    """Returns the differences of logits [B, K] between input and baseline for `targets` [B, K].
+    """Returns the logits of the input minus the logits of the baseline, [B, K], for `targets` [B, K].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -38,28 +38,30 @@ def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, e
 
 
 class IntegratedGradients(DifferentiableAttribution):
-    """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged on the line between both.
+    """Scores tokens by (input - baseline) times the gradient of the class's logit, averaged over the line between them.
 
-    Only the embeddings move along the line; masks, positions and token types are those of the input.
+    Only the embeddings move along the line; masks, positions and token types are those of the input. Scores with
+    pooling "sum" are complete: they sum to the difference between the logits of input and baseline.
 
-    Passes: num_steps forward passes, and as many backward passes for each class; two more forward passes with
-    `delta_tolerance`.
+    Passes: num_steps forward passes, and as many backward passes for each class; two more forward passes if
+    `delta_tolerance` is set.
 
     Args:
-        num_steps: points on the line.
-        quadrature: rule that places and weighs the points.
-        pooling: how the D values of a token become one score; scores are complete with "sum".
+        num_steps: number of points on the line.
+        quadrature: rule that gives the points and their weights.
+        pooling: how the D values of a token become one score; only "sum" makes scores complete.
         multiply_by_inputs: False leaves out the factor (input - baseline), as the published numbers of Edin et al. do.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the others; "zero" sets all
             embeddings to 0.
-        chunk_size: most rows (examples times points) in one forward pass, captum's internal_batch_size; None chooses a
-            number for the device. It changes no score.
-        delta_tolerance: largest completeness error, in logits, that does not cause a warning. A method warns once; None
-            switches the check off.
+        chunk_size: largest number of rows (examples times points) in one forward pass (internal_batch_size in captum);
+            None lets the device decide. Scores do not depend on it.
+        delta_tolerance: largest completeness error, in logits, that does not cause a warning. An instance warns at most
+            once. None switches the check off.
 
     Reference: Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", arXiv 1703.01365, Section 3.
-    Differs: Edin et al. (2024) release multiply_by_inputs=False with "l2". Madsen et al. (2022) release gradients that
-        contain the point as a further factor. captum's trapezoid weights sum to 1 - 1 / num_steps, here they sum to 1.
+    Differs: the released code of Edin et al. (2024) does what multiply_by_inputs=False and "l2" do here. The released
+        code of Madsen et al. (2022) also multiplies each gradient by its point in [0, 1]. The weights of captum's
+        trapezoid rule sum to 1 - 1 / num_steps; here they sum to 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -111,9 +113,10 @@ class IntegratedGradients(DifferentiableAttribution):
         return torch.cat(parts)
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns the completeness error [B, K], in logits: sum of signed scores minus the difference between logits.
+        """Returns the completeness error [B, K]: the sum of scores minus the difference between the logits.
 
-        Signed scores are those of pooling "sum" with the factor (input - baseline), whatever the method's arguments.
+        The scores are those with pooling "sum" and multiply_by_inputs=True, whatever the method's arguments are. The
+        unit is logits.
         """
         with explaining(model, inputs.device.type):
             inputs, targets = inputs.map(torch.clone), targets.clone()
@@ -154,7 +157,7 @@ class IntegratedGradients(DifferentiableAttribution):
         if worst > tolerance and not self._warned:
             self._warned = True
             warnings.warn(
-                f"integrated gradients miss completeness by up to {worst:.3g} logits, more than "
+                f"the scores of integrated gradients miss completeness by up to {worst:.3g} logits, more than "
                 f"{tolerance}: raise num_steps above {self.num_steps}",
                 stacklevel=2,
             )

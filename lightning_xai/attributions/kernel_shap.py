@@ -18,11 +18,13 @@ from lightning_xai.functional.units import Unit
 
 SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 64
 
-_DRAWN_ELEMENTS = 2**22  # random numbers held at once
+_DRAWN_ELEMENTS = 2**22  # limit on random numbers that are held at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
-    """Returns the share of the Shapley kernel for coalitions of size s or M - s, for s = 1, 2, ..., M // 2.
+    """Returns the share of the Shapley kernel's weight for sizes s and M - s together, for s = 1, 2, ..., M // 2.
+
+    M is `num_units`. The share belongs to all coalitions of these sizes together.
 
     Example:
         >>> (11 * size_shares(4)).round()  # sizes 1 and 3 together, then size 2
@@ -30,7 +32,7 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # the complement of M / 2 units has the same size
+    shares[2 * sizes < num_units] *= 2  # sizes s and M - s are two sizes unless s = M / 2
     return shares / shares.sum()
 
 
@@ -49,7 +51,7 @@ def coalitions_of_size(num_units: int, size: int) -> np.ndarray:
 
 
 def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Returns coalitions [N, M] bool of the given sizes [N]; those of one size are equally probable.
+    """Returns random coalitions [N, M] bool of the given `sizes` [N]; all coalitions of a size are equally probable.
 
     Example:
         >>> random_coalitions(5, np.array([1, 4]), np.random.default_rng(0)).sum(axis=1)
@@ -67,10 +69,10 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Coalitions of size 1 and M - 1 come first, then those of size 2 and M - 2, and so on. A size is enumerated if its
-    share of the remaining samples is at least its number of coalitions. The other coalitions are drawn from the kernel,
-    each followed by its complement, and share the remaining weight. All 2^M - 2 coalitions are enumerated if they are
-    no more than `num_samples`.
+    Coalitions of sizes 1 and M - 1 come first, then coalitions of sizes 2 and M - 2, and so on. All coalitions of such
+    a pair of sizes are enumerated, as long as the pair's share of the remaining samples is at least their number. The
+    remaining samples are drawn from the kernel, each followed by its complement, and have equal shares of the remaining
+    weight. If `num_samples` is at least 2^M - 2, all coalitions are enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -106,16 +108,17 @@ class KernelSHAP(CoalitionAttribution):
     Passes: at most one forward pass for each sample, and two for the text and the empty coalition.
 
     Args:
-        num_samples: coalitions for each example beside the full and the empty one, at most 2^M - 2 for M units; None
-            takes 3 for each unit, and at least 64.
-        unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
+        num_samples: number of coalitions for each example, without the full and the empty coalition. It is limited to
+            2^M - 2 for M units. None takes 3 for each unit, and at least 64.
+        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other coalitions.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874,
         Theorem 2; enumeration and complementary pairs as in the authors' shap package.
-    Differs: the shap package selects units by a lasso when samples are few, and determines one unit from the sum of the
-        others. captum meets the sum only approximately, by a large weight. Edin et al. (2024) take captum's scores with
-        3 samples a token, and absolute values.
+    Differs: with few samples, the shap package first selects units by a lasso. It computes one unit's score from the
+        scores of the others, so that scores have the right sum. captum's scores have this sum only approximately, by a
+        large weight of the full and the empty coalition. Edin et al. (2024) take absolute values of captum's scores,
+        with 3 samples for each token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -138,7 +141,7 @@ class KernelSHAP(CoalitionAttribution):
     ) -> None:
         super().__init__(unit, erasure, output, chunk_size)
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 a unit")
+            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 per unit")
         check_seed(seed)
         self.num_samples = num_samples
         self.seed = seed
@@ -150,7 +153,7 @@ class KernelSHAP(CoalitionAttribution):
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         generator = example_generator(self.seed, index, "KernelSHAP")
         keep, weights = shapley_coalitions(num_units, self.num_coalitions(num_units) - 2, generator)
-        # the full and the empty coalition come first, without a weight: the fit meets both exactly
+        # the full and the empty coalition come first and have weight 0, because the fit meets both exactly
         full_and_empty = torch.tensor([[True], [False]]).expand(-1, num_units)
         return Coalitions(torch.cat([full_and_empty, keep]), torch.cat([weights.new_zeros(2), weights]))
 

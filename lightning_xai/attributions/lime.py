@@ -22,13 +22,14 @@ SAMPLES_PER_UNIT, FEWEST_SAMPLES = 3, 32
 
 
 def similarities(keep: Tensor, similarity: Similarity, kernel_width: float) -> Tensor:
-    """Returns the weights [N] of coalitions, exp(-d^2 / (2 kernel_width^2)) in float64: 1 for the unerased text.
+    """Returns the weights [N] of coalitions, float64: exp(-d^2 / (2 kernel_width^2)) at distance d from the full text.
 
     Args:
-        keep: [N, M] bool, the units that are left.
-        similarity: the distance d between a coalition and the text, as binary vectors: "cosine" is 1 minus their
-            cosine, which is sqrt(fraction kept); "euclidean" is sqrt(number of erased units).
-        kernel_width: positive; smaller widths give far coalitions less weight.
+        keep: [N, M] bool, the units that each coalition keeps.
+        similarity: how the distance d between the binary vectors of coalition and text is measured. "cosine" takes
+            1 - sqrt(fraction of kept units), which is 1 minus the cosine; "euclidean" takes sqrt(number of erased
+            units).
+        kernel_width: positive; a smaller width gives distant coalitions less weight.
 
     Example:
         >>> keep = torch.tensor([[True, True, True], [True, False, False]])
@@ -51,19 +52,20 @@ class LIME(CoalitionAttribution):
     Passes: at most one forward pass for each sample.
 
     Args:
-        num_samples: samples for each example; None takes 3 for each unit, and at least 32.
-        similarity: see `similarities`.
-        kernel_width: see `similarities`.
-        regressor: "ridge" or "lasso", with a free intercept, see `surrogates`.
+        num_samples: number of samples for each example; None takes 3 for each unit, and at least 32.
+        similarity: how the distance between a sample and the text is measured, "cosine" or "euclidean".
+        kernel_width: positive; a smaller width gives distant samples less weight.
+        regressor: "ridge" or "lasso", both with an intercept that is not penalized.
         alpha: positive strength of the penalty, defined as in scikit-learn's regression of the same name.
-        unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
+        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other samples.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv
         1602.04938, Section 3.
-    Differs: captum, with which Edin et al. (2024) take 3 samples a token and absolute values, measures the cosine
-        between token ids instead of binary vectors, and fits a lasso. marcotcr/lime draws the number of erased units,
-        has the unerased text among its samples, and takes a kernel width of 0.25 and a ridge with alpha 1.
+    Differs: captum measures the cosine between token ids instead of binary vectors, and fits a lasso. Edin et al.
+        (2024) use captum with 3 samples for each token, and take absolute values. The authors' package marcotcr/lime
+        draws the number of erased units at random, includes the unerased text among the samples, and takes a kernel
+        width of 0.25 and a ridge with alpha 1.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -93,7 +95,7 @@ class LIME(CoalitionAttribution):
             {"similarity": Similarity, "regressor": Regressor}, {"similarity": similarity, "regressor": regressor}
         )
         if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 a unit")
+            raise ValueError(f"num_samples is {num_samples}: give a number from 1, or None for 3 per unit")
         if kernel_width <= 0 or alpha <= 0:
             raise ValueError(f"kernel_width is {kernel_width} and alpha {alpha}: give numbers above 0")
         check_seed(seed)

@@ -1,4 +1,4 @@
-"""Output lost when a token, a word or a window of them is erased."""
+"""The drop of the output when a token, a word or a window of neighboring units is erased."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.functional.units import Unit
 
 
 def windows(num_units: int, window: int) -> Tensor:
-    """Returns the windows [W, M] bool of `window` neighboring units, each one unit further; one for few units.
+    """Returns all windows [W, M] bool of `window` neighboring units; one window of all M units if M <= `window`.
 
     Example:
         >>> windows(4, window=2).int()
@@ -32,9 +32,9 @@ def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int)
 
     Args:
         drops: [B, W, K], the drop of the output for each window; 0 beyond an example's last window.
-        num_units: [B] long, units of each example.
+        num_units: [B] long, number of units of each example.
         window: number of units in a window.
-        width: M, the largest number of units.
+        width: M, the largest number of units of an example.
 
     Example:
         >>> drops = torch.tensor([[[1.0], [3.0]]])  # without units 0 and 1, and without units 1 and 2
@@ -54,13 +54,13 @@ def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int)
 class Occlusion(CoalitionAttribution):
     """Scores a unit by the output for the text minus the output for the text without the unit.
 
-    With a window, the units of a window are erased together, and the score of a unit is the mean drop over all windows
-    that cover it.
+    If `window` is above 1, so many neighboring units are erased together. The score of a unit is then the mean drop of
+    the output over all windows that cover the unit.
 
     Passes: one forward pass for the text, and at most one for each unit.
 
     Args:
-        unit: see CoalitionAttribution, like `erasure`, `output` and `chunk_size`.
+        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
         window: number of neighboring units that are erased together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,

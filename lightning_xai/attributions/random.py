@@ -18,7 +18,9 @@ Distribution = Literal["half_normal", "normal"]
 
 
 def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
-    """Returns standard normal scores [B, K, T]; the seed, the example's index, its length and the class fix a row.
+    """Returns standard normal scores [B, K, T], 0 at padding.
+
+    The T scores of an example and class depend only on the seed, the class, and the example's index and length.
 
     Raises:
         ValueError: `inputs.index` is None.
@@ -26,7 +28,7 @@ def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
     Example:
         >>> inputs, targets = TextInputs.of_ids([[1, 5], [1, 6]]), torch.tensor([[0], [0]])
         >>> scores = random_scores(inputs, targets, seed=0)
-        >>> torch.equal(random_scores(inputs[1:], targets[1:], seed=0), scores[1:])  # also without its neighbor
+        >>> torch.equal(random_scores(inputs[1:], targets[1:], seed=0), scores[1:])  # the second text alone
         True
     """
     mask = inputs.attention_mask.cpu()
@@ -41,7 +43,7 @@ def random_scores(inputs: TextInputs, targets: Tensor, *, seed: int) -> Tensor:
 
 
 class Random(AttributionMethod):
-    """Scores tokens at random, always alike for the same seed, example and class.
+    """Scores tokens at random; the same seed, example and class always give the same scores.
 
     Scores do not depend on the batch, the process or a resume, and the global random state is neither read nor changed.
 

@@ -1,4 +1,4 @@
-"""Attention followed through all layers."""
+"""Attention rollout: attention matrices multiplied over all layers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class AttentionRollout(DifferentiableAttribution):
-    """Scores tokens by the product of the attention matrices of all layers, averaged over heads.
+    """Scores tokens by the product over layers of attention matrices, which are averaged over heads first.
 
-    The identity matrix stands for the skip connection of each layer. The row of the product from which the head reads
-    ([CLS] or the last token, or a mixture of rows where the head attends to tokens) has the scores.
+    In each layer, the identity matrix is mixed in for the skip connection. The scores are the product's row for the
+    token that the head reads ([CLS] or the last token), or a weighted sum of rows if the head attends to tokens.
 
     Passes: one forward pass for all classes.
 
     Args:
-        residual_fraction: fraction of a state that the skip connection carries; 0.5 is the paper's 0.5 A + 0.5 I.
+        residual_fraction: r in (1 - r) A + r I, the mixture of attention matrix A and identity I; the paper takes 0.5.
 
     Reference: Abnar and Zuidema (2020), "Quantifying Attention Flow in Transformers", arXiv 2005.00928.
-    Differs: Edin et al. (2024) release A + I / 2 without normalizing rows, read by an attention whose softmax runs over
-    classes instead of tokens.
+    Differs: the released code of Edin et al. (2024) multiplies matrices A + I / 2, whose rows do not sum to 1. It reads
+    the product with attention weights whose softmax runs over classes instead of tokens.
 
     Example:
         >>> import torch
@@ -32,7 +32,7 @@ class AttentionRollout(DifferentiableAttribution):
         >>> scores = AttentionRollout().attribute(random_bert(), inputs, targets).scores
         >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
         True
-        >>> bool(scores[0, 0, 0] >= 0.5)  # the skip connection of [CLS], from which the head reads
+        >>> bool(scores[0, 0, 0] >= 0.5)  # the head reads [CLS], and the skip connection keeps half of it
         True
     """
 
@@ -40,7 +40,7 @@ class AttentionRollout(DifferentiableAttribution):
 
     def __init__(self, residual_fraction: float = 0.5) -> None:
         if not 0 <= residual_fraction < 1:
-            raise ValueError(f"residual_fraction is {residual_fraction}: give a fraction from 0, below 1")
+            raise ValueError(f"residual_fraction is {residual_fraction}: give a fraction of at least 0 and below 1")
         self.residual_fraction = residual_fraction
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:

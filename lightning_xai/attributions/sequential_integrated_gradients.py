@@ -1,4 +1,4 @@
-"""Gradients integrated along a line of one token at a time, while the other tokens stay as they are."""
+"""Gradients integrated along a line for one token at a time, while the other tokens stay as they are."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class SequentialIntegratedGradients(AttributionMethod):
-    """Scores a token by the gradient of the class's logit along a line from the fill token to this token.
+    """Scores a token by the gradient of the class's logit, integrated along a line from the fill token to this token.
 
-    Only the embedding of this token moves along its line; the other tokens of the text stay. Tokens outside
+    Only the embedding of this token moves along the line; the other tokens of the text stay. Tokens outside
     `token_mask` are not replaced and score 0.
 
-    With pooling "sum" the integral has a closed form: gradients on a line sum to the difference between the logits at
-    its ends, and that difference is the score of Occlusion. It takes one forward pass for each token instead of
-    num_steps forward and backward passes. Norms need the gradients on the line.
+    With pooling "sum" and multiply_by_inputs=True, the integral has a closed form: the difference between the logits at
+    the ends of the line. This is the score of Occlusion. It takes one forward pass for each token instead of num_steps
+    forward and backward passes. All other scores need the gradients on the line.
 
-    Passes: N + 1 forward passes for N explainable tokens with pooling "sum"; otherwise num_steps forward passes for
+    Passes: N + 1 forward passes for N explainable tokens with the closed form; otherwise num_steps forward passes for
     each token, and as many backward passes for each class.
 
     Args:
-        pooling: how the D values of a token become one score: their signed "sum", or their norm.
-        num_steps: points on each token's line, where the line is needed.
-        quadrature: rule that places and weighs the points.
+        pooling: how the D values of a token become one score: the signed "sum", or the norm "l1" or "l2".
+        num_steps: number of points on each token's line; not used by the closed form.
+        quadrature: rule that gives the points and their weights.
         multiply_by_inputs: False leaves out the factor (input - fill token).
-        chunk_size: most rows (tokens times points) in one forward pass; None chooses a number for the device. It
-            changes no score.
+        chunk_size: largest number of rows (tokens times points) in one forward pass; None lets the device decide.
+            Scores do not depend on it.
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
         models", arXiv 2305.15853.
-    Differs: the published code also takes the line for the sum. Its experiments normalize the sums, which `Transformed`
-        does, and embed twice the tokens that they explain.
+    Differs: the published code computes the gradients on the line for the sum too. Its experiments normalize the sums,
+        which `Transformed` does here, and pass the explained tokens through the embedding module twice.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -78,7 +78,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         self.chunk_size = chunk_size
 
     def _closed_form(self) -> Occlusion | None:
-        """Returns the method that gives the same scores without a line, if there is one."""
+        """Returns Occlusion if it gives the same scores, otherwise None."""
         if self.pooling == "sum" and self.multiply_by_inputs:
             return Occlusion(chunk_size=self.chunk_size)
         return None
@@ -90,7 +90,7 @@ class SequentialIntegratedGradients(AttributionMethod):
         return self.line_scores(model, inputs, targets)
 
     def line_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
-        """Returns scores [B, K, T] from the gradients on the lines, whatever the pooling is."""
+        """Returns scores [B, K, T] from the gradients on the lines, even if there is a closed form."""
         start, end = (embeds.detach() for embeds in path_ends(model, inputs, "fill"))
         gradients = single_token_path_gradients(
             model, inputs, targets, PathEnds(start, end), self._points, chunk_size=self.chunk_size

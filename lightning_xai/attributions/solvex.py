@@ -21,20 +21,21 @@ Objective = Literal["comp", "suff", "comp_suff"]
 
 
 def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
-    """Returns ranks [P, M] minus the offset at which most signs agree with the units' single effects.
+    """Returns ranks [P, M] minus an offset, chosen so that as many signs as possible agree with the signs of `effects`.
 
-    The offset is one of -1/2, 1/2, ... N - 1/2; ties go to the smallest. The result is 0 where there is no unit.
+    The offset of each row is one of -1/2, 1/2, ... N - 1/2; of several best offsets, the smallest is taken. The result
+    is 0 where there is no unit.
 
     Args:
-        ranks: [P, M], N - 1 for the most important of N units, 0 for the least.
-        effects: [P, M] how much the output falls without one unit; an effect of 0 agrees with no sign.
+        ranks: [P, M], N - 1 for the most important of N units, 0 for the least important.
+        effects: [P, M], the drop of the output when only this unit is erased; an effect of 0 agrees with no sign.
         exists: [P, M] bool, False where there is no unit.
 
     Example:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # all offsets above N - 1 put every rank below 0, so none is better than N - 1/2
+    # a row with N < M units needs no own list: offsets above N - 1/2 also make all ranks negative, so they never win
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -43,38 +44,43 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
 
 
 class _Solution(NamedTuple):
-    """The best orders for P = B * K pairs of an example and a class; -1 and 0 where there is no unit."""
+    """The best orders for P = B * K pairs of an example and a class."""
 
-    ranks: Tensor  # [P, M] long, N - 1 for the most important unit
-    effects: Tensor  # [P, M] float64, how much the probability falls without the unit
-    totals: Tensor  # [P] float64, the objective
+    ranks: Tensor  # [P, M] long, N - 1 for the most important of N units; -1 where there is no unit
+    effects: Tensor  # [P, M] float64, the drop of the probability when only this unit is erased; 0 where there is none
+    totals: Tensor  # [P] float64, the objective of each order
     units: Tensor  # [B, T] long, the unit of each token
 
 
 class Solvex(AttributionMethod):
-    """Scores units by their rank in the erasure order that a beam search finds best for the erasure metric itself.
+    """Scores units by their rank in the erasure order with the best value of an erasure metric, found by beam search.
 
-    The metric is optimized directly, so the result shows how much an order can reach. One search runs for each example
-    and class; classes share the erased inputs that several searches need.
+    The metric is optimized directly, so the result shows how good an order can be. Each example and class has its own
+    search. An erased input that the searches of several classes need is evaluated once.
 
-    Scores are ranks, N - 1 for the most important unit and 0 for the least, minus an offset that makes most signs agree
-    with the effect of erasing the unit alone. Special tokens score 0. The score of a word is divided equally among its
-    tokens.
+    Scores are ranks, N - 1 for the most important unit and 0 for the least important, minus an offset. The offset is
+    chosen so that the signs of as many scores as possible agree with the effect of erasing only this unit. Special
+    tokens score 0. The score of a word is divided equally among its tokens.
 
-    Passes: about b N^2 / 2 forward passes for N units and a beam of b orders.
+    Passes: at most about b N^2 / 2 forward passes for each class of a text with N units, with a beam of b orders; twice
+    as many for "comp_suff".
 
     Args:
-        metric: the objective of an order, summed over k = 1 ... N, with the probability f of the class: "comp" is
-            f(x) - f(x without the first k units), "suff" is f(only the first k units) - f(x), "comp_suff" is both.
-        beam_size: orders kept at each k.
-        exact_up_to: texts of at most this number of units are solved exactly, with all 2^N sets (see `best_orders`).
+        metric: the objective of an order, a sum over k = 1 ... N. With the class's probability f, the terms of "comp"
+            are f(x) - f(x without the first k units), the terms of "suff" are f(only the first k units) - f(x), and
+            "comp_suff" adds both.
+        beam_size: largest number of orders of k units that the beam keeps, for each k.
+        exact_up_to: texts of at most this number of units are solved exactly, by evaluating all 2^N sets of units.
         beams: "sets" keeps the better of two orders of one set; "orders" keeps both in the beam, as published.
-        erasure: how a unit is erased, see `erase`.
+        erasure: how a unit is erased: "delete" removes its tokens, "mask" replaces them by the fill token, "pad" by the
+            padding token, and "embed_zero" sets their embeddings to 0.
         unit: "token" or "word".
-        chunk_size: most erased inputs in one forward pass; None chooses a number for the device. It changes no score.
+        chunk_size: largest number of erased inputs in one forward pass; None lets the device decide. Scores do not
+            depend on it.
 
     Reference: Zhou and Shah (2023), "The Solvability of Interpretability Evaluation Metrics", arXiv 2205.08696.
-    Differs: the released beam keeps several orders of one set (beams="orders"), and its "comp" and "suff" do not run.
+    Differs: the released beam keeps several orders of one set (beams="orders"). The released code cannot run "comp" or
+    "suff" alone.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -111,7 +117,7 @@ class Solvex(AttributionMethod):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         solution = self._search(model, inputs, targets)
         ranks = signed_ranks(solution.ranks, solution.effects, solution.ranks >= 0)
-        ranks[~solution.totals.isfinite()] = torch.nan  # ranks alone would hide that a probability is not finite
+        ranks[~solution.totals.isfinite()] = torch.nan  # otherwise finite ranks would hide probabilities that are not
         return spread_over_tokens(ranks.view(*targets.shape, -1), solution.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,11 +177,11 @@ class Solvex(AttributionMethod):
         return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound: sets that several searches need are evaluated once."""
+        """Returns an upper bound, because sets that several searches need are evaluated once."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # texts that lack one unit are evaluated before the search
+        # "comp" saves `num_tokens` sets: texts that lack one unit are evaluated before the search
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 
@@ -183,12 +189,12 @@ class Solvex(AttributionMethod):
 def _probabilities_of(model: Classifier) -> Evaluate:
     """Returns a function of erased inputs that gives float64 probabilities on the CPU.
 
-    In float32, different probabilities close to 1 are equal.
+    Float64 keeps different probabilities close to 1 apart, which would be equal in float32.
     """
     logits_of_model = logits_of(model)
 
     def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        logits = logits_of_model(inputs, embed_mask).cpu().double()  # not every device has float64
+        logits = logits_of_model(inputs, embed_mask).cpu().double()  # not every device supports float64
         return logits.sigmoid() if model.multilabel else logits.softmax(dim=-1)
 
     return evaluate

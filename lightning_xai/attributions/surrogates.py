@@ -1,4 +1,4 @@
-"""Weighted linear regressions on binary units, solved for all outputs of all examples at once in float64."""
+"""Weighted linear regressions from kept units (0 or 1) to outputs, solved in float64 for all examples and outputs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_DESIGN_ELEMENTS = 2**22  # entries of the design matrix held in float64 at once
+_DESIGN_ELEMENTS = 2**22  # limit on entries of the design matrix that are held in float64 at once
 _MAX_SWEEPS = 10_000
-_TOLERANCE = 1e-10  # a lasso has settled when its relative steps, or the errors of its optimality, are smaller
+_TOLERANCE = 1e-10  # a lasso has converged if its relative steps, or its optimality errors, are smaller
 _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count as 0
 
 
 def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns X'WX [B, M, M] and X'WY [B, M, K] of X = `design` - `shift`, with few rows of X in float64 at a time.
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`; few rows of X are in float64 at a time.
 
     Args:
-        design: [B, N, M].
+        design: [B, N, M], the kept units of each sample.
         shift: [B, N, 1] float64, subtracted from all units of a sample.
         outputs: [B, N, K] float64, Y.
         weights: [B, N] float64, the diagonal of W.
@@ -35,33 +35,35 @@ def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -
 
 
 def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns X'WX [B, M, M] and X'WY [B, M, K] of centered X and Y, and the sums [B, 1, 1] of the weights.
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] for centered X and Y, and the sum [B, 1, 1] of each example's weights.
 
-    Weighted means are subtracted from both, which removes the intercept. Where all weights are 0 the sum is 1.
+    X is `design` and Y is `outputs`. Centering subtracts their weighted means, which removes the intercept from the
+    regression. If all weights of an example are 0, their sum is replaced by 1.
     """
     outputs, weights = outputs.double(), weights.double()
     total = weights.sum(dim=1).view(-1, 1, 1)
     total = total.masked_fill(total == 0, 1.0)
     outputs = outputs - weights.unsqueeze(1) @ outputs / total
     gram, moments = _products(design, torch.zeros_like(weights).unsqueeze(-1), outputs, weights)
-    sums = gram.diagonal(dim1=1, dim2=2)  # for each unit, the weights of samples that contain it, as 1 squared is 1
+    sums = gram.diagonal(dim1=1, dim2=2)  # weighted sums of the columns of X too, because 0 and 1 are their squares
     return gram - sums.unsqueeze(2) * sums.unsqueeze(1) / total, moments, total
 
 
 def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
-    """Returns coefficients [B, M, K] that minimize sum_n w (y - b - xc)^2 + alpha |c|^2; the intercept b is free.
+    """Returns coefficients c [B, M, K] that minimize sum_n w_n (y_n - b - x_n c)^2 + alpha |c|^2.
 
-    The objective is that of scikit-learn's Ridge with sample weights. Columns that never vary get 0.
+    The intercept b is free. scikit-learn's Ridge with sample weights has the same objective. A unit that all samples
+    keep, or none, gets 0.
 
     Args:
-        design: [B, N, M] bool, units of each sample.
-        outputs: [B, N, K].
+        design: [B, N, M] bool, the units x_n that each sample keeps.
+        outputs: [B, N, K], the y_n.
         weights: [B, N], non-negative; samples of weight 0 do not count.
         alpha: positive.
 
     Example:
         >>> design, outputs = torch.tensor([[[True], [False]]]), torch.tensor([[[2.0], [0.0]]])
-        >>> ridge(design, outputs, torch.ones(1, 2), alpha=0.5).item()  # x = 1/2, -1/2 and y = 1, -1: 1 / (1/2 + alpha)
+        >>> ridge(design, outputs, torch.ones(1, 2), alpha=0.5).item()  # sum xy / (sum xx + alpha) = 1 / (1/2 + alpha)
         1.0
     """
     gram, moments, _ = _normal_equations(design, outputs, weights)
@@ -70,20 +72,21 @@ def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
-    """Returns coefficients [B, M, K] that minimize sum_n w (y - b - xc)^2 / (2 sum_n w) + alpha |c|_1.
+    """Returns coefficients c [B, M, K] that minimize sum_n w_n (y_n - b - x_n c)^2 / (2 sum_n w_n) + alpha |c|_1.
 
-    The objective is that of scikit-learn's Lasso with sample weights. Coordinate descent treats all outputs of an
-    example together; once the signs of an output stay the same, a linear system gives its exact solution.
+    The intercept b is free. scikit-learn's Lasso with sample weights has the same objective. Coordinate descent updates
+    the coefficients of all outputs of an example together. When the signs of an output's coefficients stop changing, a
+    linear system gives the exact solution.
 
     Args:
-        design: [B, N, M] bool, units of each sample.
-        outputs: [B, N, K].
+        design: [B, N, M] bool, the units x_n that each sample keeps.
+        outputs: [B, N, K], the y_n.
         weights: [B, N], non-negative; samples of weight 0 do not count.
         alpha: positive.
 
     Example:
         >>> design, outputs = torch.tensor([[[True], [False]]]), torch.tensor([[[2.0], [0.0]]])
-        >>> lasso(design, outputs, torch.ones(1, 2), alpha=0.25).item()  # means of x y and x^2: (1/2 - alpha) / (1/4)
+        >>> lasso(design, outputs, torch.ones(1, 2), alpha=0.25).item()  # (covariance 1/2 - alpha) / variance 1/4
         1.0
     """
     gram, moments, total = _normal_equations(design, outputs, weights)
@@ -93,15 +96,15 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the lasso's coefficients [M, K] from X'WX [M, M] and X'WY [M, K] of one example.
+    """Returns the lasso's coefficients [M, K] from X'WX [M, M] and X'WY [M, K] of one example, over the weights' sum.
 
-    A step of the descent is a handful of operations on K numbers. torch spends most of its time on the calls there and
-    takes ten times as long as NumPy, longer than the network takes for a short text.
+    This uses NumPy, because each step is a few operations on only K numbers: torch's call overhead dominates there, so
+    torch takes ten times as long as NumPy, and longer than the network takes for a short text.
     """
     coefficients, residuals = np.zeros_like(moments), moments.copy()  # residuals are moments - gram @ coefficients
     scales = gram.diagonal().tolist()
-    varying = [column for column, scale in enumerate(scales) if scale > 0]  # other columns keep 0
-    unsettled = np.arange(moments.shape[1])  # outputs
+    varying = [column for column, scale in enumerate(scales) if scale > 0]  # other coefficients stay 0
+    unsettled = np.arange(moments.shape[1])  # outputs whose coefficients have not converged
     for _ in range(_MAX_SWEEPS):
         old_signs = np.sign(coefficients[:, unsettled])
         part, rest = coefficients[:, unsettled], residuals[:, unsettled]
@@ -129,13 +132,13 @@ def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alpha: float) -> np.ndarray | None:
-    """Returns the coefficients [M] that have these signs and minimize the lasso, or None if there are none."""
+    """Returns one output's lasso coefficients [M] if they have these signs, otherwise None."""
     chosen = signs.nonzero()[0]
     system = torch.from_numpy(gram[np.ix_(chosen, chosen)])
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
-    if not (np.sign(solution) == signs[chosen]).all():  # also if the system is singular, as NaN has no sign
+    if not (np.sign(solution) == signs[chosen]).all():  # NaN, from a singular system, equals no sign
         return None
-    gradient = moments - gram[:, chosen] @ solution  # alpha * sign where chosen, at most alpha elsewhere
+    gradient = moments - gram[:, chosen] @ solution  # at the optimum alpha * sign where chosen, within alpha elsewhere
     gradient[chosen] -= alpha * signs[chosen]
     bounds = np.full_like(gradient, alpha)
     bounds[chosen] = 0.0
@@ -147,17 +150,18 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 
 
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
-    """Returns scores [B, M, K] that minimize sum_n w (y - sum of kept scores)^2 and sum exactly to `differences`.
+    """Returns scores [B, M, K] that minimize sum_n w_n (y_n - sum of kept scores)^2 and sum to `differences` exactly.
 
-    An equal share of `differences` is first taken from every unit, so that the remaining scores sum to 0. Only the
-    deviation of a coalition from its size then matters, and no unit has to be singled out to meet the sum. Where
-    samples do not determine the scores, the smallest ones that fit are returned.
+    Each unit first gets an equal share of `differences`, so the remaining scores sum to 0. A constant can then be
+    subtracted from all indicators of a coalition without any effect, and all units are treated alike: no unit's score
+    has to be computed from the other scores to meet the sum. If several scores fit equally well, those with the
+    smallest L2 norm are returned.
 
     Args:
         keep: [B, N, M] bool, the coalitions.
-        outputs: [B, N, K] outputs of the coalitions minus the output of the empty one.
+        outputs: [B, N, K], the y_n: outputs of the coalitions minus the output of the empty coalition.
         weights: [B, N], non-negative; coalitions of weight 0 do not count.
-        differences: [B, K] output of the full coalition minus that of the empty one.
+        differences: [B, K], the output of the full coalition minus the output of the empty coalition.
         exists: [B, M] bool, False where an example has fewer units; the score is 0 there.
 
     Example:
@@ -177,12 +181,12 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
         scores = _solve_centered(
             gram * exists.unsqueeze(1) * exists.unsqueeze(2), moments * exists.unsqueeze(-1), exists
         )
-    excess = scores.sum(dim=1, keepdim=True) / count  # rounding only
+    excess = scores.sum(dim=1, keepdim=True) / count  # not 0 because of rounding only
     return (scores - excess + share) * exists.unsqueeze(-1)
 
 
 def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor, exists: Tensor) -> Tensor:
-    """Returns the smallest scores [B, M, K] that fit, from matrices of samples [N, N] instead of units [M, M]."""
+    """Returns the best-fitting scores [B, M, K] of smallest norm; it inverts [N, N] matrices instead of [M, M]."""
     roots = weights.sqrt().unsqueeze(-1)
     design = roots * (keep.double() - shift) * exists.unsqueeze(1)  # [B, N, M]
     inverse = torch.linalg.pinv(design @ design.transpose(1, 2), rtol=_RANK_TOLERANCE, hermitian=True)
@@ -190,13 +194,13 @@ def _fit_few_samples(keep: Tensor, shift: Tensor, outputs: Tensor, weights: Tens
 
 
 def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
-    """Returns the smallest scores [B, M, K] with gram @ scores = moments, where the rows of existing units sum to 0.
+    """Returns the scores [B, M, K] of smallest norm with gram @ scores = moments.
 
-    Missing units have rows of 0 and score 0.
+    Each row of `gram` sums to 0. Missing units have rows of 0 and score 0.
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
-    # the sum of existing units, and each missing one, have eigenvalue 0 and moment 0. Another eigenvalue for them makes
-    # the matrix regular and changes no score
+    # `gram` has eigenvalue 0 for the vector of all existing units and for each missing unit, and `moments` have no part
+    # in these directions. A positive eigenvalue there makes the matrix regular and changes no score
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)
@@ -204,7 +208,7 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     determined = (failed == 0) & (pivots > _RANK_TOLERANCE * largest.flatten())
     scores = torch.zeros_like(moments)
     scores[determined] = torch.cholesky_solve(moments[determined], factor[determined])
-    # an eigendecomposition, which costs more
+    # the others need an eigendecomposition, which costs more
     inverse = torch.linalg.pinv(gram[~determined], rtol=_RANK_TOLERANCE, hermitian=True)
     scores[~determined] = inverse @ moments[~determined]
     return scores

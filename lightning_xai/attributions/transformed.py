@@ -1,4 +1,4 @@
-"""Scores of another method, made absolute, normalized, restricted or word-level."""
+"""Scores of another method, made absolute, normalized, restricted to some tokens, or shared within words."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean":
 
 
 def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Tensor:
-    """Returns scores [B, K, T] in which all tokens of a word have one score; tokens outside words keep theirs.
+    """Returns scores [B, K, T] in which all tokens of a word have the same score; other tokens keep their scores.
 
     Args:
         scores: [B, K, T].
         word_ids: [B, T] long, the word of each token, -1 outside words.
-        how: "sum", "mean" or "max" of the scores of a word's tokens.
+        how: the common score is the "sum", "mean" or "max" of the scores of the word's tokens.
 
     Raises:
         ValueError: `word_ids` is None.
@@ -34,13 +34,13 @@ def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Te
         tensor([[[1., 3., 3.]]])
     """
     if word_ids is None:
-        raise ValueError("inputs.word_ids is None: words cannot be pooled; encode with a fast tokenizer")
+        raise ValueError("inputs.word_ids is None, so words cannot be pooled: encode with a fast tokenizer")
     shared = from_words(to_words(scores, word_ids, how), word_ids)
     return torch.where(word_ids.unsqueeze(1) >= 0, shared, scores)
 
 
 def transform_scores(scores: Tensor, inputs: TextInputs, transform: Transform) -> Tensor:
-    """Returns scores [B, K, T] after one transform, see `Transformed`.
+    """Returns scores [B, K, T] after one transform; `Transformed` explains the transforms.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -66,15 +66,15 @@ class Transformed(DifferentiableAttribution):
     Passes: those of `method`.
 
     Args:
-        method: where the scores come from.
-        transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (special tokens become 0);
-            "zero_unexplained" (all tokens outside token_mask become 0); "normalize" (magnitudes sum to 1 over all
-            tokens of a text, so put a zero_ transform before it to leave tokens out); "words_sum", "words_mean" or
-            "words_max" (all tokens of a word get the sum, mean or maximum of their scores).
+        method: the method whose scores are transformed.
+        transforms: "absolute"; "relu" (negative scores become 0); "zero_special" (scores of special tokens become 0);
+            "zero_unexplained" (scores of all tokens outside token_mask become 0); "normalize" (magnitudes sum to 1 over
+            all tokens of a text; put "zero_special" or "zero_unexplained" before it to leave tokens out); "words_sum",
+            "words_mean" or "words_max" (all tokens of a word get the sum, mean or maximum of their scores).
 
     Raises:
-        ValueError: in use, words are pooled but `inputs.word_ids` is None, or `create_graph` is set for a `method` that
-            is not differentiable.
+        ValueError: when scores are computed, words are pooled but `inputs.word_ids` is None, or `create_graph` is set
+            but `method` is not differentiable.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -105,7 +105,7 @@ class Transformed(DifferentiableAttribution):
         if isinstance(self.method, DifferentiableAttribution):
             scores = self.method.scores(model, inputs, targets, create_graph=create_graph)
         elif create_graph:
-            raise ValueError(f"{type(self.method).__name__} has no graph to train through: use a differentiable method")
+            raise ValueError(f"{type(self.method).__name__} has no graph for a loss: choose a differentiable method")
         else:
             scores = self.method.scores(model, inputs, targets)
         scores = restrict(scores, inputs.attention_mask)
