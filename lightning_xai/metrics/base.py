@@ -1,4 +1,4 @@
-"""The interface of every metric of attributions: exact under DDP, as its states are rows keyed by example and class."""
+"""The base class of attribution metrics. Records are keyed by example and class, so results are exact under DDP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Explained = Literal["all", "gold", "predicted"]
 
 
 def with_special_tokens(inputs: TextInputs) -> Tensor:
-    """Returns [B, T] bool: the tokens that may be explained, and the special tokens except padding.
+    """Returns [B, T] bool: True for tokens that may be explained, and for special tokens other than padding.
 
     Example:
         >>> with_special_tokens(TextInputs.of_ids([[1, 5], [1]], special_ids=[1])).tolist()
@@ -30,16 +30,16 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """The explained network as the metrics of one batch see it; results that they share are computed once.
+    """Predicts for the metrics of one batch, and computes only once the results that these metrics share.
 
-    Shared are the probabilities of the batch's own inputs, which every definition compares with, and the entries of
-    `memo`, a dictionary for results that do not depend on the attribution.
+    The metrics share the probabilities of the batch's unchanged inputs. They also share `memo`, a dictionary of results
+    that do not depend on the attribution.
 
     Args:
-        predict: gives the probabilities of any inputs.
-        inputs: the batch's own inputs.
+        predict: function that returns the probabilities of inputs.
+        inputs: the unchanged inputs of the batch.
         decision_threshold: probability above which a multi-label class counts as predicted.
-        pad_id: id of the padding token, which erasures write.
+        pad_id: id of the padding token, for erasures that write this token.
 
     Example:
         >>> batch_sizes = []
@@ -63,7 +63,7 @@ class PredictOnce:
         self.memo: dict[Hashable, Any] = {}
 
     def for_inputs(self, inputs: TextInputs) -> PredictOnce:
-        """Returns this object if `inputs` are its own, else one of the same network for the other inputs."""
+        """Returns this object if it was made for `inputs`, else a new PredictOnce of the same network for `inputs`."""
         if inputs is self.inputs:
             return self
         return PredictOnce(self.predict, inputs, decision_threshold=self.decision_threshold, pad_id=self.pad_id)
@@ -72,7 +72,7 @@ class PredictOnce:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
 
         Raises:
-            ValueError: a probability is not finite. In a record, NaN would pass for an undefined value.
+            ValueError: a probability is not finite. Without this error, a NaN would count as an undefined value.
         """
         if inputs is not self.inputs or embed_mask is not None:
             return self._finite(self.predict(inputs, embed_mask))
@@ -91,18 +91,18 @@ class PredictOnce:
 
 
 class AttributionMetric(Metric, ABC):
-    """Measures rows (example, class), keeps one record of numbers a row, and aggregates the records at the end.
+    """Base class: measures one record of numbers for each row (example, class), and aggregates all records at the end.
 
-    Records are sorted by (index, class), repeated ones are dropped, and the rest is aggregated in float64. So the
-    result does not depend on batch size, number of processes or the sampler's padding. NaN in a record means that the
-    value is undefined for that row; it is left out of means and counted as skipped.
+    Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
+    does not depend on the batch size, the number of processes or the sampler's padding. NaN in a record means that a
+    value is undefined for the row. Means leave NaN out, and the row counts as skipped.
 
     Args:
-        explained: which of the attribution's rows count: all of them, those of gold classes, or of predicted classes.
-        name: of the metric in logs and tables; None takes the class's name in snake_case.
+        explained: which rows of the attribution count: "all", or only rows of "gold" or of "predicted" classes.
+        name: name in logs and tables; None takes the name of the Python class in snake_case.
 
     Example:
-        A subclass names the numbers of a record and measures them.
+        A subclass lists the names of a record's numbers in `columns`, and returns the numbers from `measure`.
 
         >>> class MeanScore(AttributionMetric):
         ...     columns = ("",)
@@ -118,13 +118,13 @@ class AttributionMetric(Metric, ABC):
     """
 
     full_state_update = False
-    needs_tuning: bool = False  # True where `compute` needs `tune_from` a metric of the validation split first
-    columns: tuple[str, ...]  # names of a record's values
-    keys: list[Tensor]  # state, [n, 2] long in all: index, class
-    records: list[Tensor]  # state, [n, len(columns)] float64 in all
+    needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
+    columns: tuple[str, ...]  # names of the numbers in a record
+    keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
+    records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
-        super().__init__(compute_with_cache=False)  # values change when tuned, which the cache ignores
+        super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
         self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
         self.tuned: dict[str, float] = {}
         self.explained = explained
@@ -138,19 +138,19 @@ class AttributionMetric(Metric, ABC):
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         """Returns the metric's values from all records [n, len(columns)]; by default the mean of every column.
 
-        The key "" stands for the metric itself; any other is appended to its name.
+        In logs, a value with the key "" has the metric's name. Any other key is appended to the metric's name.
         """
         return dict(zip(self.columns, records.nanmean(dim=0), strict=True))
 
     def tune(self) -> dict[str, float]:
-        """Returns the settings that other splits take from this metric, which has measured the validation split."""
+        """Returns tuned settings for other splits; called on the metric that has measured the validation split."""
         return {}
 
     def tune_from(self, validation: AttributionMetric) -> None:
-        """Takes the settings of the same definition that has measured the validation split.
+        """Takes the tuned settings from `validation`, the same metric on the validation split.
 
         Raises:
-            ValueError: `validation` is another kind of metric.
+            ValueError: `validation` is of another class or has other columns.
         """
         if type(validation) is not type(self) or validation.columns != self.columns:
             raise ValueError(f"{self.name} cannot be tuned on {validation.name}: give the same metric of another split")
@@ -163,7 +163,7 @@ class AttributionMetric(Metric, ABC):
         Args:
             attribution: scores [B, K, T] for the examples of `batch`.
             batch: the explained examples.
-            predict: the network; anything but a PredictOnce is taken to have decision threshold 0.5 and padding id 0.
+            predict: the network. A plain function becomes a PredictOnce with decision threshold 0.5 and padding id 0.
         """
         if isinstance(predict, PredictOnce):
             once = predict.for_inputs(batch.inputs)
@@ -177,7 +177,7 @@ class AttributionMetric(Metric, ABC):
         self.records.append(records[counted].double())
 
     def explained_rows(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
-        """Returns [B, K] bool: the rows that `explained` asks for."""
+        """Returns [B, K] bool: True for the rows that the argument `explained` selects."""
         targets = attribution.targets
         if self.explained == "all":
             return torch.ones_like(targets, dtype=torch.bool)
@@ -188,9 +188,9 @@ class AttributionMetric(Metric, ABC):
         return predicted.gather(1, targets)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states; a rank that saw no example takes part with empty ones.
+        """Synchronizes the states over all ranks; a rank without examples sends empty tensors.
 
-        A missing list state hangs the gather (torchmetrics #2463).
+        Without these tensors, the gather would hang (torchmetrics #2463).
         """
         if not self.keys:
             self.keys.append(torch.zeros(0, 2, dtype=torch.long, device=self.device))
@@ -206,9 +206,9 @@ class AttributionMetric(Metric, ABC):
         return keys[first], records[first]
 
     def compute(self) -> dict[str, Tensor]:
-        """Returns values by their names in logs, with `num_examples` (rows counted) and `num_skipped`.
+        """Returns the values by their names in logs, and the numbers of rows `num_examples` and `num_skipped`.
 
-        A row is counted as skipped if one of its values is undefined.
+        `num_skipped` counts the rows with an undefined value, `num_examples` all other rows.
         """
         _, records = self.table()
         undefined = int(records.isnan().any(dim=1).sum())

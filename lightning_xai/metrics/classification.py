@@ -1,4 +1,4 @@
-"""How well a classifier predicts: exact under DDP, because every example is kept once, by its index."""
+"""Metrics of a classifier's predictions. They are exact under DDP, because each example index counts once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.metrics.thresholds import micro_f1_threshold
 
 LOWER_IS_BETTER = frozenset({"log_loss"})
-_CLASSES_AT_ONCE = 256  # bounds the memory of rankings over thousands of classes
+_CLASSES_AT_ONCE = 256  # classes ranked at once, which bounds memory
 _TINY = 1e-12  # keeps logarithms finite
 
 
 def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor) -> Tensor:
-    """Returns the harmonic mean of precision and recall in float64; NaN where nothing is gold and nothing predicted.
+    """Returns F1, the harmonic mean of precision and recall, in float64; NaN where all three counts are 0.
 
     Example:
         >>> float(f1(torch.tensor(2), false_positives=torch.tensor(1), false_negatives=torch.tensor(3)))  # 4 / 8
@@ -32,7 +32,7 @@ def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor)
 
 
 def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the numbers of true positives, false positives and false negatives [C] from bool [B, C].
+    """Returns the numbers [C] of true positives, false positives and false negatives, from bool masks [B, C].
 
     Example:
         >>> predicted, gold = torch.tensor([[True], [True], [False]]), torch.tensor([[True], [False], [False]])
@@ -46,9 +46,9 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor,
     """Returns the mean of a ranking metric over the classes for which it is defined.
 
     Args:
-        metric: gives the values [C'] of C' classes from their scores and positives [C', B].
-        probs: [B, C].
-        gold: [B, C] bool.
+        metric: returns the values [C'] of C' classes from their scores [C', B] and their positives [C', B] bool.
+        probs: [B, C] probabilities.
+        gold: [B, C] bool, the gold classes.
 
     Example:
         >>> probs, gold = torch.tensor([[0.9, 0.2], [0.4, 0.3]]), torch.tensor([[True, False], [False, False]])
@@ -60,13 +60,14 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor,
 
 
 class ClassificationMetrics(Metric):
-    """Accuracy, F1, AUROC and log loss; for multi-label also precision, recall, exact match and mean average precision.
+    """F1, AUROC and log loss; also accuracy (single-label), or micro scores, exact match and mAP (multi-label).
 
-    Classes for which a value is undefined (no positives, or for F1 neither gold nor predicted) do not enter its mean.
-    Examples are distinguished by their index, so those that a distributed sampler repeats count once.
+    A mean over classes leaves out undefined values: F1 of a class that is never gold and never predicted, average
+    precision of a class that is never gold, and AUROC of a class that is never or always gold. Each example index
+    counts once, even if a distributed sampler repeats the example.
 
     Args:
-        num_classes: C.
+        num_classes: number of classes C.
         multilabel: whether labels are [B, C] instead of [B].
 
     Example:
@@ -78,12 +79,12 @@ class ClassificationMetrics(Metric):
     """
 
     full_state_update = False
-    keys: list[Tensor]  # state, [n] long in all
-    probs: list[Tensor]  # state, [n, C] float32 in all
-    labels: list[Tensor]  # state, [n] long, or [n, C] uint8 if multi-label
+    keys: list[Tensor]  # state: tensors that concatenate to [n] long, the example indices
+    probs: list[Tensor]  # state: tensors that concatenate to [n, C] float32
+    labels: list[Tensor]  # state: tensors that concatenate to [n] long, or to [n, C] uint8 if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
-        super().__init__(compute_with_cache=False)  # a value depends on the threshold, which the cache ignores
+        super().__init__(compute_with_cache=False)  # a cached value would be wrong for another threshold
         self.num_classes = num_classes
         self.multilabel = multilabel
         self.add_state("keys", default=[], dist_reduce_fx="cat")
@@ -91,13 +92,16 @@ class ClassificationMetrics(Metric):
         self.add_state("labels", default=[], dist_reduce_fx="cat")
 
     def update(self, probs: Tensor, labels: Tensor, index: Tensor) -> None:
-        """Adds probabilities [B, C] with labels [B] or [B, C] of the examples `index` [B]."""
+        """Adds the probabilities [B, C], the labels [B] or [B, C], and the indices [B] of B examples."""
         self.keys.append(index.detach())
         self.probs.append(probs.detach().float())
         self.labels.append((labels > 0.5).to(torch.uint8) if self.multilabel else labels.detach().long())
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Synchronizes the states; a rank that saw no example takes part with empty ones (torchmetrics #2463)."""
+        """Synchronizes the states over all ranks; a rank without examples sends empty tensors.
+
+        Without these tensors, the gather would hang (torchmetrics #2463).
+        """
         if not self.keys:
             self.keys.append(torch.zeros(0, dtype=torch.long, device=self.device))
             self.probs.append(torch.zeros(0, self.num_classes, device=self.device))
@@ -108,7 +112,7 @@ class ClassificationMetrics(Metric):
         super().sync(*args, **kwargs)
 
     def table(self) -> tuple[Tensor, Tensor]:
-        """Returns probabilities [n, C] and gold classes [n, C] bool of the distinct examples in ascending index."""
+        """Returns probabilities [n, C] and gold classes [n, C] bool of the distinct examples, sorted by index."""
         if not len(self.keys):
             return torch.zeros(0, self.num_classes), torch.zeros(0, self.num_classes, dtype=torch.bool)
         keys, probs, labels = (dim_zero_cat(state) for state in (self.keys, self.probs, self.labels))
@@ -116,12 +120,14 @@ class ClassificationMetrics(Metric):
         return probs[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the one of 100 thresholds in [0, 1] whose predictions have the best micro-F1."""
+        """Returns the best of 100 evenly spaced thresholds in [0, 1] by micro-F1; 0.5 if nothing is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             return micro_f1_threshold(*self.table())
 
     def compute(self, threshold: float = 0.5) -> dict[str, Tensor]:
-        """Returns values in [0, 1], `log_loss` in nats, and `num_examples`; without examples all others are NaN.
+        """Returns `num_examples`, `log_loss` in nats, and the other metrics in [0, 1].
+
+        Without examples, every value but `num_examples` is NaN.
 
         Args:
             threshold: probability above which a multi-label class counts as predicted; single-label ignores it.

@@ -1,4 +1,4 @@
-"""How concentrated attributions are, and on what."""
+"""Metrics of how concentrated attributions are, and of the share that special tokens hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EPSILON = 1e-11  # keeps the logarithm of 0 finite
 
 
 def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1]: the entropy of the sizes of scores, divided by the largest possible entropy.
+    """Returns [...] in [0, 1]: the entropy of normalized absolute scores, divided by the entropy of uniform ones.
 
     NaN for texts of one token and for scores that are all 0.
 
@@ -34,7 +34,7 @@ def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def gini(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1): the Gini index of the sizes of scores; 0 where all sizes are equal.
+    """Returns [...] in [0, 1): the Gini index of the absolute scores; 0 where all of them are equal.
 
     NaN for scores that are all 0.
 
@@ -43,7 +43,7 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
         mask: [..., T] bool, the tokens that count.
 
     Example:
-        >>> float(gini(torch.tensor([0.0, 0.0, 0.0, -2.0]), torch.ones(4, dtype=torch.bool)))  # one of four has all
+        >>> float(gini(torch.tensor([0.0, 0.0, 0.0, -2.0]), torch.ones(4, dtype=torch.bool)))  # 1 - 1 / 4
         0.75
     """
     shares = _shares(scores, mask)
@@ -56,14 +56,14 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens whose scores hold `mass` of the total size.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of all absolute scores.
 
     NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
         mask: [..., T] bool, the tokens that count.
-        mass: fraction of the total size.
+        mass: share of the sum of absolute scores that the tokens hold together.
 
     Example:
         >>> float(mass_fraction(torch.tensor([6.0, -3.0, 1.0, 0.0]), torch.ones(4, dtype=torch.bool), mass=0.9))
@@ -71,20 +71,20 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
     """
     shares = _shares(scores, mask)
     held = shares.sort(dim=-1, descending=True).values.cumsum(dim=-1)
-    # nine of ten equal shares hold 0.9 in spite of rounding
+    # with a tolerance, because rounding may put the sum of nine shares of 0.1 slightly below 0.9
     needed = (held < mass - 1e-9).sum(dim=-1) + 1
     return (needed.double() / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the share of the total size that the largest scores hold.
+    """Returns [..., J] in [0, 1]: the share of all absolute scores that the k largest hold, for J numbers k.
 
     NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
         mask: [..., T] bool, the tokens that count.
-        counts: [..., J] long, how many of the largest scores; a count above T stands for all.
+        counts: [..., J] long, the numbers k; a number above T means all tokens.
 
     Example:
         >>> scores, mask = torch.tensor([4.0, -3.0, 1.0, 9.0]), torch.tensor([True, True, True, False])
@@ -97,17 +97,17 @@ def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns the sizes of scores within `mask`, divided by their sum, in float64; NaN where all are 0."""
+    """Returns absolute scores within `mask` divided by their sum, in float64; NaN where all of them are 0."""
     sizes = scores.double().abs().masked_fill(~mask, 0)
     total = sizes.sum(dim=-1, keepdim=True)
     return sizes / total.masked_fill(total == 0, torch.nan)
 
 
 class Entropy(AttributionMetric):
-    """Entropy of a text's attributions divided by that of uniform ones, in [0, 1]; lower is more concentrated.
+    """Entropy of a text's attributions divided by the entropy of uniform ones, in [0, 1]; lower is more concentrated.
 
     Args:
-        evidence_only: skip rows whose class has no evidence in the text.
+        evidence_only: skips rows whose class has no evidence in the text.
         **kwargs: see AttributionMetric.
 
     Example:
@@ -138,10 +138,10 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Gini index, and the fraction of tokens that hold `mass` of the total.
+    """Gini index of absolute scores, and the smallest fraction of tokens that hold the share `mass` of their sum.
 
     Args:
-        mass: fraction of the total score in (0, 1].
+        mass: share of the sum of absolute scores, in (0, 1].
         **kwargs: see AttributionMetric.
 
     Example:
@@ -161,7 +161,7 @@ class Sparsity(AttributionMetric):
     def __init__(self, *, mass: float = 0.9, **kwargs) -> None:
         super().__init__(**kwargs)
         if not 0 < mass <= 1:
-            raise ValueError(f"mass is {mass}: give a fraction of the total score from 0 to 1")
+            raise ValueError(f"mass is {mass}: give a share of the sum of scores above 0 and at most 1")
         self.mass = mass
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -171,10 +171,10 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Share of the scores' total size that the k largest hold, for several k: the points of a sparsity curve.
+    """Share of all absolute scores that the k largest hold, for several k. The shares draw a sparsity curve.
 
     Args:
-        sizes: the numbers k.
+        sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.
         **kwargs: see AttributionMetric.
 
     Example:
@@ -202,7 +202,7 @@ class TopShare(AttributionMetric):
 
 
 class SpecialTokenShare(AttributionMetric):
-    """Fraction of the scores' total size that falls on special tokens, in [0, 1].
+    """Share of the sum of absolute scores that special tokens hold, in [0, 1].
 
     Example:
         >>> from lightning_xai.types import TextInputs

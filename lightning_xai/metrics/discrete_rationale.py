@@ -1,4 +1,4 @@
-"""Agreement of the top tokens with a human rationale: as tokens, and as spans that overlap enough."""
+"""Agreement of the top tokens with a human rationale, measured on tokens and on spans."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lightning_xai.metrics.top_units import Counts, Percentages
 
 
 def count_matches(predicted: np.ndarray, truth: np.ndarray, threshold: float = 0.5) -> int:
-    """Returns how many of the predicted spans overlap a true span enough.
+    """Returns the number of predicted spans that match a true span.
 
     Args:
-        predicted: [P, 2] begin and exclusive end of each span.
-        truth: [Q, 2] likewise.
-        threshold: the smallest intersection over union that is enough.
+        predicted: [P, 2] begin and exclusive end of each predicted span.
+        truth: [Q, 2] begin and exclusive end of each true span.
+        threshold: the smallest intersection over union at which two spans match.
 
     Example:
         >>> predicted, truth = np.array([[0, 2], [7, 9]]), np.array([[0, 3], [8, 12]])
-        >>> count_matches(predicted, truth)  # 2 of 3 tokens in common, and 1 of 5
+        >>> count_matches(predicted, truth)  # the intersection over union is 2/3 for the first pair, 1/5 for the second
         1
     """
     if not len(predicted) or not len(truth):
@@ -48,11 +48,11 @@ def harmonic(precision: Tensor, recall: Tensor) -> Tensor:
 
 
 def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision, recall and f1 from counts [n] that are summed over examples first.
+    """Returns precision, recall and f1 from counts [n] after summing them over n examples.
 
     Example:
         >>> counts = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0])
-        >>> [float(value) for value in micro_scores(*counts)[:2]]  # 2 of 4, and 2 of 2
+        >>> [float(value) for value in micro_scores(*counts)[:2]]  # precision 2/4, recall 2/2
         [0.5, 1.0]
     """
     precision = num_matches.sum() / num_predicted.sum().clamp(min=1)
@@ -61,16 +61,16 @@ def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -
 
 
 def macro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision averaged over examples that predict something, recall over those with truth, and their f1.
+    """Returns mean precision over examples with predictions, mean recall over examples with truth, and f1 of both.
 
     Args:
-        num_matches: [n] predictions that are right.
-        num_predicted: [n] all predictions.
-        num_true: [n] all that is true.
+        num_matches: [n] number of correct predictions of each example.
+        num_predicted: [n] number of predictions of each example.
+        num_true: [n] number of true elements of each example.
 
     Example:
         >>> counts = torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])
-        >>> [float(value) for value in macro_scores(*counts)[:2]]  # 1/2, and the mean of 1 and 0
+        >>> [float(value) for value in macro_scores(*counts)[:2]]  # precision 1/2; recall is the mean of 1 and 0
         [0.5, 0.5]
     """
     precision = (num_matches / num_predicted)[num_predicted > 0].mean()
@@ -80,12 +80,12 @@ def macro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -
 
 @dataclass(frozen=True)
 class Percentage:
-    """A number of tokens: a percentage of a text's tokens, but at least one.
+    """The size of a rationale as a percentage of a text's tokens, but at least one token.
 
     Args:
         percentage: percent in [0, 100]; None takes the mean share of evidence in the validation split, in whole
             percent.
-        rounding: to whole tokens.
+        rounding: how the size is rounded to whole tokens.
 
     Example:
         >>> DiscreteRationale(size=Percentage(30.0)).needs_tuning, DiscreteRationale(size=Percentage()).needs_tuning
@@ -96,7 +96,7 @@ class Percentage:
     rounding: Rounding = "ceil"
 
     def sizes(self) -> Percentages:
-        """Returns the percentage as sizes, or all from 1 to 100 if it is tuned."""
+        """Returns the size for `percentage`, or the sizes for 1 to 100 percent if the percentage is tuned."""
         percentages = [float(p) for p in range(1, 101)] if self.percentage is None else [self.percentage]
         return Percentages(percentages, rounding=self.rounding, minimum=1)
 
@@ -105,14 +105,15 @@ _TUNED = Percentage()
 
 
 class DiscreteRationale(EvidenceMetric):
-    """The top tokens as a rationale of their own: agreement of tokens, agreement of spans, and a threshold-free area.
+    """Takes the top tokens as a predicted rationale, and compares it with the human rationale in tokens and spans.
 
-    iou_precision, iou_recall and iou_f1 count spans that overlap enough, see `macro_scores`. token_precision,
-    token_recall and token_f1 are means over examples; token_micro_f1 is that of counts summed over examples. auprc is
-    the trapezoidal area under each example's precision-recall curve. Rows without evidence are skipped.
+    iou_precision, iou_recall and iou_f1 count matching spans, and are averaged as in `macro_scores`. token_precision,
+    token_recall and token_f1 are means over examples. token_micro_f1 is the f1 of counts summed over examples. auprc is
+    the mean over examples of the trapezoidal area under the precision-recall curve; it does not depend on the size.
+    Rows without evidence are skipped.
 
     Args:
-        size: number of tokens in the rationale, as it is or as a percentage.
+        size: size of the predicted rationale, as a number of tokens or as a Percentage.
         overlap_threshold: the smallest intersection over union at which two spans match.
         **kwargs: see EvidenceMetric.
 
@@ -136,11 +137,11 @@ class DiscreteRationale(EvidenceMetric):
     def __init__(self, *, size: int | Percentage = _TUNED, overlap_threshold: float = 0.5, **kwargs) -> None:
         super().__init__(**kwargs)
         if isinstance(size, int) and size < 1:
-            raise ValueError(f"size is {size}: give a number of tokens from 1")
+            raise ValueError(f"size is {size}: give at least 1 token")
         self.sizes: Counts | Percentages = Counts([size]) if isinstance(size, int) else size.sizes()
         self.needs_tuning = isinstance(size, Percentage) and size.percentage is None
         self.overlap_threshold = overlap_threshold
-        # a record holds four numbers of the text, and four numbers for each size
+        # a record holds four numbers that do not depend on the size, and four numbers for each size
         names = ("num_hits", "num_selected", "num_span_matches", "num_selected_spans")
         self.columns = ("auprc", "num_tokens", "num_evidence", "num_spans") + tuple(
             f"{name}_{size}" for name in names for size in self.sizes.names
@@ -159,14 +160,14 @@ class DiscreteRationale(EvidenceMetric):
         return torch.cat([of_text, num_hits, sizes, num_matches, num_selected], dim=1)
 
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
-        """Returns the numbers of matched, of selected and of true spans of one text, a list of J numbers each."""
+        """Returns three lists for one text: the numbers of matched, selected and true spans at each of J sizes."""
         truth = runs_from_mask(evidence)
         selected = [runs_from_mask(token_ranks < size) for size in sizes]
         matches = [count_matches(spans, truth, self.overlap_threshold) for spans in selected]
         return [matches, [len(spans) for spans in selected], [len(truth)] * len(sizes)]
 
     def tune(self) -> dict[str, float]:
-        """Returns the mean share of evidence in whole percent, at least 1.
+        """Returns the mean share of evidence tokens in whole percent, at least 1.
 
         Raises:
             ValueError: no row has evidence.
@@ -174,7 +175,7 @@ class DiscreteRationale(EvidenceMetric):
         records = self.table()[1]
         share = (records[:, 2] / records[:, 1]).nanmean()
         if share.isnan():
-            raise ValueError(f"{self.name} has no evidence to take a share from: give a size")
+            raise ValueError(f"{self.name} has no evidence to tune its size on: give a size")
         return {"percentage": float((100 * share).round().clamp(min=1))}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:

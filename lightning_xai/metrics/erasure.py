@@ -1,4 +1,4 @@
-"""The base of metrics that erase the top units of an attribution and predict again."""
+"""The base class of metrics that erase units in the order of an attribution, and predict again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 Aggregate = Literal["mean", "sum_over_n_plus_1", "per_k"]
 
 _BY_SCORE = Ranking()
-_MASK_ELEMENTS = 2**25  # erasure masks held at once, in tokens
+_MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at once
 
 
 @dataclass(frozen=True)
 class Rows:
-    """R rows (example, class) of a batch, with the top units of each row at J sizes k; all but `inputs` on the CPU.
+    """R rows (example, class) of a batch, with each row's top k units for J numbers k. All but `inputs` is on the CPU.
 
     Example:
         >>> inputs, first = TextInputs.of_ids([[5, 6]]), torch.tensor([0])
@@ -32,35 +32,36 @@ class Rows:
         [[0.75]]
     """
 
-    inputs: TextInputs  # the B texts of the batch; their token_mask bounds what is erased
+    inputs: TextInputs  # the B texts of the batch; only tokens of their token_mask can be erased
     example: Tensor  # [R] long, the text of each row
     target: Tensor  # [R] long, the class of each row
-    top: Tensor  # [R, J, T] bool, the tokens of the top units at each k
+    top: Tensor  # [R, J, T] bool, True for the tokens of the top k units
     probs: Tensor  # [B, C] probabilities of the unerased texts
 
     @property
     def prob(self) -> Tensor:
-        """[R, 1] float64: the probability of each row's class in the unerased text."""
+        """[R, 1] float64: the probability of each row's class for the unerased text."""
         return self.probs[self.example, self.target].double().unsqueeze(1)
 
 
 class ErasureMetric(AttributionMetric):
     """Erases units in the order of an attribution and records one value for each number k of units.
 
-    Erased inputs that are equal (all units gone, classes that share a ranking) are predicted once.
+    Equal erased inputs are predicted once, for example inputs without any unit, or inputs of classes with the same
+    ranking.
 
     Args:
-        sizes: the numbers k: percentages of a text's units, counts, or a window that shrinks.
+        sizes: the numbers k: percentages of a text's units, fixed counts, or a shrinking window.
         ranking: the order of the units.
-        rank_special: special tokens are ranked and can use up k, yet are never erased.
-        erasure: how a token is taken away, see `erase`.
-        aggregate: how the values at the n numbers k become one: by their mean, or by their sum / (n + 1). "per_k" keeps
-            one value for each k.
+        rank_special: also ranks special tokens. They count among the top k units, but are never erased.
+        erasure: how tokens are erased; `erase` describes the options.
+        aggregate: "mean" averages the values of the n numbers k, "sum_over_n_plus_1" divides their sum by n + 1, and
+            "per_k" keeps one value for each k.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
     Example:
-        A subclass says whether the top units go or stay, and turns probabilities into records.
+        A subclass says whether the top units are erased or kept, and turns probabilities into records.
 
         >>> class ProbabilityOfTheRest(ErasureMetric):
         ...     erases_top = True
@@ -78,7 +79,7 @@ class ErasureMetric(AttributionMetric):
         {'rest/1': 0.75, 'rest/3': 0.25, 'num_examples': 1.0, 'num_skipped': 0.0}
     """
 
-    erases_top: ClassVar[bool]  # True erases the top units, False all others
+    erases_top: ClassVar[bool]  # True erases the top units, False erases all other units
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class ErasureMetric(AttributionMetric):
         return records.to(attribution.scores.device)
 
     def changed(self, rows: Rows, predict: PredictOnce) -> Tensor:
-        """Returns the probabilities [R, J] in float64 after the erasures."""
+        """Returns the probabilities [R, J] float64 of the rows' classes after the erasure for each k."""
         versions = Versions(rows.example, keep=~rows.top if self.erases_top else rows.top)
         return predict_erased(
             predict, rows.inputs, versions, rows.target, rows.probs, erasure=self.erasure, pad_id=predict.pad_id

@@ -1,4 +1,4 @@
-"""The base of metrics that compare attributions with human evidence."""
+"""The base class of metrics that compare attributions with human evidence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lightning_xai.types import Attribution, Batch
 def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
     """Returns [B, K, T] bool: the evidence for each explained class among the tokens that may be explained.
 
-    All False in a batch without rationales.
+    All values are False for a batch without rationales.
 
     Args:
-        attribution: names the explained classes and the tokens.
-        batch: holds the rationales.
-        match: see `align_rationale`.
+        attribution: gives the explained classes and the tokens that may be explained.
+        batch: gives the rationales and the labels.
+        match: which rationales count as evidence for a class; `align_rationale` describes the options.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -38,16 +38,16 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 class EvidenceMetric(AttributionMetric):
-    """Compares the scores of every row (example, class) that has evidence with this evidence; others are skipped.
+    """Base class: compares scores with evidence in each row (example, class). Rows without evidence are skipped.
 
     Args:
-        match: see `align_rationale`.
-        sign: how scores are changed before they are compared, see `with_sign`.
+        match: which rationales count as evidence for a class; `align_rationale` describes the options.
+        sign: sign of the scores that are compared; `with_sign` describes the options.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
     Example:
-        A subclass says how the scores of R rows compare with their evidence.
+        A subclass returns the records of R rows from their scores and their evidence.
 
         >>> class EvidenceShare(EvidenceMetric):
         ...     columns = ("",)
@@ -60,7 +60,7 @@ class EvidenceMetric(AttributionMetric):
         >>> rationale = Attribution.of_scores([[[1.0, 1.0, 0.0]]], inputs.token_mask)
         >>> metric = EvidenceShare()
         >>> metric.update(attribution, Batch(inputs, torch.tensor([0]), rationale), predict=None)
-        >>> float(metric.compute()["evidence_share"])  # 3 of 4
+        >>> float(metric.compute()["evidence_share"])  # evidence holds 3 of 4
         0.75
     """
 
@@ -81,12 +81,12 @@ class EvidenceMetric(AttributionMetric):
 
         Args:
             scores: [R, T] float64, `sign` already applied.
-            evidence: [R, T] bool, at least one token a row.
-            mask: [R, T] bool, the tokens that take part.
+            evidence: [R, T] bool, True for at least one token in each row.
+            mask: [R, T] bool, True for the tokens that are compared.
         """
 
     def considered(self, attribution: Attribution, batch: Batch) -> Tensor:
-        """Returns [B, T] bool: the tokens that take part, by default those that may be explained."""
+        """Returns [B, T] bool: the tokens that are compared, by default all tokens that may be explained."""
         return attribution.token_mask
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

@@ -16,8 +16,8 @@ def comprehensiveness(prob: Tensor, removed: Tensor, *, relative: bool = False, 
     Args:
         prob: probability of the whole input.
         removed: probability without the most important units.
-        relative: divide the drop by `prob`; NaN where that is 0.
-        clipped: a drop below 0 counts as 0.
+        relative: divides the drop by `prob`; NaN where `prob` is 0.
+        clipped: sets negative drops to 0.
 
     Example:
         >>> prob, removed = torch.tensor([0.5, 0.5]), torch.tensor([0.125, 0.75])
@@ -37,9 +37,9 @@ def sufficiency(prob: Tensor, kept: Tensor, *, relative: bool = False, clipped: 
 
     Args:
         prob: probability of the whole input.
-        kept: probability of the most important units alone.
-        relative: divide the drop by `prob`; NaN where that is 0.
-        clipped: a drop below 0 counts as 0.
+        kept: probability with only the most important units.
+        relative: divides the drop by `prob`; NaN where `prob` is 0.
+        clipped: sets negative drops to 0.
 
     Example:
         >>> sufficiency(torch.tensor([0.5]), kept=torch.tensor([0.375]))
@@ -49,7 +49,7 @@ def sufficiency(prob: Tensor, kept: Tensor, *, relative: bool = False, clipped: 
 
 
 def log_odds(prob: Tensor, removed: Tensor) -> Tensor:
-    """Returns log(removed / prob) in nats: negative where the most important units carried the prediction.
+    """Returns log(removed / prob) in nats; negative where removing the most important units lowers the probability.
 
     Example:
         >>> log_odds(torch.tensor([0.5]), removed=torch.tensor([0.25]))  # log(1 / 2)
@@ -64,8 +64,8 @@ class Comprehensiveness(ErasureMetric):
 
     Args:
         sizes: see ErasureMetric.
-        relative: divide the drop by the probability of the whole input.
-        clipped: a drop below 0 counts as 0.
+        relative: divides the drop by the probability of the whole input.
+        clipped: sets negative drops to 0.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -75,7 +75,7 @@ class Comprehensiveness(ErasureMetric):
         >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
         >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6
         ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
-        >>> metric = Comprehensiveness(Counts([1, 3]))  # erases the token 5, and then 5, 8 and 6
+        >>> metric = Comprehensiveness(Counts([1, 3]))  # erases token 5, then tokens 5, 8 and 6
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
         >>> float(metric.compute()["comprehensiveness"])  # the mean of 1/2 and 3/4
         0.625
@@ -100,10 +100,9 @@ class Sufficiency(ErasureMetric):
     """Drop of the probability when only the k most important units are kept; lower is better.
 
     Args:
-        sizes: see ErasureMetric. A `Window` erases, of its most important units, the k least important, and all
-            beyond the window.
-        relative: divide the drop by the probability of the whole input.
-        clipped: a drop below 0 counts as 0.
+        sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
+        relative: divides the drop by the probability of the whole input.
+        clipped: sets negative drops to 0.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -113,7 +112,7 @@ class Sufficiency(ErasureMetric):
         >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
         >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6
         ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
-        >>> metric = Sufficiency(Counts([1, 3]))  # keeps the token 5, and then 5, 8 and 6
+        >>> metric = Sufficiency(Counts([1, 3]))  # keeps token 5, then tokens 5, 8 and 6
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
         >>> float(metric.compute()["sufficiency"])  # the mean of 1/4 and 0
         0.125

@@ -1,4 +1,4 @@
-"""Faithfulness on the scale of what an order of erasure can reach on a text: 0 for the worst order, 1 for the best."""
+"""Faithfulness relative to the worst and the best order of erasure on a text: 0 for the worst, 1 for the best."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-_LEAST_ROOM = 1e-6  # probability; ten times the float32 noise between batch sizes
+_LEAST_ROOM = 1e-6  # smallest range that is not rounding: ten times the float32 noise between batch sizes
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """Returns (aopc - lower) / (upper - lower), or NaN where the bounds are less than 1e-6 apart.
 
-    Then all orders are worth the same, as in a text of one unit, and the value would show rounding errors.
+    Bounds this close mean that all orders have the same AOPC, as in a text of one unit. The quotient would be noise.
 
     Example:
         >>> aopc, lower, upper = torch.tensor([0.375]), torch.tensor([0.25]), torch.tensor([0.5])
@@ -38,12 +38,12 @@ def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class OrderSearch:
-    """How the best and the worst order of erasure are searched.
+    """Settings of the search for the best and the worst order of erasure.
 
     Args:
-        beam_size: orders kept at each k, for each of the two.
-        exact_up_to: texts of at most so many units are searched exactly, with 2^N predictions for N units.
-        max_units: longer texts are not searched; their rows count as skipped.
+        beam_size: number of partial orders kept at each length, in each of the two searches.
+        exact_up_to: texts with at most this many units are searched exactly, with 2^N predictions for N units.
+        max_units: texts with more units are not searched; their rows count as skipped.
 
     Example:
         >>> OrderSearch(max_units=0)
@@ -71,9 +71,9 @@ class _Rows:
 
     inputs: TextInputs  # the B texts
     targets: Tensor  # [B, K] long, the explained classes of each text
-    units: Tensor  # [B, T] long, the unit of each token, -1 for none
+    units: Tensor  # [B, T] long, the unit of each token, -1 for a token without a unit
     example: Tensor  # [R] long, the text of each row
-    place: Tensor  # [R] long, the place of each row's class among those of its text
+    place: Tensor  # [R] long, the column of each row's class in `targets`
 
     @property
     def target(self) -> Tensor:
@@ -85,32 +85,33 @@ class _Rows:
 
 
 class NormalizedAOPC(AttributionMetric):
-    """Area over the perturbation curve of an attribution, between those of the worst and of the best order of erasure.
+    """Area over the perturbation curve (AOPC), scaled so that the worst order of erasure has 0 and the best has 1.
 
-    AOPC is the mean over k = 1 ... N of f(x) - f(x without the first k units). f is the probability of the class, and
-    the units go in the attribution's order. k = N, where all units are gone, counts although no order changes it; k = 0
-    does not. Drops keep their sign, and special tokens stay. AOPC compares attributions of one model. Its least and its
-    largest value over all orders, `lower` and `upper`, differ between models and texts; divided by their range, it also
-    compares models. The bounds are searched once for a batch, however many attributions and metrics read them.
-    Sufficiency is the AOPC of the reverse order, so it has the same bounds.
+    AOPC is the mean over k = 1 ... N of f(x) - f(x without the first k units). N is the number of units of the text x,
+    f is the probability of the class, and the units are erased in the attribution's order. The mean includes k = N,
+    where all units are erased, although this term is the same for every order. Drops keep their sign, and special
+    tokens are never erased. The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between
+    models and texts. The value (AOPC - lower) / (upper - lower) is therefore comparable between models; AOPC is not.
+    All attributions and metrics of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse
+    order, so it has the same bounds.
 
-    Bounds are exact for short texts. For longer texts a beam search finds each of them, and a good attribution may
-    exceed it; a larger beam tightens the bounds. A row costs about b N^2 predictions for N units and a beam of b. The
-    value is undefined where all orders are worth the same to the precision of float32.
+    The bounds are exact for short texts. For longer texts they come from a beam search, and an attribution's AOPC may
+    lie outside of them; a larger beam makes this rarer. One row costs about b N^2 predictions for beam size b. The
+    value is undefined where the AOPC of all orders is the same up to float32 precision.
 
     Args:
         order: "comprehensiveness" erases the most important units first; higher is better. "sufficiency" erases the
-            least important first; lower is better.
-        ranking: the attribution's order of the units.
-        erasure: how a unit is taken away, see `erase`.
-        search: how the bounds are searched.
+            least important units first; lower is better.
+        ranking: how the attribution's scores order the units.
+        erasure: how units are erased; `erase` describes the options.
+        search: settings of the search for the bounds.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])
         >>> attribution = Attribution.of_scores([[[2.0, 1.0]]], inputs.token_mask)
-        >>> def first_token(inputs, embed_mask=None):  # the token 5 is worth 1/2, the token 6 nothing
+        >>> def first_token(inputs, embed_mask=None):  # 1/2 with the token 5, else 0
         ...     return (inputs.input_ids == 5).sum(dim=1, keepdim=True) / 2
         >>> metric = NormalizedAOPC(name="naopc")
         >>> metric.update(attribution, Batch(inputs, torch.tensor([0])), first_token)
@@ -119,8 +120,8 @@ class NormalizedAOPC(AttributionMetric):
 
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
         Explainability", arXiv 2408.08137.
-    Differs: the released beam holds several orders of one set and runs in half precision; its exact bounds walk
-        through N! orders, and the upper one starts from sums of 0. The quantity is the same.
+    Differs: the released beam search may keep several orders of the same set of units, and runs in half precision. The
+        released exact search tries all N! orders, and initializes the largest sum with 0. The definition is the same.
     """
 
     columns = ("lower", "upper", "aopc", "naopc")
@@ -140,8 +141,8 @@ class NormalizedAOPC(AttributionMetric):
         self.order, self.ranking, self.erasure, self.search = order, ranking, erasure, search
 
     @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]  # torchmetrics forbids setting it
-        """False for sufficiency, where erasing the least important units should change little."""
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # torchmetrics forbids assignment
+        """True for comprehensiveness; False for sufficiency, since erasing unimportant units should change little."""
         return self.order == "comprehensiveness"
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -163,7 +164,7 @@ class NormalizedAOPC(AttributionMetric):
         return {"": values.pop("naopc"), **values}
 
     def _aopc(self, rows: _Rows, ranks: Tensor, num_units: Tensor, predict: PredictOnce) -> Tensor:
-        """Returns the AOPC [R] in float64 of the ranks [R, T] of texts of `num_units` [R] units."""
+        """Returns the AOPC [R] float64 of R rows, from the ranks [R, T] of tokens and the numbers of units [R]."""
         probs = predict(predict.inputs).cpu()
         keep = self._kept(ranks, num_units)
         versions = Versions(rows.example, keep)
@@ -175,7 +176,7 @@ class NormalizedAOPC(AttributionMetric):
         return (drops * counted).sum(dim=1) / num_units
 
     def _kept(self, ranks: Tensor, num_units: Tensor) -> Tensor:
-        """Returns [R, J, T] bool: the tokens that stay when the first 1, 2, ... J units go, from ranks [R, T]."""
+        """Returns [R, J, T] bool: the tokens kept when the first 1, 2, ... J units are erased, from ranks [R, T]."""
         counts = torch.arange(1, int(num_units.max()) + 1).view(1, -1, 1)
         ranks = ranks.unsqueeze(1)
         if self.order == "comprehensiveness":
@@ -183,19 +184,19 @@ class NormalizedAOPC(AttributionMetric):
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the least and the largest AOPC [R, 2] in float64, searching those that the memo lacks."""
+        """Returns the smallest and the largest AOPC [R, 2] in float64; only bounds not in the memo are searched."""
         definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)
         keys = [(example, target, rows.units[example].numpy().tobytes()) for example, target in pairs]
-        missing = {key: row for row, key in enumerate(keys) if key not in memo}  # two rows may have one class
+        missing = {key: row for row, key in enumerate(keys) if key not in memo}  # equal keys are searched once
         bounds = self._search(rows[torch.tensor(list(missing.values()), dtype=torch.long)], predict)
         memo.update(zip(missing, bounds, strict=True))
         return torch.stack([memo[key] for key in keys])
 
     def _search(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the least and the largest AOPC [R, 2] in float64."""
-        # two searches a row, side by side: they share the sets of one unit, of all units, and others that both visit
+        """Returns the smallest and the largest AOPC [R, 2] in float64."""
+        # two searches per row, for the smallest and the largest AOPC; a set that both need is predicted once
         example, place = rows.example.repeat_interleave(2), rows.place.repeat_interleave(2)
         direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(rows.example))
         prob = predict(predict.inputs).cpu()[example, rows.targets[example, place]].double()

@@ -1,4 +1,4 @@
-"""Comprehensiveness and sufficiency as fractions of the drop that an empty input causes."""
+"""Comprehensiveness and sufficiency, divided by the drop of the probability for an empty input."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Empty = Literal["zero_embeddings", "zero_ids"]
 
 
 def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *, capped: bool = True) -> Tensor:
-    """Returns the drop without the most important units, as a fraction of the drop of the empty input.
+    """Returns the drop of the probability without the most important units, divided by the drop for the empty input.
 
-    A drop below 0 counts as 0. NaN where the empty input is as probable as the whole, or more. Higher is better.
+    Higher is better. Negative drops count as 0. NaN where the probability does not drop for the empty input.
 
     Args:
-        prob: probability of the whole input.
+        prob: probability for the whole input.
         removed: probability without the most important units.
-        empty: probability of the empty input.
-        capped: a value over 1 counts as 1.
+        empty: probability for the empty input.
+        capped: sets values above 1 to 1.
 
     Example:
         >>> prob, removed, empty = torch.tensor([0.75, 0.75]), torch.tensor([0.5, 0.125]), torch.tensor([0.25, 0.25])
-        >>> normalized_comprehensiveness(prob, removed, empty)  # drops of 0.25 and 0.625, of at most 0.5
+        >>> normalized_comprehensiveness(prob, removed, empty)  # drops 0.25 and 0.625, divided by 0.5
         tensor([0.5000, 1.0000])
     """
     share = (prob - removed).clamp(min=0) / _drop_of_empty(prob, empty)
@@ -38,15 +38,15 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 
 
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
-    """Returns in [0, 1] how far the most important units alone preserve the probability; higher is better.
+    """Returns in [0, 1] the share of the empty input's drop that the most important units prevent; higher is better.
 
-    1 if they are as probable as the whole input, 0 if they are no more probable than the empty one. NaN where the empty
-    input is as probable as the whole, or more.
+    The value is 1 if these units keep the probability of the whole input, and 0 if they do not exceed the probability
+    of the empty input. NaN where the probability does not drop for the empty input.
 
     Args:
-        prob: probability of the whole input.
-        kept: probability of the most important units alone.
-        empty: probability of the empty input.
+        prob: probability for the whole input.
+        kept: probability with only the most important units.
+        empty: probability for the empty input.
 
     Example:
         >>> normalized_sufficiency(torch.tensor([0.75]), kept=torch.tensor([0.625]), empty=torch.tensor([0.25]))
@@ -57,20 +57,22 @@ def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
 
 
 def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
-    """Returns the drop of the probability for the empty input, NaN where there is none."""
-    room = (prob - empty).clamp(min=0)  # the authors' 1 - s0
+    """Returns the drop of the probability for the empty input, NaN where the probability does not drop."""
+    room = (prob - empty).clamp(min=0)  # 1 - s0 in the authors' notation
     return room.masked_fill(room == 0, torch.nan)
 
 
 def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
-    """Returns the probabilities [R, 1] or [R, J] in float64 of the empty inputs of R rows.
+    """Returns the probabilities, in float64, of the classes of R rows for empty inputs.
+
+    The shape is [R, 1] for "zero_ids", and [R, J] for "zero_embeddings", where the empty input depends on k.
 
     Args:
-        rows: the rows.
+        rows: the R rows, with the top k units for J numbers k.
         predict: the network.
-        empty: "zero_ids" writes id 0 over every token of a text. "zero_embeddings" sets the embeddings of a text to
-            zero that holds as many tokens as are left of it when the k top units are kept.
-        erasure: how the other units are taken away, see `erase`.
+        empty: "zero_ids" sets every token id of the text to 0. "zero_embeddings" erases all but the top k units, and
+            sets the embeddings of the remaining tokens to zero.
+        erasure: how "zero_embeddings" erases units; `erase` describes the options.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -94,12 +96,12 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
 
 
 class NormalizedComprehensiveness(ErasureMetric):
-    """Comprehensiveness as a fraction of the drop of the empty input; higher is better.
+    """Comprehensiveness divided by the drop of the probability for the empty input; higher is better.
 
     Args:
         sizes: see ErasureMetric.
-        empty: the empty input, see `empty_probs`.
-        capped: a value over 1 counts as 1.
+        empty: the kind of empty input; `empty_probs` describes the options.
+        capped: sets values above 1 to 1.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -109,9 +111,9 @@ class NormalizedComprehensiveness(ErasureMetric):
         >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
         >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6, 0 for id 0
         ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
-        >>> metric = NormalizedComprehensiveness(Counts([1]), empty="zero_ids", name="c")  # erases the token 5
+        >>> metric = NormalizedComprehensiveness(Counts([1]), empty="zero_ids", name="c")  # erases token 5
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
-        >>> float(metric.compute()["c"])  # a drop of 1/2, of 3/4 for the empty input
+        >>> float(metric.compute()["c"])  # the drop 1/2, divided by the empty input's drop 3/4
         0.6666666666666666
 
     Reference: Carton et al. (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736.
@@ -130,11 +132,11 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """Fraction of the drop of the empty input that the k most important units alone prevent; higher is better.
+    """Share of the empty input's drop in probability that the k most important units prevent; higher is better.
 
     Args:
         sizes: see ErasureMetric.
-        empty: the empty input, see `empty_probs`.
+        empty: the kind of empty input; `empty_probs` describes the options.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -144,9 +146,9 @@ class NormalizedSufficiency(ErasureMetric):
         >>> attribution = Attribution.of_scores([[[3.0, 1.0, 0.0, 2.0]]], inputs.token_mask)
         >>> def first_tokens(inputs, embed_mask=None):  # 1/2 for the token 5, 1/4 for the token 6, 0 for id 0
         ...     return ((inputs.input_ids == 5) / 2 + (inputs.input_ids == 6) / 4).sum(dim=1, keepdim=True)
-        >>> metric = NormalizedSufficiency(Counts([1]), empty="zero_ids", name="s")  # keeps the token 5
+        >>> metric = NormalizedSufficiency(Counts([1]), empty="zero_ids", name="s")  # keeps token 5
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), first_tokens)
-        >>> float(metric.compute()["s"])  # 1/2 is left of 3/4, and nothing of the empty input
+        >>> float(metric.compute()["s"])  # 1/2 remains of 3/4; the empty input leaves 0
         0.6666666666666666
 
     Reference: Carton et al. (2020), "Evaluating and Characterizing Human Rationales", arXiv 2010.04736.

@@ -1,4 +1,4 @@
-"""Agreement of attributions with evidence spans, with a threshold tuned on the validation split."""
+"""Agreement of attributions with evidence spans, at a threshold that can be tuned on the validation split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPSILON = 1e-11  # the authors' guard against division by zero and log of zero
 
 
 def normalize(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns non-negative scores [..., T] divided by their sum within `mask`, 0 outside of it.
+    """Returns non-negative scores [..., T] divided by their sum within `mask`; scores outside `mask` become 0.
 
     Example:
         >>> normalize(torch.tensor([3.0, 1.0, 9.0]), torch.tensor([True, True, False])).round(decimals=6).tolist()
@@ -33,7 +33,7 @@ def normalize(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
-    """Returns [R] in nats: the divergence of the uniform distribution over evidence [R, T] from normalized scores.
+    """Returns [R] in nats: KL(u || scores), where u is uniform over the evidence [R, T] and scores [R, T] sum to 1.
 
     Example:
         >>> evidence = torch.tensor([[True, True, False, False]])
@@ -45,7 +45,7 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def overlap(first: Tensor, second: Tensor) -> Tensor:
-    """Returns [R] in [0, 1]: intersection over union of token masks [R, T].
+    """Returns [R] in [0, 1]: the intersection over union of two token masks [R, T].
 
     Example:
         >>> overlap(torch.tensor([[True, True, False]]), torch.tensor([[False, True, True]])).tolist()
@@ -59,20 +59,20 @@ _CURVE = PrecisionRecallCurve()
 
 
 class EvidenceOverlap(EvidenceMetric):
-    """How attributions, as probability distributions over a text, agree with the evidence of the explained class.
+    """Compares attributions, normalized to a distribution over the tokens of a text, with evidence for the class.
 
-    Precision, recall and f1 are those of the tokens above a threshold, counted over all examples. The same threshold
-    decides on empty (fraction of explanations that select no token), span_recall (fraction of spans of which a token is
-    selected) and span_cover (selected fraction of the tokens of these spans, 0 without such a span). No threshold
-    enters auprc (of counts over all examples), iou of as many top tokens as there is evidence, kl in nats, and
-    precision and recall of the top k. Rows without evidence are skipped.
+    Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
+    Three values are means over examples: empty (1 if no token is selected), span_recall (fraction of spans with a
+    selected token) and span_cover (selected fraction of the tokens in these spans, 0 without such a span). The other
+    values need no threshold: auprc from counts summed over all examples, iou of the n top tokens, where n is the number
+    of evidence tokens, kl in nats, and precision and recall of the top k tokens. Rows without evidence are skipped.
 
     Args:
-        threshold: a number, or the thresholds among which the validation split decides.
-        curve: how the precision-recall curve is drawn.
-        ks: numbers of top tokens.
-        ties: which of two tokens with equal scores ranks higher.
-        sign: how scores are changed before they are divided by their sum; not "signed".
+        threshold: a number, or a grid from which the validation split selects the threshold.
+        curve: thresholds of the precision-recall curve, and the rule for the area under it.
+        ks: numbers k of top tokens.
+        ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
+        sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -82,14 +82,14 @@ class EvidenceOverlap(EvidenceMetric):
         >>> rationale = Attribution.of_scores([[[1.0, 0.0, 1.0, 0.0]]], inputs.token_mask)
         >>> metric = EvidenceOverlap(threshold=0.25, ks=[1], name="e")
         >>> metric.update(attribution, Batch(inputs, torch.tensor([0]), rationale), predict=None)
-        >>> values = metric.compute()  # shares of 4/8, 3/8, 1/8 and 0: two tokens are above, one of them evidence
+        >>> values = metric.compute()  # shares 4/8, 3/8, 1/8, 0: two exceed 0.25, one of them is evidence
         >>> [float(values[f"e/{name}"]) for name in ("precision", "recall", "span_recall", "precision_at_1")]
         [0.5, 0.5, 0.5, 1.0]
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, section 4.
-    Differs: the published thresholds are 101 from 0 to 0.1 (which caps them) and the curve is a trapezoid on 101 from 0
-        to 1 (preset edin_code); its tables exchange the columns of span_recall and span_cover.
+    Differs: the published code selects among 101 thresholds from 0 to 0.1, and computes the area by trapezoids over 101
+        thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class EvidenceOverlap(EvidenceMetric):
         *,
         threshold: float | ThresholdGrid = _GRID,
         curve: PrecisionRecallCurve = _CURVE,
-        ks: list[int] = [5],  # noqa: B006  (never changed; jsonargparse shows it)
+        ks: list[int] = [5],  # noqa: B006  (never mutated; jsonargparse prints it in its help)
         ties: Ties = "first",
         sign: Sign = "absolute",
         **kwargs,
     ) -> None:
         super().__init__(sign=sign, **kwargs)
         if min(ks, default=1) < 1:
-            raise ValueError(f"ks are {ks}: give numbers of tokens from 1")
+            raise ValueError(f"ks are {ks}: give numbers of tokens of at least 1")
         if sign == "signed":
-            raise ValueError("sign is signed, but scores divided by their sum must not be negative: choose absolute")
+            raise ValueError("sign is signed, but scores divided by their sum must not be negative: use absolute")
         self.threshold, self.area, self.ks, self.ties = threshold, curve.area, ks, ties
         self.needs_tuning = isinstance(threshold, ThresholdGrid)
         if isinstance(threshold, ThresholdGrid):
@@ -114,7 +114,7 @@ class EvidenceOverlap(EvidenceMetric):
         else:
             self.thresholds = torch.tensor([threshold], dtype=torch.float64)
         self.curve_thresholds = curve.thresholds
-        # a record holds these parts side by side: single numbers, and counts at each threshold
+        # a record concatenates these parts: single numbers, and counts at each threshold
         singles = ("num_evidence", "num_spans", "iou", "kl", *(f"top_{k}" for k in ks))
         self.widths = dict.fromkeys(singles, 1)
         counts = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")
@@ -138,7 +138,7 @@ class EvidenceOverlap(EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _parts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the parts of all defined records by name, each [n, its width]."""
+        """Returns the parts of the n defined records by name. Each part is [n, width of the part]."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 

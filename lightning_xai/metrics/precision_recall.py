@@ -1,4 +1,4 @@
-"""Tokens and spans above thresholds, and the precision-recall curve that they draw."""
+"""Counts of tokens and spans above thresholds, and the area under the precision-recall curve of these counts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns the summed weights [R, T] of the scores [R, T] strictly above each threshold: [R, G] float64.
+    """Returns [R, G] float64: the sum of weights [R, T] over scores [R, T] strictly above each of G thresholds.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
         [[3.0, 1.0]]
     """
-    exceeded = torch.bucketize(scores.contiguous(), thresholds)  # number of thresholds strictly below
+    exceeded = torch.bucketize(scores.contiguous(), thresholds)  # number of thresholds strictly below each score
     histogram = torch.zeros(len(scores), len(thresholds) + 1, dtype=torch.float64, device=scores.device)
     histogram.scatter_add_(1, exceeded, weights.double())
     return histogram.flip(1).cumsum(1).flip(1)[:, 1:]
 
 
 def span_ids(evidence: Tensor) -> Tensor:
-    """Returns [R, T] long: the place of each token's span among the maximal runs of evidence [R, T], T outside.
+    """Returns [R, T] long: the number of each token's span, from 0 in each row; T for tokens outside of spans.
+
+    A span is a maximal run of evidence [R, T].
 
     Example:
         >>> span_ids(torch.tensor([[True, False, True, True]])).tolist()
@@ -39,7 +41,7 @@ def span_ids(evidence: Tensor) -> Tensor:
 
 
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns for each threshold the number of spans with a score above it, and these spans' tokens: [R, G] each.
+    """Returns the numbers [R, G] of spans with a score above each threshold, and of all tokens in these spans.
 
     A span is a maximal run of evidence [R, T].
 
@@ -53,7 +55,8 @@ def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[T
     ids = span_ids(evidence)
     zeros = torch.zeros(len(scores), width, dtype=torch.float64, device=scores.device)
     lengths = zeros.scatter_add(1, ids, evidence.double())[:, :-1]
-    peaks = (zeros - 1).scatter_reduce(1, ids, scores, "amax")[:, :-1]  # [R, T], -1 where there is no such span
+    # [R, T] largest score of each span, -1 beyond the last span
+    peaks = (zeros - 1).scatter_reduce(1, ids, scores, "amax")[:, :-1]
     return counts_above(peaks, lengths > 0, thresholds), counts_above(peaks, lengths, thresholds)
 
 
@@ -68,18 +71,18 @@ def precision_recall_f1(num_hits: Tensor, num_selected: Tensor, num_evidence: Te
 
 
 def pooled_area(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor, area: Area) -> Tensor:
-    """Returns the area under the precision-recall curve of counts [G] at ascending thresholds.
+    """Returns the area under the precision-recall curve from counts [G] at G ascending thresholds.
 
     Args:
-        num_hits: [G] evidence tokens above each threshold.
-        num_selected: [G] tokens above each threshold.
-        num_evidence: evidence tokens altogether.
-        area: "trapezoid" joins the points, with precision 0 where nothing is selected; "step" holds each precision back
-            to the next lower recall, as average precision does.
+        num_hits: [G] number of evidence tokens above each threshold.
+        num_selected: [G] number of tokens above each threshold.
+        num_evidence: number of all evidence tokens.
+        area: "trapezoid" joins the points by lines, with precision 0 where nothing is selected. "step" sums each
+            precision times the increase of recall, as average precision does.
 
     Example:
         >>> counts = torch.tensor([2.0, 1.0]), torch.tensor([4.0, 1.0]), torch.tensor(2.0)
-        >>> float(pooled_area(*counts, "step"))  # precision 1 up to recall 1/2, and then 1/2
+        >>> float(pooled_area(*counts, "step"))  # precision 1 for the first half of recall, then 1/2
         0.75
     """
     precision, recall, _ = precision_recall_f1(num_hits.flip(0), num_selected.flip(0), num_evidence)
@@ -90,12 +93,12 @@ def pooled_area(num_hits: Tensor, num_selected: Tensor, num_evidence: Tensor, ar
 
 @dataclass(frozen=True)
 class PrecisionRecallCurve:
-    """How the precision-recall curve is drawn.
+    """The thresholds of a precision-recall curve, and the rule for the area under the curve.
 
     Args:
         num_points: number of thresholds from 0 to 1.
-        spacing: see `threshold_grid`.
-        area: see `pooled_area`.
+        spacing: spacing of the thresholds; `threshold_grid` describes the options.
+        area: rule for the area; `pooled_area` describes the options.
 
     Example:
         >>> PrecisionRecallCurve(num_points=3, spacing="linear").thresholds.tolist()

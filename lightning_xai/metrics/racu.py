@@ -1,4 +1,4 @@
-"""RACU: the area between ROAR's random curve and the curve of an attribution method, and its interval over seeds."""
+"""RACU, the area between ROAR's random curve and an attribution method's curve, and confidence intervals of means."""
 
 from __future__ import annotations
 
@@ -12,61 +12,62 @@ from torch import Tensor
 
 
 def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = True) -> Tensor:
-    """Returns [...] float64: the area between the curves of random and of a method's erasures, relative to all area.
+    """Returns [...] float64: the area between the random curve and a method's curve, divided by the largest area.
 
-    All area is that between the random curve and the score after everything is erased. The value is 1 if a method's
-    first erasure already costs as much as erasing everything, 0 if its erasures cost as much as random ones, and
-    negative if they cost less. It is NaN where random erasures cost nothing or help.
+    The largest area lies between the random curve and the level of its last point, where everything is erased. The
+    value is near 1 if the method's first erasure already lowers the score to this level. The value is 0 if the method's
+    erasures lower scores as much as random erasures, and negative if they lower scores less. The value is NaN where the
+    largest area is not positive, because random erasures do not lower scores.
 
     Args:
         random: [..., P] scores of networks after random erasures; higher scores are better.
         method: [..., P] scores of networks after the method's erasures.
-        fractions: [P] fraction of tokens that each point erases, ascending from 0 to 1.
-        clipped: to [-1, 1], as the authors do in each seed.
+        fractions: [P] fraction of tokens erased at each point, ascending from 0 to 1.
+        clipped: clips the value to [-1, 1], as the authors do for each seed.
 
     Raises:
-        ValueError: a curve has another length than `fractions`, or `fractions` do not ascend from 0 to 1.
+        ValueError: a curve has another number of points than `fractions`, or `fractions` do not ascend from 0 to 1.
 
     Example:
         >>> fractions = torch.tensor([0.0, 0.5, 1.0])
         >>> random, method = torch.tensor([0.75, 0.5, 0.25]), torch.tensor([0.75, 0.25, 0.25])
-        >>> float(racu(random, method, fractions))  # 0.125 lies between the curves, 0.25 under the random one
+        >>> float(racu(random, method, fractions))  # area 0.125 between the curves, largest area 0.25
         0.5
 
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Eq. 3.
-    Differs: Eq. 3 writes its sums up to I - 1 over a count of I; here, as in the authors' code, every step counts.
-    Theirs divides by a negative area as well, which turns every sign around.
+    Differs: Eq. 3 sums up to I - 1 and calls I the number of steps, which would omit the last step. Here all steps
+    count, as in the authors' code. That code also divides by negative areas, which reverses the sign of the result.
     """
     share = _share(random.double() - method.double(), random, fractions)
     return share.clamp(-1, 1) if clipped else share
 
 
 def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
-    """Returns [...] float64: how much the positions of a method's erasures tell of the label, without a word of text.
+    """Returns [...] float64: how much the positions of a method's erasures reveal about the label.
 
-    This is the area between the curve of networks that see positions only and the score after everything is erased,
-    relative to the same area as in `racu`. Leakage can lower `racu` by as much. It is 0 if the choice of tokens tells
-    nothing of the label.
+    Networks that see only these positions, and no text, give the curve `positions`. The value is the area of this curve
+    above the last random score, where everything is erased, divided by the largest area of `racu`. A leakage of v can
+    lower `racu` by up to v. The value is 0 if the positions reveal nothing about the label.
 
     Args:
-        random: [..., P] scores after random erasures, see `racu`.
+        random: [..., P] scores of networks after random erasures; higher scores are better.
         positions: [..., P] scores of networks that see only the positions of the method's erasures.
-        fractions: [P], see `racu`.
+        fractions: [P] fraction of tokens erased at each point, ascending from 0 to 1.
 
     Raises:
-        ValueError: see `racu`.
+        ValueError: a curve has another number of points than `fractions`, or `fractions` do not ascend from 0 to 1.
 
     Example:
         >>> random, positions = torch.tensor([0.75, 0.5, 0.25]), torch.tensor([0.25, 0.5, 0.25])
-        >>> float(leakage(random, positions, torch.tensor([0.0, 0.5, 1.0])))  # 0.125 of 0.25
+        >>> float(leakage(random, positions, torch.tensor([0.0, 0.5, 1.0])))  # area 0.125, largest area 0.25
         0.5
     """
     return _share(positions.double() - random[..., -1:].double(), random, fractions)
 
 
 def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
-    """Returns the area under `heights` [..., P] relative to that between the random curve and its last score."""
+    """Returns the area under `heights` [..., P], divided by the area of the random curve above its last point."""
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
         raise ValueError(f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points")
@@ -81,14 +82,14 @@ def bca_interval(
 ) -> tuple[float, float]:
     """Returns both ends of the bias-corrected and accelerated (BCa) bootstrap interval of a mean.
 
-    They equal those of scipy.stats.bootstrap(..., method="BCa", rng=seed). Both are the mean if all values are equal,
-    and NaN for a single value, which does not show how values vary.
+    The ends equal the result of scipy.stats.bootstrap(..., method="BCa", rng=seed). Both ends are the mean if all
+    values are equal. Both ends are NaN for a single value, because it shows no variation, and if a value is NaN.
 
     Args:
-        values: [N].
+        values: [N] values whose mean is estimated.
         confidence: probability in (0, 1) with which the interval should contain the mean.
         num_resamples: number of bootstrap samples.
-        seed: of the random number generator that draws them.
+        seed: seed of the random number generator that draws the samples.
 
     Raises:
         ValueError: there are no values, or the confidence is outside (0, 1).
@@ -105,7 +106,7 @@ def bca_interval(
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # the mean of equal values may differ from them by rounding
+    if data.min() == data.max():  # the mean of equal values may differ from the value by rounding
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()
@@ -123,5 +124,5 @@ def bca_interval(
 
 @lru_cache(maxsize=4)
 def _resamples(size: int, num_resamples: int, seed: int) -> np.ndarray:
-    """Returns [num_resamples, size] drawn places of values; intervals of equal size and seed share the draws."""
+    """Returns [num_resamples, size] random indices of values; cached for reuse by later intervals."""
     return np.random.default_rng(seed).integers(0, size, (num_resamples, size))

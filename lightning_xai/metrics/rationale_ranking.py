@@ -1,4 +1,4 @@
-"""How highly attributions rank the tokens of a human rationale, example by example."""
+"""Metrics of how highly attributions rank the tokens of a human rationale, averaged over examples."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 
     Args:
         scores: [..., T].
-        evidence: [..., T] bool, n tokens.
+        evidence: [..., T] bool, True for the n evidence tokens.
         mask: [..., T] bool, the tokens that are ranked.
 
     Example:
         >>> scores, evidence = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([True, False, True, False])
-        >>> float(recall_at_annotated(scores, evidence, torch.ones(4, dtype=torch.bool)))  # 1 of the top 2
+        >>> float(recall_at_annotated(scores, evidence, torch.ones(4, dtype=torch.bool)))  # 1 of 2
         0.5
     """
     num_evidence = evidence.sum(dim=-1)
@@ -31,12 +31,12 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 
 
 class RationaleRanking(EvidenceMetric):
-    """AUROC, average precision, and recall among as many top tokens as are annotated; means over examples.
+    """AUROC, average precision, and recall at n, where n is the number of evidence tokens; means over examples.
 
-    Rows without evidence are skipped; where every token is evidence, AUROC alone is undefined.
+    Rows without evidence are skipped. AUROC is also undefined for a row in which every token is evidence.
 
     Args:
-        rank_special: special tokens are ranked too, as tokens without evidence.
+        rank_special: also ranks special tokens, which count as tokens without evidence.
         **kwargs: see EvidenceMetric.
 
     Example:

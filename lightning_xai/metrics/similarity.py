@@ -1,4 +1,4 @@
-"""How alike the explanations are that several networks give for one text: all pairs at once."""
+"""Similarities of the explanations that several networks give for one text, for all pairs of networks at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIMILARITIES = ("jaccard", "spearman", "kendall")
 
 
 def require_percentage(percentage: float) -> None:
-    """Checks that a percentage of a text's tokens, rounded up, is at least one token and at most all of them.
+    """Checks that a percentage is above 0 and at most 100.
 
     Raises:
         ValueError: the percentage is not in (0, 100].
@@ -26,13 +26,13 @@ def require_percentage(percentage: float) -> None:
 
 
 def similarities(scores: Tensor, percentage: float) -> Tensor:
-    """Returns [3, R, R] float64: the Jaccard similarity, Spearman's and Kendall's correlation of each two networks.
+    """Returns [3, R, R] float64: the similarities in the order of SIMILARITIES, for each pair of networks.
 
-    All are NaN for a text without a token to explain.
+    All values are NaN for a text without tokens that may be explained.
 
     Args:
-        scores: [R, T] of R networks for the T tokens of one text that may be explained.
-        percentage: see `jaccard`.
+        scores: [R, T] scores of R networks for the T tokens of one text that may be explained.
+        percentage: percent of the tokens whose overlap `jaccard` measures.
 
     Example:
         >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [8.0, 6.0, 4.0, 2.0]])  # the same order
@@ -45,14 +45,14 @@ def similarities(scores: Tensor, percentage: float) -> Tensor:
 
 
 def jaccard(scores: Tensor, percentage: float) -> Tensor:
-    """Returns [R, R] float64 in [0, 1]: the overlap of each two networks' most important tokens.
+    """Returns [R, R] float64 in [0, 1]: the overlap of the most important tokens, for each pair of networks.
 
-    The overlap is the number of shared tokens divided by that of all tokens in either set. Of equal scores the first
-    token in the text is taken.
+    The overlap is the number of tokens in both sets, divided by the number of tokens in at least one set. Of tokens
+    with equal scores, the first in the text ranks higher.
 
     Args:
-        scores: [R, T] of R networks for the T tokens of one text, T at least 1.
-        percentage: percent of the tokens that are taken, rounded up.
+        scores: [R, T] scores of R networks for the T tokens of one text, T at least 1.
+        percentage: percent of the tokens that count as most important, rounded up to whole tokens.
 
     Example:
         >>> scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [4.0, 1.0, 2.0, 3.0]])
@@ -67,32 +67,33 @@ def jaccard(scores: Tensor, percentage: float) -> Tensor:
 
 
 def spearman(scores: Tensor) -> Tensor:
-    """Returns [R, R] float64 in [-1, 1]: Spearman's rank correlation of each two networks' scores.
+    """Returns [R, R] float64 in [-1, 1]: Spearman's rank correlation of the scores, for each pair of networks.
 
-    Equal scores share a rank. NaN where a network gives all tokens the same score.
+    Equal scores share their mean rank. NaN where a network gives all tokens the same score.
 
     Args:
-        scores: [R, T] of R networks for the T tokens of one text.
+        scores: [R, T] scores of R networks for the T tokens of one text.
 
     Example:
         >>> spearman(torch.tensor([[1.0, 2.0, 5.0], [0.5, 0.4, 0.3]])).round(decimals=6).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     ordered = scores.sort(dim=-1).values.contiguous()
-    # equal scores take the middle of their places
+    # equal scores share their mean rank
     first, last = (torch.searchsorted(ordered, scores.contiguous(), side=side) for side in ("left", "right"))
-    centered = (first + last).double() - scores.shape[1]  # twice the rank minus its mean, which correlates as the rank
+    # twice the centered rank; the factor 2 does not change correlations
+    centered = (first + last).double() - scores.shape[1]
     return _correlation(centered @ centered.T)
 
 
 def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
-    """Returns [R, R] float64 in [-1, 1]: Kendall's tau-b of each two networks' scores.
+    """Returns [R, R] float64 in [-1, 1]: Kendall's tau-b of the scores, for each pair of networks.
 
     NaN where a network gives all tokens the same score.
 
     Args:
-        scores: [R, T] of R networks for the T tokens of one text.
-        chunk_size: how many tokens are compared with all others at a time, which bounds memory.
+        scores: [R, T] scores of R networks for the T tokens of one text.
+        chunk_size: number of tokens that are compared with all tokens at a time, which bounds memory.
 
     Example:
         >>> scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
@@ -107,6 +108,6 @@ def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
 
 
 def _correlation(products: Tensor) -> Tensor:
-    """Returns products [R, R] of R vectors divided by the vectors' lengths."""
+    """Returns the dot products [R, R] of R vectors, divided by the lengths of both vectors."""
     lengths = products.diagonal().sqrt()
     return products / (lengths.unsqueeze(0) * lengths.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""Thresholds tuned on the validation split: for the predicted classes, and for the tokens that count as a rationale."""
+"""Thresholds tuned on the validation split: for predicted classes, and for tokens that count as a rationale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Spacing = Literal["linear", "log"]
 
 
 def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear") -> Tensor:
-    """Returns ascending thresholds [G] in float64 from 0 to `maximum`; "log" spreads six decades below it after 0.
+    """Returns G = `num_points` ascending thresholds in float64 from 0 to `maximum`.
+
+    "linear" spaces them evenly. "log" spaces all but 0 evenly on a log scale, from 1e-6 times `maximum` on.
 
     Example:
         >>> threshold_grid(3, 1.0).tolist()
@@ -27,13 +29,13 @@ def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear")
 
 
 def threshold_counts(scores: Tensor, positives: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns how many positive and how many negative scores lie strictly above each threshold: [G] each.
+    """Returns the numbers [G] of positive and of negative elements with scores strictly above each threshold.
 
     Memory grows with N + G, not with N times G.
 
     Args:
         scores: [N].
-        positives: [N] bool.
+        positives: [N] bool, True for positive elements.
         thresholds: [G] ascending, of the scores' dtype.
 
     Example:
@@ -56,9 +58,9 @@ def best_f1_threshold(thresholds: Tensor, num_hits: Tensor, num_selected: Tensor
 
     Args:
         thresholds: [G].
-        num_hits: [G] gold elements above each threshold.
-        num_selected: [G] elements above each threshold.
-        num_gold: gold elements altogether, at least one.
+        num_hits: [G] number of gold elements above each threshold.
+        num_selected: [G] number of elements above each threshold.
+        num_gold: number of all gold elements, at least one.
 
     Example:
         >>> counts = torch.tensor([2, 2, 1]), torch.tensor([4, 2, 1]), torch.tensor(2)
@@ -73,12 +75,12 @@ def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> fl
 
     Args:
         probs: [B, C] probabilities.
-        gold: [B, C] bool.
-        num_points: thresholds tried, evenly spaced from 0 to 1.
+        gold: [B, C] bool, the gold classes.
+        num_points: number of thresholds that are tried, evenly spaced from 0 to 1.
 
     Example:
         >>> probs, gold = torch.tensor([[0.3, 0.6], [0.7, 0.8]]), torch.tensor([[False, True], [True, True]])
-        >>> micro_f1_threshold(probs, gold, num_points=5)  # of 0, 0.25, 0.5, 0.75 and 1
+        >>> micro_f1_threshold(probs, gold, num_points=5)  # tries 0, 0.25, 0.5, 0.75 and 1
         0.5
     """
     if not gold.any():
@@ -90,12 +92,12 @@ def micro_f1_threshold(probs: Tensor, gold: Tensor, num_points: int = 100) -> fl
 
 @dataclass(frozen=True)
 class ThresholdGrid:
-    """Thresholds among which the one with the best f1 on the validation split is taken.
+    """Candidate thresholds; the candidate with the best f1 on the validation split is used.
 
     Args:
-        num_points: how many.
-        maximum: the largest, in (0, 1].
-        spacing: see `threshold_grid`.
+        num_points: number of thresholds.
+        maximum: largest threshold, in (0, 1].
+        spacing: spacing of the thresholds; `threshold_grid` describes the options.
 
     Example:
         >>> ThresholdGrid(num_points=3, maximum=0.5, spacing="linear").thresholds.tolist()
@@ -110,7 +112,7 @@ class ThresholdGrid:
         if self.num_points < 2:
             raise ValueError(f"num_points is {self.num_points}: give at least 2")
         if not 0 < self.maximum <= 1:
-            raise ValueError(f"maximum is {self.maximum}: give a threshold from 0 to 1, for scores of a text sum to 1")
+            raise ValueError(f"maximum is {self.maximum}: give a threshold in (0, 1], as the scores of a text sum to 1")
 
     @property
     def thresholds(self) -> Tensor:

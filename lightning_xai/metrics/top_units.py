@@ -1,4 +1,4 @@
-"""The order in which a text's units are taken, and how many of them: arguments that several metrics share."""
+"""The ranking of a text's units, and the numbers k of top units: arguments that several metrics share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lightning_xai.types import TextInputs
 
 @dataclass(frozen=True)
 class Ranking:
-    """Orders a text's units by their scores; of two equal scores the first in the text comes first.
+    """Ranks a text's units from the largest score down; of units with equal scores, the first in the text ranks higher.
 
     Args:
-        unit: tokens, or words with the sum of their tokens' scores.
-        sign: how scores are changed before they are summed and ranked, see `with_sign`.
+        unit: "token" or "word". The score of a word is the sum of its tokens' scores.
+        sign: sign of the scores that are summed and ranked; `with_sign` describes the options.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7]], special_ids=[1])
         >>> ranks, num_units = Ranking(sign="absolute").ranks(torch.tensor([[[9.0, 1.0, -3.0, 2.0]]]), inputs)
-        >>> ranks.tolist(), num_units.tolist()  # the special token is not ranked: it has 4, the number of tokens
+        >>> ranks.tolist(), num_units.tolist()  # the special token is not ranked and gets T = 4
         ([[[4, 2, 0, 1]]], [3])
     """
 
@@ -36,14 +36,15 @@ class Ranking:
         require_choices({"unit": Unit, "sign": Sign}, {"unit": self.unit, "sign": self.sign})
 
     def ranks(self, scores: Tensor, inputs: TextInputs, ranked: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the rank [B, K, T] of each token's unit, T for tokens without one, and the number of units [B].
+        """Returns the rank [B, K, T] of each token's unit, from 0, and the number of units [B] of each text.
 
-        Both are on the CPU, so that no device decides between equal scores.
+        Tokens that are not ranked get T instead of a rank. Scores are ranked on the CPU, so that the order of equal
+        scores does not depend on the device. Both results are on the CPU.
 
         Args:
             scores: [B, K, T].
             inputs: the B scored texts.
-            ranked: [B, T] bool, the tokens that are ranked; None ranks those of `inputs.token_mask`.
+            ranked: [B, T] bool, the tokens that are ranked; None ranks the tokens of `inputs.token_mask`.
 
         Raises:
             ValueError: words are ranked, but the inputs have no word ids.
@@ -55,7 +56,7 @@ class Ranking:
         )
 
     def word_ids(self, inputs: TextInputs) -> Tensor | None:
-        """Returns the word [B, T] of each token, on the CPU, or None if the units are tokens.
+        """Returns the word id [B, T] of each token, on the CPU; returns None if the units are tokens.
 
         Raises:
             ValueError: the units are words, but the inputs have no word ids.
@@ -63,7 +64,7 @@ class Ranking:
         if self.unit == "token":
             return None
         if inputs.word_ids is None:
-            raise ValueError("the inputs have no word_ids, so words cannot be erased: encode them, or erase tokens")
+            raise ValueError("the inputs have no word_ids, so words cannot be ranked: provide word_ids, or rank tokens")
         return inputs.word_ids.cpu()
 
 
@@ -82,7 +83,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.step < 1 or self.last < self.first:
-            raise ValueError(f"{self} holds no number: give a last number from {self.first} and a step from 1")
+            raise ValueError(f"{self} holds no number: give last from {self.first} and step from 1")
 
     def numbers(self) -> list[int]:
         """Returns the numbers in ascending order."""
@@ -91,12 +92,12 @@ class Range:
 
 @dataclass(frozen=True)
 class Percentages:
-    """Sizes k that are percentages of a text's units.
+    """Numbers k of top units that are percentages of a text's units.
 
     Args:
-        percentages: percent in [0, 100]; each gives one k.
-        rounding: to whole units, in integer arithmetic.
-        minimum: the smallest k, in texts that have as many units.
+        percentages: percent in [0, 100]; each percentage gives one k.
+        rounding: how k is rounded to a whole number. The percentage itself is computed exactly.
+        minimum: smallest k; a text with fewer units gets k = all its units.
 
     Example:
         >>> sizes = Percentages([10, 50], rounding="ceil")
@@ -111,7 +112,7 @@ class Percentages:
     def __post_init__(self) -> None:
         if not self.percentages:
             raise ValueError("percentages is empty: list at least one percentage of a text's units")
-        self.of(torch.ones(1, dtype=torch.long))  # refuses numbers that are no percentages
+        self.of(torch.ones(1, dtype=torch.long))  # raises an error for numbers outside [0, 100]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,17 +120,17 @@ class Percentages:
         return tuple(f"{percentage:g}" for percentage in self.percentages)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: each k for texts of `totals` [B] units."""
+        """Returns [B, J] long: the J numbers k for each of B texts with `totals` [B] units."""
         sizes = [percent_of(totals, p, rounding=self.rounding, minimum=self.minimum) for p in self.percentages]
         return torch.stack(sizes, dim=1)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Sizes k that are numbers of units; a text with fewer units gives all it has.
+    """Fixed numbers k of top units; a text with fewer units gets k = all its units.
 
     Args:
-        counts: the numbers, from 0.
+        counts: the numbers k, each at least 0.
 
     Example:
         >>> Counts(Range(first=1, last=3)).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units
@@ -140,7 +141,7 @@ class Counts:
 
     def __post_init__(self) -> None:
         if not self.numbers or min(self.numbers) < 0:
-            raise ValueError(f"counts are {self.numbers}: give at least one number of units, from 0")
+            raise ValueError(f"counts are {self.numbers}: give at least one number of units, none below 0")
 
     @property
     def numbers(self) -> list[int]:
@@ -153,18 +154,18 @@ class Counts:
         return tuple(f"{count:g}" for count in self.numbers)
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: each k for texts of `totals` [B] units."""
+        """Returns [B, J] long: the J numbers k for each of B texts with `totals` [B] units."""
         counts = torch.tensor(self.numbers, device=totals.device).expand(len(totals), -1)
         return torch.minimum(counts, totals.unsqueeze(1))
 
 
 @dataclass(frozen=True)
 class Window(Counts):
-    """Sizes that shrink: the most important units up to `window`, without the last k of them.
+    """Shrinking numbers of top units: `window` - k, but never below 0.
 
     Args:
-        counts: the numbers k, from 0.
-        window: number of the most important units to start from; a text with fewer starts from all it has.
+        counts: the numbers k, each at least 0.
+        window: number of top units for k = 0; in a text with fewer units, the number of its units replaces `window`.
 
     Example:
         >>> Window([0, 1, 2], window=3).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units
@@ -176,10 +177,10 @@ class Window(Counts):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window < 1:
-            raise ValueError(f"window is {self.window}: give a number of units from 1")
+            raise ValueError(f"window is {self.window}: give at least 1 unit")
 
     def of(self, totals: Tensor) -> Tensor:
-        """Returns [B, J] long: the sizes for texts of `totals` [B] units."""
+        """Returns [B, J] long: the J numbers of top units for each of B texts with `totals` [B] units."""
         counts = torch.tensor(self.numbers, device=totals.device)
         return (totals.clamp(max=self.window).unsqueeze(1) - counts).clamp(min=0)
 
