@@ -1,6 +1,6 @@
-"""The shares of a bias that belong to the source tokens whose vectors sum to a state.
+"""Divides the biases of a layer among the source tokens whose vectors sum to a state.
 
-Letters: R target rows, S sources, c sources of one chunk, K biases of a layer.
+Letters: R targets, S sources, c sources of one chunk, K biases of a layer, k biases that entered before a given bias.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Distributes the biases of a layer among the sources, whose weights depend on their vectors x_j at that place.
+    """Divides each bias b of a layer among the sources, by the vectors x_j of the sources at the place where b enters.
 
-    The share of source j in a bias b is w_j / sum_i w_i. The rule gives the weights: |x_j . b| ("absdot"),
-    |x_j . b| / |x_j| ("abssim", the cosine without the constant |b|), |x_j| ("norm"), or 1 ("equal"). "cls" gives all
-    to the first source, "token" all to the last, "none" nothing to any. The vector x_j includes its shares of all
-    biases that entered the layer before.
+    Source j gets the fraction w_j / sum_i w_i of b. The rule gives the weights w_j: |x_j . b| ("absdot"),
+    |x_j . b| / |x_j| ("abssim", the absolute cosine times |b|, which is equal for all sources), |x_j| ("norm"), or 1
+    ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
+    x_j includes the shares of source j in all biases that entered the layer before b.
 
-    Shares are known only when all sources have passed, and vectors of all sources would not fit the memory. So the work
-    has three steps:
+    Shares are known only after all sources have passed the layer, but the vectors of all sources do not fit in memory
+    together. The work therefore has three steps:
 
-    1. The biases go through the layer alone; `enter` adds each as one more column.
-    2. Chunks of sources go through the layer; `record` keeps the inner products of their vectors, not the vectors.
-    3. `shares` computes the shares of all sources from the products.
+    1. The biases go through the layer without the sources; `enter` adds each bias as a column.
+    2. The sources go through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
+    3. `shares` computes the shares of all sources from these inner products.
 
     Args:
-        rule: how the weights are found.
-        biases: the bias [dim], or [R, dim] with one for each target, by the place where it enters, in order of entry.
+        rule: how a bias is divided, see above.
+        biases: place where a bias enters -> bias [dim], or [R, dim] with one bias per target; in order of entry.
 
     Example:
         >>> bias = torch.tensor([2.0, 0.0])
@@ -45,11 +45,11 @@ class BiasShares:
     def __init__(self, rule: BiasRule, biases: dict[str, Tensor]) -> None:
         self.rule = rule
         self.biases = {} if rule == "none" else biases
-        self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim] biases that entered before, as they arrive there
+        self.earlier: dict[str, Tensor] = {}  # place -> [R, k, dim] the earlier biases at this place
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] of the earlier biases with the bias of `place` as one more column."""
+        """Returns the columns [R, k, dim] of the earlier biases, followed by a column for the bias of `place`."""
         if place not in self.biases:
             return columns
         self.earlier[place] = columns
@@ -57,7 +57,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, place: str, vectors: Tensor) -> Tensor:
-        """Returns the vectors [R, c, dim] unchanged, and keeps their inner products that the bias's shares need."""
+        """Returns the vectors [R, c, dim] unchanged, and keeps the inner products that the shares in the bias need."""
         if place not in self.biases:
             return vectors
         bias, parts = self.biases[place], []
@@ -65,34 +65,34 @@ class BiasShares:
             parts.append((vectors @ bias if bias.dim() == 1 else (vectors * bias.unsqueeze(1)).sum(-1)).unsqueeze(-1))
         if self.rule in ("abssim", "norm"):
             parts += [vectors.square().sum(-1, keepdim=True), vectors @ self.earlier[place].transpose(1, 2)]
-        parts = parts or [vectors[..., :1].detach().clone()]  # the other rules only count the sources
+        parts = parts or [vectors[..., :1].detach().clone()]  # other rules need only the number of sources
         self.products[place].append(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
         return vectors
 
     @property
     def needs_products_only(self) -> bool:
-        """Whether shares need no more than products with the bias, so that `record_products` can replace `record`."""
+        """Whether shares need only inner products with the bias, so that `record_products` can replace `record`."""
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, place: str, products: Tensor) -> None:
-        """Keeps the products [R, c] of vectors with the place's bias, for vectors that are never formed."""
+        """Keeps given inner products [R, c] of c vectors per target with the bias of `place`."""
         if place in self.biases:
             self.products[place].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns the fraction [R, S, K] of each bias that each source gets, in order of entry; None without biases."""
+        """Returns each source's fractions [R, S, K] of the K biases in order of entry, or None if there is no bias."""
         shares: list[Tensor] = []
         for place in self.biases:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, place: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns the shares [R, S] in the bias of `place`.
+        """Returns the fraction [R, S] of the bias of `place` that each source gets.
 
         Args:
             place: where the bias enters.
-            products: [R, S, n] what `record` kept.
-            earlier_shares: the shares [R, S] in the k biases that entered before.
+            products: [R, S, n], the n inner products per source that `record` kept.
+            earlier_shares: one tensor [R, S] of fractions for each of the k biases that entered before.
         """
         if self.rule in ("equal", "cls", "token"):
             share = torch.zeros_like(products[..., 0])
@@ -107,12 +107,12 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # (x + sum_q w_q b_q) . b from x . b and the products of biases
+            # x + sum_q given_q b_q, with the earlier biases b_q, has the inner product x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]
         if self.rule in ("abssim", "norm"):
-            # |x + sum_q w_q b_q|^2 from |x|^2, x . b_q and the products of biases
+            # |x + sum_q given_q b_q|^2 = |x|^2 + sum_q given_q (2 x . b_q + sum_p given_p b_p . b_q)
             between = given @ (earlier @ earlier.transpose(1, 2))
             square = products[..., 0] + (given * (2 * products[..., 1:] + between)).sum(-1)
             length = square.clamp(min=torch.finfo(square.dtype).tiny).sqrt()
@@ -121,12 +121,12 @@ class BiasShares:
 
 
 def distribute_bias(vectors: Tensor, bias: Tensor, rule: BiasRule) -> Tensor:
-    """Returns the vectors [R, S, dim], each with its share of one bias added.
+    """Returns the vectors [R, S, dim] after each source's share of one bias is added to its vector.
 
     Args:
         vectors: [R, S, dim].
-        bias: [dim], or [R, dim] with one for each target.
-        rule: see `BiasShares`.
+        bias: [dim], or [R, dim] with one bias per target.
+        rule: how the bias is divided, see `BiasShares`.
 
     Example:
         >>> vectors = torch.tensor([[[3.0, 4.0], [-1.0, 0.0]]])

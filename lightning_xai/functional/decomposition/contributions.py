@@ -1,11 +1,11 @@
-"""How much of a token's state comes from each source token, without a vector for every pair of tokens.
+"""How much of a token's state comes from each source token, without storing a vector for every pair of tokens.
 
 The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
-head h. U_jh, here `vectors`, is the value of source j in head h after the output matrix and the linear maps that follow
-it. The residual connection adds `residual_i` to T_ii. N rows (texts or segments), H heads, S tokens.
+head h. U_jh (in the code: `vectors`) is the value of source j in head h, multiplied by the output matrix and by the
+linear maps after this matrix. The residual connection adds `residual_i` to T_ii.
 
-A vector T_ij for every pair takes S * S * D numbers. Norms and distances of the T_ij need only inner products of the
-U_jh, or a block of pairs at a time.
+The vectors T_ij of all pairs have S * S * D numbers. Norms and distances of the T_ij are therefore computed from inner
+products of the U_jh, or for one block of pairs at a time. Letters: N rows (texts or segments), H heads, S tokens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Norm = Literal["l1", "l2"]
 def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
     """Returns the standard deviation [..., 1] by which `norm` divides states [..., D].
 
-    It is a constant where the LayerNorm is linearized.
+    Methods that linearize the LayerNorm treat this deviation as a constant.
 
     Example:
         >>> layer_norm_deviation(nn.LayerNorm(2, eps=0.0), torch.tensor([[1.0, 3.0]]))
@@ -35,7 +35,7 @@ def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
 
 
 def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
-    """Returns the vectors [..., D], centered and scaled as by `norm` but without its deviation and its bias.
+    """Centers vectors [..., D] and multiplies them by the weight of `norm`; omits its deviation and its bias.
 
     Example:
         >>> normalize_without_deviation(nn.LayerNorm(2), torch.tensor([[1.0, 5.0]])).tolist()
@@ -45,14 +45,14 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 
 
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [M, S, H, D] and `residual` [M, S, D] of one layer after `norms`, without their deviations.
+    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer after `norms`, without their deviations.
 
-    The vectors contain the value biases. The output bias is in neither.
+    The vectors contain the value biases. Neither result contains the output bias.
 
     Args:
         layer: the layer.
-        trace: the values inside it.
-        norms: LayerNorms that follow the attention block, in this order.
+        trace: the true values inside the layer.
+        norms: LayerNorms that follow the attention block, in the order of their use.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -68,7 +68,7 @@ def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Mo
     """
     weight = layer.output.weight.t()  # [H * head size, D]
     residual = trace.hidden
-    for norm in norms:  # applied to the matrix, which is smaller than the vectors
+    for norm in norms:  # applied to the output matrix, which is smaller than the vectors
         norm = cast(nn.LayerNorm, norm)
         weight, residual = normalize_without_deviation(norm, weight), normalize_without_deviation(norm, residual)
     weight = weight.unflatten(0, (layer.num_heads, -1))
@@ -76,13 +76,13 @@ def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Mo
 
 
 def by_source(attention: Tensor) -> Tensor:
-    """Returns `attention` [N, H, S target, S source] laid out as [N, S source, H, S target].
+    """Returns a contiguous copy [N, S source, H, S target] of `attention` [N, H, S target, S source].
 
     Example:
         >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
         [[[[1.0, 3.0]], [[2.0, 4.0]]]]
     """
-    # in panels of 32 sources: at once, each number would cost a cache line, 3 times slower at 1,024 tokens
+    # panels of 32 sources use the cache well; permuting the whole tensor takes 3 times as long at 1,024 tokens
     panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
     return torch.cat(panels, dim=1)
 
@@ -105,9 +105,9 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
 
 
 def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source], from S * S * H * H products instead of S * S * D vectors.
+    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without forming the vectors.
 
-    The square is sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk).
+    The square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
 
     Args:
         attention: [N, H, S, S].
@@ -148,7 +148,7 @@ def safe_sqrt(squares: Tensor) -> Tensor:
 
 
 def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> Tensor:
-    """Returns L2 norms |T_ij| [N, S target, S source].
+    """Returns the L2 norms |T_ij| [N, S target, S source].
 
     Args:
         attention: [N, H, S, S].
@@ -165,13 +165,13 @@ def transformed_norms(attention: Tensor, vectors: Tensor, residual: Tensor) -> T
 
 
 def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor) -> Tensor:
-    """Returns |y_i - T_ij|_2 [N, S target, S source], from |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
+    """Returns |y_i - T_ij|_2 [N, S target, S source], the root of |y_i|^2 - 2 y_i . T_ij + |T_ij|^2.
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
         residual: [N, S, D].
-        resultants: [N, S, D], the y_i.
+        resultants: [N, S, D], the states y_i.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
@@ -191,15 +191,15 @@ def l2_distances(attention: Tensor, vectors: Tensor, residual: Tensor, resultant
 def l1_distances(
     attention: Tensor, vectors: Tensor, residual: Tensor, resultants: Tensor, *, chunk_elements: int | None = None
 ) -> Tensor:
-    """Returns |y_i - T_ij|_1 [N, S target, S source], a block of targets and sources at a time.
+    """Returns |y_i - T_ij|_1 [N, S target, S source], computed for one block of targets and sources at a time.
 
     Args:
         attention: [N, H, S, S].
         vectors: [N, S, H, D].
         residual: [N, S, D].
-        resultants: [N, S, D], the y_i.
-        chunk_elements: most numbers in a block of difference vectors. None takes a block that fits a processor's cache,
-            or one that keeps a GPU busy. Results do not depend on it.
+        resultants: [N, S, D], the states y_i.
+        chunk_elements: largest number of values in a block of difference vectors. None chooses a block that fits the
+            cache of a CPU or keeps a GPU busy. Results do not depend on `chunk_elements`.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
@@ -210,7 +210,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # products of fewer are slow, and more leave no room for several sources
+    num_targets = min(size, 128)  # fewer targets make products slow; more leave no room for sources
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -238,13 +238,12 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
     """Returns |y_i - sum_h A^h_ij U_jh|_1 [n, sources, targets].
 
     Args:
-        targets: [n, 1, targets, D], the y_i.
+        targets: [n, 1, targets, D], the states y_i.
         weights: [n, sources, H, targets].
         vectors: [n, sources, H, D].
     """
-    if (
-        torch.is_grad_enabled()
-    ):  # the backward pass computes the differences again, so they are never held for all pairs
+    if torch.is_grad_enabled():
+        # the backward pass computes the differences again, so memory never holds the differences of all pairs
         return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
     return _form_distances(targets, weights, vectors)
 
@@ -252,7 +251,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
-    # in place, because three passes over a block of new memory cost more than the product
+    # in place, because three passes over newly allocated memory cost more time than the matrix product
     differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
 
@@ -262,15 +261,15 @@ def alti_contributions(
 ) -> Tensor:
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
 
-    c_ij is max(0, |y_i| - |y_i - T_ij|), divided by its sum over j. |y_i| is the distance of the state from zero,
-    |y_i - T_ij| the rest of it after source j. A common factor of y_i and T_ij (the scale of a LayerNorm) cancels.
-    If no source brings target i nearer to y_i, its own token contributes everything.
+    The contribution c_ij is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these terms over j. The term says how
+    much nearer to the state y_i the vector T_ij is than zero is. A common factor of y_i and T_ij (the scale of a
+    LayerNorm) cancels. If no T_ij is nearer to y_i than zero is, c_ii = 1.
 
     Args:
         attention: [N, H, S, S], rows sum to one.
         vectors: [N, S, H, D].
         residual: [N, S, D].
-        resultants: [N, S, D], the states y_i, sums of T_ij over j and of biases.
+        resultants: [N, S, D], the states y_i: the sum of T_ij over j, plus biases.
         norm: norm of the distances.
 
     Example:

@@ -1,4 +1,4 @@
-"""A transformer layer's parts by their roles, and the values inside one layer, for methods that decompose it."""
+"""The parts of a transformer layer by their roles, and the values inside the layer, for methods that decompose it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# as a fraction of the largest value: wrong roles miss the output by far more, rounding in float32 by far less
+# largest accepted error of a recomputed output, as a fraction of its largest value. Parts in wrong roles cause far
+# larger errors, and rounding in float32 causes far smaller errors
 _TOLERANCE = 1e-3
-_ROUNDINGS = 4  # in bfloat16 the tolerance is so many times the dtype's epsilon, which is more
+_ROUNDINGS = 4  # the tolerance is at least this many times the dtype's epsilon, for example in bfloat16
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
     """The parts of a transformer layer by their roles, whatever the architecture calls them.
 
-    mix(values) is attention @ values for every head, with the heads side by side. The layer's output y for its input x:
+    mix(values) concatenates attention @ values of all heads. The layer maps its input x to its output y:
 
     - `norm_first` False (BERT): a = attention_norm(x + output(mix(value(x)))),
       y = feed_forward_norm(a + down(activation(up(a)))).
@@ -53,9 +54,9 @@ class EncoderLayer:
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """The true values inside one layer, in the graph; M = B * N rows of S tokens, F feed-forward units.
+    """The true values inside one layer, connected to the autograd graph.
 
-    Letters of the formulas are those of `EncoderLayer`.
+    M = B * N rows (texts or segments) of S tokens, F feed-forward units. `EncoderLayer` defines x, a, y and mix.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -70,7 +71,7 @@ class LayerTrace:
     hidden: Tensor  # [M, S, D] the layer's input x
     attention: Tensor  # [M, H, S, S] probabilities
     value_input: Tensor  # [M, S, D] input of `value`: x, or attention_norm(x)
-    values: Tensor  # [M, H, S, head size] with their bias, one for each head of the queries
+    values: Tensor  # [M, H, S, head size] with the value bias; repeated if query heads share a value head
     attention_sum: Tensor  # [M, S, D] x + output(mix(values))
     attention_block: Tensor  # [M, S, D] a: attention_norm(attention_sum), or attention_sum itself
     feed_forward_input: Tensor  # [M, S, D] input of `up`: a, or feed_forward_norm(a)
@@ -94,8 +95,8 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
 
     Args:
         layer: the layer.
-        hidden: [M, S, D] its input.
-        attention: [M, H, S, S] its attention probabilities.
+        hidden: [M, S, D], the layer's input.
+        attention: [M, H, S, S], the layer's attention probabilities.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -108,7 +109,7 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
     """
     value_input = layer.attention_norm(hidden) if layer.norm_first else hidden
     values = split_heads(layer.value(value_input), layer.value.out_features // layer.head_size)
-    values = values.repeat_interleave(layer.num_heads // values.shape[1], dim=1)  # heads that share their values
+    values = values.repeat_interleave(layer.num_heads // values.shape[1], dim=1)  # query heads may share a value head
     attention_sum = hidden + layer.output((attention @ values).transpose(1, 2).flatten(2))
     attention_block = attention_sum if layer.norm_first else layer.attention_norm(attention_sum)
     feed_forward_input = layer.feed_forward_norm(attention_block) if layer.norm_first else attention_block
@@ -135,7 +136,7 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
 
 
 def to_segments(states: Tensor, attention: Tensor) -> Tensor:
-    """Returns token states [B, T, D] cut into segments [M, S, D] as `attention` [M, H, S, S] has them, padded by zeros.
+    """Cuts token states [B, T, D] into the segments [M, S, D] of `attention` [M, H, S, S], and pads them with zeros.
 
     Example:
         >>> states = torch.tensor([[[1.0], [2.0], [3.0]]])
@@ -149,7 +150,7 @@ def to_segments(states: Tensor, attention: Tensor) -> Tensor:
 
 
 def from_segments(states: Tensor, batch: int, num_tokens: int) -> Tensor:
-    """Returns token states [B, T, D] from the states [M, S, D] of segments: the inverse of `to_segments`.
+    """Returns token states [B, T, D] from the states [M, S, D] of segments; this is the inverse of `to_segments`.
 
     Example:
         >>> segments = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]])
@@ -180,23 +181,23 @@ def trace_layers(
         >>> [trace.output.shape for trace in trace_layers(model.encoder_layers(), output, inputs.attention_mask)]
         [torch.Size([1, 3, 4])]
     """
-    assert output.hidden_states is not None and output.attentions is not None, "ask the network for both"
+    assert output.hidden_states is not None and output.attentions is not None, "ask for hidden states and attentions"
     for place, (layer, hidden, attention) in enumerate(
         zip(layers, output.hidden_states, output.attentions, strict=False)
     ):
         trace = trace_layer(layer, to_segments(hidden, attention), attention)
-        if place + 1 < len(layers) or not layer.norm_first:  # decoders return their last state after one more norm
+        if place + 1 < len(layers) or not layer.norm_first:  # with `norm_first`, a final norm changes the last state
             recomputed = from_segments(trace.output, *hidden.shape[:2])[attention_mask]
             _require_equal(recomputed, output.hidden_states[place + 1][attention_mask], f"layer {place}")
         yield trace
 
 
 def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Tensor:
-    """Returns the logits [B, C] that `head` gives for the states that it reads.
+    """Returns the logits [B, C] that a classification head gives for the states `read`.
 
     Args:
-        head: linear maps, norms and activations in the order of their use.
-        read: [B, R, D], R = 1 for one head or R = C if each class reads a state of its own.
+        head: linear maps, norms and activations of the classification head, in the order of their use.
+        read: [B, R, D], with R = 1 if all classes read the same state, or R = C if each class reads another state.
 
     Example:
         >>> read_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
@@ -208,10 +209,10 @@ def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Ten
 
 
 def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits: Tensor) -> None:
-    """Checks that `head` turns the states [B, R, D] that it reads into `logits` [B, C].
+    """Checks that the classification head `head` gives `logits` [B, C] for the states `read` [B, R, D].
 
     Raises:
-        ValueError: it does not.
+        ValueError: the classification head gives other logits.
 
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))
@@ -227,6 +228,6 @@ def _require_equal(recomputed: Tensor, true: Tensor, part: str) -> None:
     tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(recomputed.dtype).eps)
     if not gap <= tolerance * (scale + 1e-6):
         raise ValueError(
-            f"recomputing {part} from its parts misses the network's output by {gap:.3g} (its largest value is "
+            f"recomputing {part} from its parts misses the network's output by {gap:.3g} (the largest output is "
             f"{scale:.3g}): this architecture cannot be decomposed; choose a gradient or perturbation method"
         )

@@ -1,4 +1,4 @@
-"""The line that replaces an activation at each of its true values."""
+"""The line that replaces an activation at each true preactivation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def linearize(
     Args:
         activation: an elementwise function.
         preactivation: any shape, the true values z.
-        approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), "local_affine" the tangent
-            at z, and "relu" the slope 1 above zero and 0 below, whatever the activation is.
+        approximation: "zero_origin" takes the line through (0, 0) and (z, activation(z)), and "local_affine" the
+            tangent at z. "relu" takes the slope 1 for z > 0 and 0 otherwise, for any activation.
 
     Raises:
-        ValueError: the line shall go through the origin, but the activation is not 0 there.
+        ValueError: `approximation` is "zero_origin", but the activation is not 0 at 0.
 
     Example:
         >>> z = torch.tensor([-1.0, 2.0])

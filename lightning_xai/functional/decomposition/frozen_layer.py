@@ -1,7 +1,7 @@
-"""A transformer layer that is linear in its input, because its statistics, slopes and attention are constants.
+"""A transformer layer that is linear in its input, because norm statistics, slopes and attention are constants.
 
-Letters: R target rows (the T tokens of one text or segment, or the few whose state is read), S sources, c sources of
-one chunk, F feed-forward units. A chunk [R, c, D] holds, for each target, the vectors of c sources.
+Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are read), S sources, c sources
+of one chunk, F feed-forward units. A chunk [R, c, D] holds, for each target, the vectors of c sources.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# called with the place where a bias enters and the vectors there; returns the vectors to go on with
+# takes the name of a place where a bias enters, and the vectors there; returns the vectors that the layer goes on with
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class FrozenLayer:
-    """A transformer layer, for some of its targets, as a linear map of its input.
+    """A transformer layer as a linear map from its input to the output states of R targets.
 
     The attention probabilities, the norms' standard deviations, the slopes of the activation and, where the
     feed-forward block has a gate, activation(gate) are constants at their true values.
 
-    Vectors of the sources go through the layer in two steps: `attend` or one of its faster forms, which mix tokens, and
-    `after_attention`. With gradients off both write into their arguments, which saves memory.
+    Vectors of the sources go through the layer in two steps: first `attend`, `attend_to_mixtures` or
+    `attend_to_tokens`, then `after_attention`. With gradients off, these save memory by overwriting the given vectors.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -57,19 +57,19 @@ class FrozenLayer:
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
-    biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which `after_attention` meets them
-    scratch: Tensor | None = None  # flat memory for the units of one chunk; None allocates new memory for each
+    biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases enter the layer
+    scratch: Tensor | None = None  # flat memory for the units of any one chunk; None allocates new memory per chunk
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether mixing tokens before projecting them leaves fewer vectors to project."""
+        """Whether mixing tokens before the value map costs less than mixing them after it."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
         """Returns input + attention [R, c, D], without bias, for the vectors [T, c, D] of c sources at every token.
 
-        With gradients off the result is written into `vectors`, so all sources' vectors are held only once.
+        With gradients off, the result is written into `vectors`. None says that `up` is still to be applied.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -84,11 +84,11 @@ class FrozenLayer:
         return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
     def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
-        """Returns the result of `attend` for vectors that are mixed already.
+        """Returns the result of `attend` for vectors that are already multiplied by the attention.
 
         Args:
-            mixtures: [H * R + R, c, D]: attention @ vectors for every head and row, then the rows' unmixed vectors.
-                With gradients off the result is written into the latter.
+            mixtures: [H * R + R, c, D]: attention @ vectors for every head and target, then the targets' own vectors.
+                With gradients off, the result is written into the targets' own vectors.
         """
         (num_heads, num_rows, _), count = self.attention.shape, mixtures.shape[1]
         mixed, residual = mixtures.split([num_heads * num_rows, num_rows])
@@ -97,20 +97,21 @@ class FrozenLayer:
         return self._output(values.view(num_heads, num_rows, count, weight.shape[1]), residual), None
 
     def _output(self, values: Tensor, residual: Tensor) -> Tensor:
-        """Returns [R, c, D]: the output map of mixed values [H, R, c, head size], plus `residual` [R, c, D]."""
+        """Applies the output map to mixed values [H, R, c, head size], and adds `residual` [R, c, D]."""
         rows = values.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
         add_product = torch.addmm if torch.is_grad_enabled() else Tensor.addmm_
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of `up` on it.
+        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of applying `up` to it.
 
-        In the first layer the sources are the tokens themselves, each at its own place only. Nothing is summed over
-        tokens, so the value bias stays with its token. Whatever the target, the vector of a source is a weighted sum of
-        the same H + 1 vectors: its values as each head passes them on, and itself. Only these go through the next maps.
+        In the first layer each source is one token's input vector. Nothing is summed over tokens, so the value bias
+        stays with its token. For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the
+        source's output of each head, and its input vector. To save time, only these H + 1 vectors go through `up`.
+        The second result is None if the feed-forward block is left out.
 
         Args:
-            sources: c of the tokens.
+            sources: places of the c sources.
         """
         parts = self.parts
         places = torch.arange(self.hidden.shape[0], device=self.rows.device)[sources].view(-1, 1, 1)
@@ -127,20 +128,20 @@ class FrozenLayer:
         return vectors, units.transpose(0, 1).contiguous()
 
     def after_attention(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None = None) -> Tensor:
-        """Returns the layer's output [R, c, D] for input + attention [R, c, D].
+        """Returns the layer's output [R, c, D].
 
-        With gradients off this writes into `vectors` and `units`.
+        With gradients off, `vectors` and `units` are overwritten.
 
         Args:
-            vectors: [R, c, D].
-            at_bias: called at every place where a bias enters.
-            units: [R, c, F] the result of `up` on the vectors, if it is known.
+            vectors: [R, c, D], input + attention.
+            at_bias: called at every place where a bias enters, see `BiasHook`.
+            units: [R, c, F], the result of applying `up` to the vectors, or None to compute it here.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
         if units is not None:
             added = at_bias("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # biases have entered as more columns
+            if added.shape != block.shape:  # `at_bias` has added biases as columns
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
             block = add_to(block, added)
         if not parts.norm_first:
@@ -150,16 +151,16 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns weights @ `after_attention(vectors)` [W, c, D], for a post-norm layer of which few mixtures are read.
+        """Returns W mixtures of targets, weights @ `after_attention(vectors)` [W, c, D], for a layer with post-norm.
 
-        Targets are mixed before the down-projection, which then has W rows instead of R. The vectors behind it are not
-        formed: their products with the biases there come from the biases times the transposed maps. With gradients off
-        this writes into `vectors` and `units`.
+        Targets are mixed before the down-projection M, which then has W rows instead of R. The vectors M v of single
+        targets are not formed. Their inner products with a bias b are computed with the transposed map M':
+        (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
 
         Args:
-            vectors: [R, c, D] input + attention.
-            shares: keeps the products with the biases.
-            units: [R, c, F] the result of `up` on the vectors, if it is known.
+            vectors: [R, c, D], input + attention.
+            shares: records the inner products with the biases.
+            units: [R, c, F], the result of applying `up` to the vectors, or None to compute it here.
             weights: [W, R] weights of the targets in each mixture.
         """
         block, units = self._until_down(vectors, shares.record, units)
@@ -177,7 +178,7 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Returns the feed-forward block's residual [R, c, D] and its units [R, c, F] after the activation."""
+        """Returns the residual [R, c, D] of the feed-forward block, and its units [R, c, F] after the activation."""
         parts = self.parts
         block = at_bias("attention", vectors)
         if not parts.norm_first:
@@ -189,12 +190,12 @@ class FrozenLayer:
         return block, at_bias("activation", multiply_by(units, self.slope))
 
     def _up(self, inputs: Tensor) -> Tensor:
-        """Returns the units [R, c, F] of inputs [R, c, D], in the scratch memory if they fit."""
+        """Returns the result [R, c, F] of applying `up` to inputs [R, c, D], in the scratch memory if it fits."""
         weight = self.parts.up.weight
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # new memory, page by page, would cost as much time as half of the product
+        # allocating new memory would take half as long as the matrix product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
@@ -208,19 +209,20 @@ def freeze_layer(
     feed_forward: FeedForward,
     scratch: Tensor | None = None,
 ) -> FrozenLayer:
-    """Returns the layer frozen at the trace of one text or segment (M = 1, no padding).
+    """Returns the layer, frozen at its true values for one text or segment without padding.
 
     Args:
         parts: the layer.
-        trace: its true values.
-        rows: [R] long, places of the targets.
-        is_first: whether this is the first layer, whose value bias belongs to its token and is not distributed.
+        trace: the layer's true values for a batch of one row.
+        rows: [R] long, places of the targets among the tokens.
+        is_first: whether `parts` is the first layer, where each token keeps its value bias. In later layers the value
+            bias is divided among the sources like other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the block out.
-        scratch: see `FrozenLayer`; only with gradients off.
+        scratch: flat memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
 
     Raises:
-        ValueError: the norm before attention has a bias, or the activation of a gated layer shall be replaced by
-            another line than the one through the origin.
+        ValueError: the norm before attention has a bias, or `feed_forward` is neither "zero_origin" nor "none" and the
+            layer has a gate.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -270,7 +272,10 @@ def freeze_layer(
 
 
 def _attention_bias(parts: EncoderLayer, *, is_first: bool) -> Tensor | None:
-    """Returns the bias [D] of attention; rows of attention sum to 1, so the value bias passes it unchanged."""
+    """Returns the bias [D] of the attention block, with the value bias unless `is_first`.
+
+    Attention rows sum to 1, so attention leaves the value bias unchanged.
+    """
     bias = parts.output.bias
     if is_first or parts.value.bias is None:
         return bias

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
-    """Returns temporary * factor; with gradients off it is written into `temporary`.
+    """Returns temporary * factor. With gradients off, the product is written into `temporary`.
 
     Example:
         >>> temporary = torch.tensor([2.0])
@@ -24,7 +24,7 @@ def multiply_by(temporary: Tensor, factor: Tensor) -> Tensor:
 
 
 def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
-    """Returns temporary - subtrahend; with gradients off it is written into `temporary`.
+    """Returns temporary - subtrahend. With gradients off, the difference is written into `temporary`.
 
     Example:
         >>> subtract_from(torch.tensor([2.0]), torch.tensor(3.0))
@@ -34,7 +34,7 @@ def subtract_from(temporary: Tensor, subtrahend: Tensor) -> Tensor:
 
 
 def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
-    """Returns temporary + addend; with gradients off it is written into `temporary`.
+    """Returns temporary + addend. With gradients off, the sum is written into `temporary`.
 
     Example:
         >>> add_to(torch.tensor([2.0]), torch.tensor(3.0))
@@ -45,7 +45,7 @@ def add_to(temporary: Tensor, addend: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FrozenNorm:
-    """A LayerNorm or RMSNorm without its bias: a linear map, because the deviation it divides by is a constant.
+    """A LayerNorm or RMSNorm as a linear map: it divides by a constant and does not add its bias.
 
     Example:
         >>> norm = FrozenNorm(torch.tensor([[[0.5]]]), torch.tensor([1.0, 10.0]), centered=True, bias=None)
@@ -53,17 +53,17 @@ class FrozenNorm:
         [[[-1.0, 10.0]]]
     """
 
-    rate: Tensor  # [R, 1, 1] 1 / true standard deviation or root mean square
+    rate: Tensor  # [R, 1, 1], 1 / (true standard deviation), or 1 / (true root mean square) for RMSNorm
     weight: Tensor  # [D]
     centered: bool  # True for LayerNorm, which subtracts each vector's mean
-    bias: Tensor | None  # [D]
+    bias: Tensor | None  # [D], which the linear map does not add
 
     def __call__(self, vectors: Tensor, *, in_place: bool = False) -> Tensor:
-        """Returns the normalized vectors [R, c, D]; LayerNorm centers each by its own mean.
+        """Returns the normalized vectors [R, c, D] of c sources for R targets; LayerNorm centers every vector.
 
         Args:
             vectors: [R, c, D].
-            in_place: whether the result may be written into `vectors` (with gradients off), as nothing else needs them.
+            in_place: whether the result may overwrite `vectors` if gradients are off.
         """
         return self._scaled(vectors, self.rate * self.weight, in_place=in_place)
 

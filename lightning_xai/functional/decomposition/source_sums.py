@@ -1,6 +1,6 @@
-"""Hidden states as sums of one vector for each source token, carried through layers whose non-linearities are frozen.
+"""Hidden states as sums of one vector per source token, which go through layers whose non-linearities are frozen.
 
-Letters are those of frozen_layer.py, and K biases of a layer.
+Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures of targets.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lightning_xai.functional.decomposition.frozen_activation import Approximati
 from lightning_xai.functional.decomposition.frozen_layer import FrozenLayer
 from lightning_xai.functional.decomposition.frozen_norm import freeze_norm
 
-Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` or `attend_to_tokens`, chunk by chunk
+Attended = Iterable[tuple[Tensor, Tensor | None]]  # see `decompose_layer`
 
 
 @dataclass
 class SourceSums:
-    """States [R, D] as sums of S vectors each, in chunks of sources; the biases are still to be added.
+    """States [R, D], each of which is the sum of S vectors, one per source, plus shares of the biases.
 
     Example:
         >>> parts, shares = [torch.tensor([[[1.0]]]), torch.tensor([[[2.0]]])], torch.tensor([[[0.25], [0.75]]])
@@ -32,12 +32,12 @@ class SourceSums:
         [2.0, 5.0]
     """
 
-    parts: list[Tensor]  # chunks [R, c, D] without the biases
+    parts: list[Tensor]  # chunks [R, c, D] of the vectors, without the biases
     shares: Tensor | None  # [R, S, K], the fraction of each bias that each source gets
     biases: Tensor  # [R, K, D]
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields chunks [R, c, D] with their shares of the biases, and drops each when the next one is asked for."""
+        """Yields each chunk [R, c, D] with its shares of the biases added, once: then `parts` no longer holds it."""
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -50,22 +50,22 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Returns the shares to be found, and each of the layer's K biases as it leaves the layer, [R, K, D]."""
+    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have gone through the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # the shares keep these columns while the sources use the scratch memory, so the columns get memory of their own
+    # `shares` keeps these columns while the sources overwrite the scratch memory, so the columns need other memory
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 
 def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> SourceSums:
-    """Returns the layer's output as sums over sources.
+    """Returns the layer's output states as sums over sources.
 
-    With gradients off, this and `decompose_mixtures` write into the chunks.
+    With gradients off, the tensors in `attended` are overwritten.
 
     Args:
         layer: the frozen layer.
-        attended: what `attend` or `attend_to_tokens` of the layer returned for each chunk of sources.
-        rule: how biases are distributed.
+        attended: for each chunk of sources, the result of `attend`, `attend_to_mixtures` or `attend_to_tokens`.
+        rule: how biases are divided, see `BiasShares`.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -87,13 +87,13 @@ def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> S
 
 
 def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule, num_rows: int) -> bool:
-    """Returns whether `decompose_mixtures` can replace `decompose_layer`, and costs less.
+    """Returns whether `decompose_mixtures` can replace `decompose_layer` at a lower cost.
 
     Args:
         layer: the frozen layer.
-        following: the next layer, which reads mixtures of the layer's targets.
-        rule: how biases are distributed.
-        num_rows: number of the next layer's targets.
+        following: the next layer, whose attention mixes the output states of `layer`.
+        rule: how biases are divided, see `BiasShares`.
+        num_rows: number of targets of the next layer.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -113,13 +113,15 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns weights @ the sums of `decompose_layer`, biases included, as chunks [W, c, D] of sources.
+    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] that include biases.
+
+    With gradients off, the tensors in `attended` are overwritten.
 
     Args:
         layer: the frozen layer.
-        attended: see `decompose_layer`.
-        rule: how biases are distributed.
-        weights: [W, R] weights of the targets in each mixture.
+        attended: for each chunk of sources, the result of `attend`, `attend_to_mixtures` or `attend_to_tokens`.
+        rule: how biases are divided, see `BiasShares`.
+        weights: [W, R] weights of the R output states in each mixture.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -154,17 +156,17 @@ def decompose_head(
     rule: BiasRule,
     activation: Approximation,
 ) -> Tensor:
-    """Returns the outputs [R, S, C or 1] of a head for each vector of the sums that it reads.
+    """Returns the parts [R, S, C or 1] of a classification head's outputs that come from each source.
 
     Args:
-        head: linear maps, norms and elementwise activations in the order of their use.
-        vectors: [R, S, D].
-        states: [R, D], the sums of the vectors over S.
-        rule: how biases are distributed.
+        head: linear maps, norms and elementwise activations of the classification head, in the order of their use.
+        vectors: [R, S, D], one vector per source.
+        states: [R, D], the states that the classification head reads: the sums of the vectors over S.
+        rule: how biases are divided, see `BiasShares`.
         activation: the line that replaces an activation, see `linearize`.
 
     Example:
-        >>> vectors = torch.tensor([[[3.0], [-1.0]]])  # they sum to 2, where the line of the square has slope 2
+        >>> vectors = torch.tensor([[[3.0], [-1.0]]])  # the sum is 2; the line through (0, 0) and (2, 4) has slope 2
         >>> decompose_head([torch.square], vectors, torch.tensor([[2.0]]), rule="absdot", activation="zero_origin")
         tensor([[[ 6.],
                  [-2.]]])

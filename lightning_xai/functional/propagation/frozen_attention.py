@@ -1,4 +1,4 @@
-"""Attention for constant queries and keys, and its transpose, without the matrix of probabilities."""
+"""Attention with constant queries and keys, and its transpose, without storing the matrix of probabilities."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# probabilities that are computed at once: few enough for a processor's cache, enough to keep a GPU busy
+# number of probabilities that are computed at once: few enough for a CPU's cache, or enough to keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
 class FrozenAttention:
     """F.scaled_dot_product_attention as a linear map of the values, for constant queries and keys.
 
-    Its derivatives are exact to any order, and no T x T matrix outlives a call.
+    Derivatives of any order are exact. No T x T matrix is kept after a call.
 
     Args:
         query: [..., H, T, d].
-        key: [..., heads, T, d], fewer heads with `enable_gqa`.
+        key: [..., heads, T, d]; `heads` may be less than H if `options` contain `enable_gqa`.
         options: further arguments of F.scaled_dot_product_attention, without dropout.
 
     Example:
@@ -42,8 +42,8 @@ class FrozenAttention:
         return _Mix.apply(values, self, False)
 
     def mix(self, values: Tensor) -> Tensor:
-        """Returns attention @ values [..., H, T, w], w a multiple of d."""
-        # fused kernels need values of the keys' width
+        """Returns attention @ values [..., H, T, w] for values [..., heads, T, w], where w is a multiple of d."""
+        # fused kernels accept only values of the keys' width d
         parts = values.split(self.key.shape[-1], dim=-1)
         return torch.cat(
             [F.scaled_dot_product_attention(self.query, self.key, part, **self.options) for part in parts], dim=-1
@@ -60,10 +60,10 @@ class FrozenAttention:
 
     @property
     def _precision(self) -> torch.dtype:
-        return torch.promote_types(self.query.dtype, torch.float32)  # for sums over thousands of tokens
+        return torch.promote_types(self.query.dtype, torch.float32)  # for exact sums over thousands of tokens
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields a slice of b queries and their attention [..., H, b, T], until all queries had their turn."""
+        """Yields slices of b queries, each with its attention probabilities [..., H, b, T], for all queries."""
         query, key = self.query.to(self._precision), self.key.to(self._precision)
         most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
         size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)
@@ -73,7 +73,7 @@ class FrozenAttention:
 
 
 class _Mix(torch.autograd.Function):
-    """`attention.mix` and `attention.mix_back`, each of which is the derivative of the other."""
+    """Calls `attention.mix`, or `attention.mix_back` if `back`. Each is the backward pass of the other."""
 
     @staticmethod
     def forward(states: Tensor, attention: FrozenAttention, back: bool) -> Tensor:
@@ -89,6 +89,6 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
-        states = states.movedim(in_dims[0], -2)  # several classes as columns of one product
+        states = states.movedim(in_dims[0], -2)  # several classes become columns of one product
         mixed = _Mix.apply(states.flatten(-2), attention, back)
         return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

@@ -1,4 +1,4 @@
-"""A network that is linear in its hidden states, because everything that multiplies them is a constant."""
+"""Rules that make a network linear in its hidden states: every factor of a hidden state is a constant."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from lightning_xai.functional.propagation.tracked import (
     writes_in_place,
 )
 
-# activations that are 0 at 0, so that activation(z) = z * slope
+# activations with activation(0) = 0, so that activation(z) = z * slope with a finite slope
 ACTIVATIONS = frozenset(
     "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
 )
-# an activated tensor stays a gate after these functions
+# if the argument of these functions is a gate (see `Tracked.is_gate`), the result is a gate, too
 _KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
 
 
 def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Returns activation(z) / z for states z, and its limit, the derivative, at z = 0.
+    """Returns activation(z) / z for states z; at z = 0, the limit, which is the derivative.
 
     Example:
         >>> activation_slope(torch.relu, torch.tensor([-2.0, 3.0]))
@@ -48,7 +48,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # dividing first and replacing 0 / 0 takes half the passes over memory
+    if not torch.is_grad_enabled():  # replacing 0 / 0 afterwards takes half the passes over memory
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -56,15 +56,18 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
 
 
 def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
-    """Returns the activated one of two factors, which is then the coefficient of the other, as in SwiGLU."""
+    """Returns the gate in a product of a gate and another linear tensor (as in SwiGLU), otherwise None."""
     if base not in ("mul", "multiply") or len(linear) != 2 or linear[0].is_gate == linear[1].is_gate:
         return None
     return linear[0] if linear[0].is_gate else linear[1]
 
 
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
-    """Returns whether a function of `tracked` tensors, of which `linear` are linear in the states, is linear too."""
-    if base == "addmm":  # a coefficient as its addend would be a constant term, which ends linearity
+    """Returns whether a function's result is linear in the states.
+
+    `tracked` are the tracked arguments of the function; `linear` are those that are linear in the states.
+    """
+    if base == "addmm":  # a coefficient as the addend would be a constant term, so the result would not be linear
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -78,14 +81,14 @@ class FrozenCoefficients(Rules):
 
     Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
     their true values. A tensor that is not linear in the states (attention scores, squares, ...) may go through any
-    function and become a coefficient, but not the network's output: `linear` refuses it.
+    function and may become a coefficient. If it becomes the network's output, `linear` raises a ValueError.
 
-    A tracked tensor has its true value. With a second run, the coefficients are those of the true values, and the
-    second run holds the linear function's value for other states.
+    A tracked tensor holds its true value. The optional second run of the network starts from other states (such as
+    zeros) and uses the coefficients of the first run. `second_run` then holds the tensor's value in the second run.
 
     Args:
-        detached: whether coefficients are constants in derivatives. If not, derivatives by the states have to be taken
-            from the second run.
+        detached: whether derivatives take coefficients as constants. If not, derivatives must be taken by the states of
+            the second run, because the coefficients depend on the states of the first run.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
@@ -128,10 +131,10 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the value of the linear function, to be differentiated by the states.
+        """Returns the value of the linear function, which can be differentiated by the states.
 
         Raises:
-            ValueError: `result` is no linear function of the states; the message names the function that ended it.
+            ValueError: `result` is not a linear function of the states; the message names the non-linear function.
         """
         if not isinstance(result, Tracked):
             raise ValueError("the logits do not depend on the first layer's input")
@@ -147,7 +150,7 @@ class FrozenCoefficients(Rules):
     def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
         """Returns the result of a function that is linear in its tracked arguments.
 
-        The gate, and arguments that are not linear in the states, are coefficients.
+        The gate is a coefficient, and so are arguments that are not linear in the states.
         """
 
         def value(tensor: Tracked) -> Tensor:
@@ -162,7 +165,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Returns the result of a function that ends linearity, or of tensors that are not linear any more."""
+        """Returns the result of a function that is not linear in the states, as a possible coefficient."""
         with self._frozen():
             result = func(*replaced(args, plain), **replaced(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -191,7 +194,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # a sum, as its derivative takes no pass over memory; that of a mean or a difference takes one
+            # the derivative of a sum takes no pass over memory, while the derivative of a mean or difference takes one
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():
@@ -220,5 +223,5 @@ class FrozenCoefficients(Rules):
 
 
 def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
-    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d]."""
+    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d], where query heads may share a head."""
     return attention @ repeat_heads(values, attention.shape[-3])

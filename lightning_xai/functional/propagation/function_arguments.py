@@ -1,4 +1,4 @@
-"""The arguments of torch's norms and of its attention function, and the scores that attention takes a softmax of."""
+"""The arguments of torch's norms and of its attention function, and the attention scores before the softmax."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns [..., H, T, d] from fewer heads, each of which serves several query heads.
+    """Returns `states` with heads repeated to `num_heads` heads: each head serves several query heads.
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -50,20 +50,20 @@ def attention_scores(
     *,
     rows: slice = slice(None),
 ) -> Tensor:
-    """Returns the scores [..., T, T] that F.scaled_dot_product_attention takes a softmax of.
+    """Returns the attention scores [..., T, T] of F.scaled_dot_product_attention before the softmax.
 
-    Masked scores are the lowest finite number, because a row of -inf (at padding) would become nan.
+    Masked scores are the lowest finite number, because the softmax of a row of -inf (at padding) would be nan.
 
     Args:
-        query: [..., H, T, d]; this and all arguments up to `enable_gqa` are those of the torch function.
+        query: [..., H, T, d]. All arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.
         key: [..., heads, T, d].
         value: not used.
         attn_mask: [..., T, T], bool or added to the scores.
         dropout_p: not used.
-        is_causal: whether a query attends to no later key.
+        is_causal: whether queries do not attend to later keys.
         scale: factor of the scores, d ** -0.5 by default.
-        enable_gqa: whether a key may serve several query heads.
-        rows: the queries whose scores are wanted.
+        enable_gqa: whether a key head may serve several query heads.
+        rows: the queries whose scores are returned.
 
     Example:
         >>> query, key = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[3.0], [5.0]]])

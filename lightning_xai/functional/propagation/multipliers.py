@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# (f(x) - f(b)) / (x - b), the slope of the secant, without a difference of near numbers
+# the secant's slope (f(x) - f(b)) / (x - b), written without a difference of nearly equal numbers
 EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "square": lambda x, b: x + b,
     "cube": lambda x, b: x * x + x * b + b * b,
@@ -17,22 +17,22 @@ EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
-# these may have a kink between two near points; they are linear beside it, so rounding does not spoil their quotient
+# functions with kinks: between x and b there may be a kink, where a derivative is no substitute for the secant's slope
 KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
 
 
 def secant_slope(
     function: Callable[[Tensor], Tensor], x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], *, smooth: bool
 ) -> Tensor:
-    """Returns (function(x) - function(b)) / (x - b) elementwise; where x and b are too near, the derivative instead.
+    """Returns (function(x) - function(b)) / (x - b) elementwise, or the derivative where x and b are too close.
 
     Args:
         function: an elementwise function.
         x: any shape.
         b: the same shape.
         values: function(x) and function(b).
-        smooth: whether the derivative half-way replaces the quotient wherever rounding would spoil it; otherwise only
-            where x and b are equal.
+        smooth: whether the function has no kink. If True, the derivative at (x + b) / 2 replaces the quotient wherever
+            rounding would spoil the quotient; if False, only where x and b are equal.
 
     Example:
         >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
@@ -52,7 +52,7 @@ def secant_slope(
 
 
 def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns the secant's slope of exp between two points, and near 0 the mean of the two values.
+    """Returns the slope of exp's secant between two points, or the mean of the two values if the points are close.
 
     Args:
         difference: the first point minus the second.
@@ -62,7 +62,7 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
         >>> exp_slope(torch.tensor([2.0, 0.0]), (torch.tensor([7.0, 3.0]), torch.tensor([1.0, 3.0])))
         tensor([3., 3.])
     """
-    # the difference is nan where both points are -inf
+    # where both points are -inf, the difference is nan, which counts as close
     near = ~(difference.abs() >= torch.finfo(difference.dtype).eps ** (1 / 3))
     return torch.where(near, (values[0] + values[1]) / 2, (values[0] - values[1]) / difference)
 
@@ -71,8 +71,8 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
     """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)), shaped like x.
 
     The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b), so the slopes s give
-    softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). Both are bounded, whatever constants are added to x or
-    to b, which softmax ignores. Rules for exp(x) and 1 / sum would give large multipliers that cancel.
+    softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). Adding a constant to x or to b does not change softmax,
+    and it does not make w or s large. Separate rules for exp(x) and 1 / sum would give large multipliers that cancel.
 
     Args:
         x: scores for the input.
@@ -98,12 +98,12 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Returns (scale, middle, slope) of the norm f(c) = c / sqrt(mean(c^2) + eps) between `x` and `b`.
 
-    f(x) - f(b) = scale * d + middle * slope * mean(middle * d) for d = x - b. The rule for products gives both terms;
-    the slope is that of the square and of 1 / sqrt together.
+    f(x) - f(b) = scale * d + middle * slope * mean(middle * d) for d = x - b. The rule for the product of c and
+    1 / sqrt(...) gives the two terms. `slope` combines the secant slopes of the square and of 1 / sqrt.
 
     Args:
         x: states for the input, centered if the norm centers.
-        b: the same for the baseline.
+        b: states for the baseline, also centered if the norm centers.
         dims: dimensions of the mean.
         eps: epsilon of the norm.
 

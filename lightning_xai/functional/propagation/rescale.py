@@ -1,4 +1,4 @@
-"""DeepLift's rescale rule: a network whose derivatives are multipliers of the difference from a baseline.
+"""DeepLift's rescale rule: the derivatives of a network become multipliers of the difference from a baseline.
 
 x is a tensor's value for the input and b its value for the baseline.
 """
@@ -49,10 +49,11 @@ class _SurrogateGradient(torch.autograd.Function):
 class Rescale(Rules):
     """Rules under which a tensor's derivative is DeepLift's multiplier.
 
-    A tracked tensor has its value for the input, and its value for the baseline as the second run. The derivative m of
-    an output by a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. An elementwise function has its
-    secant's slope; a product u v has mean(v) for u and mean(u) for v, means of input and baseline; softmax, LayerNorm,
-    RMSNorm and attention are made of these. A ValueError names a function without a rule.
+    A tracked tensor holds its value x for the input; `second_run` holds its value b for the baseline. The derivative m
+    of an output by a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of an
+    elementwise function is the slope of its secant between b and x. In a product u v, the multiplier of u is the mean
+    of v over input and baseline, and the multiplier of v is the mean of u. Softmax, LayerNorm, RMSNorm and attention
+    are composed of these rules. A function without a rule raises a ValueError that names the function.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
@@ -82,10 +83,10 @@ class Rescale(Rules):
 
         Args:
             func: the function.
-            name: its name.
-            factors: number of its tracked factors.
-            args: its positional arguments.
-            kwargs: its named arguments.
+            name: name of the function.
+            factors: number of tracked factors.
+            args: positional arguments.
+            kwargs: named arguments.
         """
         if name in PRODUCTS and factors == 2:
             return self._product(func, args, kwargs)
@@ -115,7 +116,7 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns the number of tracked factors; the addend of addmm is none."""
+        """Returns the number of tracked factors; the addend of addmm is not a factor."""
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 
@@ -170,7 +171,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # minus the mean, written so that only the small mean changes its sign, forward and backward
+            # values + -mean: only the small mean is negated, in the forward and in the backward pass
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():
@@ -195,7 +196,7 @@ def baseline(tensor: Tracked) -> Tensor:
 
 
 def at_mean(tensor: Tracked) -> Tensor:
-    """Returns the mean of a tensor and its baseline, with the derivative of the tensor.
+    """Returns the mean of a tensor and its baseline; derivatives treat this mean as the tensor itself.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -1,4 +1,4 @@
-"""Tensors whose functions follow given rules while the network runs, so that no architecture has to be rewritten."""
+"""Tensors to which a running network applies functions by given rules, so that no architecture has to be rewritten."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that read no value: a tensor's shape, type and place, and constants of its shape
+# functions that do not read a tensor's values: its shape, dtype, device and the like, and new constant tensors
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
     "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook "
     "requires_grad shape size storage_offset stride zeros_like".split()
 )
-# functions that move values; they are linear if masks and indices are constants
+# functions that copy and rearrange values, which is linear in the values if masks and indices are constants
 STRUCTURAL = frozenset(
     "T alias chunk clone contiguous cpu cuda diagonal double expand expand_as flatten flip float gather getitem "
     "index_select mH mT masked_fill movedim moveaxis narrow pad permute positive repeat repeat_interleave reshape "
@@ -36,7 +36,7 @@ _ALIASES = {
 
 
 class Tracked(Tensor):
-    """A tensor that depends on the explained states: each function that gets one is carried out by its `rules`.
+    """A tensor that depends on the explained states. Its `rules` carry out every function that is applied to it.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -47,34 +47,34 @@ class Tracked(Tensor):
     """
 
     rules: Rules
-    second_run: Tensor | None = None  # the same quantity in a second run of the network, if the rules need one
-    nonlinear_function: str | None = None  # the function that ended linearity, None while the tensor is linear
-    is_gate: bool = False  # True after an activation: a product with it then takes it as a coefficient
+    second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need that run
+    nonlinear_function: str | None = None  # name of the first non-linear function; None if linear in the states
+    is_gate: bool = False  # True for an activated tensor, which is a coefficient in products with linear tensors
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         name = function_name(func)
         if name in VALUE_FREE:
-            # without this the call would come back here (from PyTorch's notes "Extending PyTorch")
+            # without this context, `func` would call this method again (PyTorch's notes "Extending PyTorch")
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         tracked = list(tracked_in((args, kwargs)))
         return tracked[0].rules(func, name, tracked, args, kwargs)
 
     def plain(self) -> Tensor:
-        """Returns the tensor as an ordinary one, still in the graph."""
+        """Returns an ordinary tensor with the same values, in the same autograd graph."""
         with torch._C.DisableTorchFunctionSubclass():
             return self.as_subclass(Tensor)
 
 
 def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tracked:
-    """Returns `tensor`, in the same graph, as one whose functions are carried out by `rules`.
+    """Returns a tracked tensor with the values of `tensor`, in the same autograd graph.
 
     Args:
         tensor: any tensor.
-        rules: see `Rules`.
-        second_run: the same quantity in a second run of the network, of the same shape.
+        rules: carry out every function that is applied to the tracked tensor.
+        second_run: the tensor's value in a second run of the network, of the same shape.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -89,7 +89,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
 
 
 def function_name(func: Callable) -> str:
-    """Returns the name by which rules know a function.
+    """Returns the name that rules use for a function of torch.
 
     Example:
         >>> [function_name(func) for func in (torch.Tensor.__rmul__, torch.Tensor.add_, torch.nn.functional.gelu)]
@@ -111,7 +111,7 @@ _NAMES: dict[Callable, str] = {}
 
 
 def tracked_in(value: Any) -> Iterator[Tracked]:
-    """Yields the tracked tensors among arguments, in their order, inside lists, tuples and dictionaries too.
+    """Yields the tracked tensors among arguments in order, including those in lists, tuples and dictionaries.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -148,7 +148,7 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns the tensor as an ordinary one: a function to give to `replaced`.
+    """Returns `tensor.plain()`; this function can be passed to `replaced`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -159,7 +159,7 @@ def plain(tensor: Tracked) -> Tensor:
 
 
 class Rules(ABC):
-    """The results of functions of tracked tensors.
+    """Computes the results of functions that are applied to tracked tensors.
 
     Example:
         >>> class OnlySumsAndProducts(Rules):
@@ -181,7 +181,7 @@ class Rules(ABC):
 
         Args:
             func: a function of torch.
-            name: its name, see `function_name`.
+            name: the function's name as given by `function_name`.
             tracked: the tracked tensors among the arguments, at least one.
             args: positional arguments.
             kwargs: named arguments.
@@ -191,12 +191,12 @@ class Rules(ABC):
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
-        """Returns the tensors of `value` as tracked ones, together with those of the second run.
+        """Returns the tensors of `value` as tracked tensors, with the tensors of `second_run` as their second run.
 
         Args:
-            value: a tensor or a sequence of tensors; anything else is returned as it is.
-            second_run: the same for the second run, if there is one.
-            marks: further attributes of the tracked tensors.
+            value: a tensor or a sequence of tensors; other values are returned unchanged.
+            second_run: the counterpart of `value` in the second run, or None if there is no second run.
+            marks: further attributes that the tracked tensors get.
         """
         if isinstance(value, Tensor):
             tracked = track(value, self, second_run)
@@ -212,7 +212,8 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """Returns whether a function writes into its first argument.
 
     Raises:
-        ValueError: it writes tracked values into a tensor that is not tracked, and whose readers would miss them.
+        ValueError: the function writes tracked values into a tensor that is not tracked, so later functions of this
+            tensor would ignore the rules.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
