@@ -1,4 +1,4 @@
-"""Curves with interval bands, drawn in panels beside each other."""
+"""Curves with interval bands, drawn in panels side by side."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-# people of any color vision can tell them apart, also by the markers (Okabe and Ito, 2008)
+# colors that can be distinguished with color blindness (after Okabe and Ito, 2008); markers differ as well
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"
-CONTROLS_LABEL = "their positions only"
+CONTROLS_LABEL = "their positions only"  # legend: networks that see only the positions of a method's erasures
 DOTS_PER_INCH = 150
 
 Role = Literal["curve", "control", "reference"]
@@ -29,15 +29,15 @@ Points = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class Curve:
-    """P points of a mean and of its interval.
+    """A curve through P means, with an interval around each mean.
 
     Attributes:
-        name: shown in the legend; a name has the same color in every panel.
+        name: name in the legend; curves of the same name have the same color in all panels.
         x: [P] horizontal positions.
-        mean: [P].
+        mean: [P] heights of the curve.
         low: [P] lower end of the interval, NaN where there is none.
         high: [P] upper end of the interval, NaN where there is none.
-        role: a control has the name and color of its curve, but is dashed; a reference is gray.
+        role: "curve" is drawn solid in the color of its name, "control" dashed in the same color, "reference" gray.
 
     Example:
         >>> Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0]).role
@@ -57,10 +57,10 @@ class Panel:
     """One pair of axes with its curves.
 
     Attributes:
-        title: above the axes.
+        title: text above the axes.
         x_label: name of the horizontal axis.
         y_label: name of the vertical axis.
-        curves: drawn in this order, except that references lie below the others.
+        curves: curves in drawing order, except that references lie below the other curves.
 
     Example:
         >>> Panel("roar", "% of tokens erased", "accuracy [%]", curves=[]).title
@@ -74,11 +74,11 @@ class Panel:
 
 
 def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
-    """Returns a figure of the panels beside each other, with one legend for all of them below.
+    """Returns a figure with the panels side by side, and below them one legend for all panels.
 
     Args:
-        panels: at least one.
-        max_columns: number of panels in a row.
+        panels: at least one panel.
+        max_columns: largest number of panels in a row.
 
     Example:
         >>> curve = Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0])
@@ -94,7 +94,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # references come last in the legend
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # sorted by key, references come last
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0
@@ -120,13 +120,13 @@ def figure_image(figure: Figure) -> np.ndarray:
         (555, 750, 3)
     """
     canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg), "only this canvas holds pixels"
+    assert isinstance(canvas, FigureCanvasAgg), "only an Agg canvas holds pixels"
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def save_png(image: np.ndarray, file: Path) -> None:
-    """Writes an image [height, width, 3] in uint8 as PNG, whatever the file's suffix is.
+    """Writes an image [height, width, 3] in uint8 as PNG, even if the file has another suffix.
 
     Example:
         >>> import tempfile
@@ -139,7 +139,7 @@ def save_png(image: np.ndarray, file: Path) -> None:
 
 
 def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
-    """Draws a curve in the color and with the marker of its place among the names, and returns its line."""
+    """Draws a curve and returns its line; `place` selects the color and the marker."""
     color = REFERENCE_COLOR if curve.role == "reference" else COLORS[place % len(COLORS)]
     (line,) = axis.plot(
         curve.x,

@@ -1,4 +1,4 @@
-"""The table at the end of a FRESH chain: scores of the classifiers of all seeds."""
+"""The table printed at the end of a FRESH chain: mean scores of its classifiers over seeds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from lightning_xai.report.tables import Column, text_table
 
 
 def fresh_table(results: pd.DataFrame, metric: str, *, width: int = 80) -> str:
-    """Returns a metric in percent, methods by splits, with its standard deviation if there are several seeds.
+    """Returns a table of one metric in percent, with a row per method and a column per split.
+
+    Cells show the mean over seeds, and with several seeds also the standard deviation in parentheses.
 
     Args:
-        results: rows of fresh.csv of one or several seeds.
-        metric: one of the column `metric`.
+        results: rows of the files fresh.csv of one or several seeds.
+        metric: name of the metric, a value of the column `metric`.
         width: number of characters in a line.
 
     Example:

@@ -1,7 +1,7 @@
-"""Heatmaps: a text is cut at its tokens, and each score becomes a color.
+"""Heatmaps: a text is cut into pieces, one for each token, and each token's score becomes a color.
 
-The page (heatmap_page), the image (heatmap_image) and the terminal draw the same pieces. They are cut from the source
-text, not decoded from tokens, so that a reader sees every character.
+The page (heatmap_page), the image (heatmap_image) and the terminal draw the same pieces. The pieces are cut from the
+source text, not decoded from tokens, so that a reader sees every character.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 
 SUPPORTS, OPPOSES, EVIDENCE = (215, 84, 39), (49, 104, 189), (0, 128, 60)
-MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1; black text stays legible on it
-MIN_TERMINAL_SCORE = 0.05  # weaker colors cannot be told from a terminal's background
+MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1, so that black text stays legible
+MIN_TERMINAL_SCORE = 0.05  # smaller scores get no color in the terminal
 
 
 @dataclass(frozen=True)
 class ExplainedClass:
-    """One class of a document with every method's scores.
+    """One explained class of a document, with the scores of every method.
 
     Attributes:
-        name: of the class.
-        probability: predicted, from 0 to 1.
-        gold: whether it is a label of the document; None if the labels are unknown.
-        predicted: whether the network predicts it.
-        scores: method -> [T] signed scores.
+        name: name of the class.
+        probability: predicted probability, from 0 to 1.
+        gold: whether the class is a label of the document; None if the labels are unknown.
+        predicted: whether the network predicts the class.
+        scores: name of a method -> [T] signed scores.
         spans: human evidence as pairs (begin, end) of character offsets.
 
     Example:
@@ -53,7 +53,7 @@ class ExplainedDocument:
         name: shown above the text.
         text: the source text.
         offsets: [T, 2] character offsets of each token; begin and end of a special token are equal.
-        classes: those explained, in the order in which they are shown.
+        classes: explained classes, in the order in which they are shown.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -72,9 +72,9 @@ class Piece(NamedTuple):
     """A stretch of a text that is drawn in one color.
 
     Attributes:
-        text: its characters.
-        score: relative score of its token in [-1, 1], or None between tokens.
-        evidence: whether it overlaps human evidence.
+        text: characters of the piece.
+        score: relative score of the piece's token in [-1, 1], or None between tokens.
+        evidence: whether the piece overlaps human evidence.
 
     Example:
         >>> Piece("good", score=1.0, evidence=True).text
@@ -87,10 +87,10 @@ class Piece(NamedTuple):
 
 
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Returns scores [T] divided by the largest magnitude among tokens that have characters, in [-1, 1].
+    """Returns [T] in [-1, 1]: scores [T] divided by the largest absolute score of a token that has characters.
 
-    Special tokens have no characters and get 0. Their scores are often the largest; divided by them, all words would
-    look white.
+    Special tokens have no characters and get 0. Scores of special tokens are often so large that, if they counted, all
+    words would look white.
 
     Example:
         >>> relative_scores(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]])).tolist()
@@ -104,10 +104,10 @@ def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence[tuple[int, int]] = ()) -> list[Piece]:
     """Returns the pieces of a text in reading order: one for each token that has characters, and one for each gap.
 
-    Where several tokens share characters (byte-level BPE), the first of them gets the piece.
+    Characters that several tokens share (byte-level BPE) belong to the piece of the first of these tokens.
 
     Args:
-        text: the source text; the texts of the pieces join to it.
+        text: the source text, which equals the joined texts of the pieces.
         offsets: [T, 2] character offsets of the tokens.
         scores: [T] relative scores.
         spans: pairs (begin, end) of character offsets of human evidence.
@@ -148,7 +148,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns whether a class is gold and predicted, in words.
+    """Returns in words whether a class is gold, and whether it is predicted.
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))
@@ -159,7 +159,7 @@ def class_status(explained: ExplainedClass) -> str:
 
 
 def background_color(score: float) -> Color:
-    """Returns the color behind a token of a relative score in [-1, 1]: white at 0, orange above, blue below.
+    """Returns the background color for a relative score in [-1, 1]: white at 0, orange above 0, blue below 0.
 
     Example:
         >>> background_color(0.0), background_color(1.0), background_color(-1.0)
@@ -181,7 +181,7 @@ def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) ->
     """
     parts = []
     for piece in method_pieces(document, explained, method):
-        # control characters of a text would steer the terminal
+        # a terminal would execute control characters of the text
         shown = "".join(c if c.isprintable() or c == "\n" else " " for c in piece.text)
         if piece.score is None or abs(piece.score) < MIN_TERMINAL_SCORE:
             parts.append(shown)

@@ -20,12 +20,12 @@ from lightning_xai.report.heatmap import (
 
 
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
-    """Returns an RGB picture [height, width, 3] uint8 of one class, with a block of text for each method.
+    """Returns an RGB picture [height, width, 3] uint8 of one explained class, with a block of text for each method.
 
     Args:
         document: a text with scores.
-        class_position: place of the class in `document.classes`.
-        width: in pixels.
+        class_position: index of the class in `document.classes`.
+        width: width of the picture in pixels.
 
     Example:
         >>> from lightning_xai.report.heatmap import ExplainedClass
@@ -64,13 +64,13 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
 
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
-    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size))  # without a size it would be a bitmap font
+    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size))  # without a size, Pillow loads a bitmap font
 
 
 def _wrapped_pieces(
     pieces: Sequence[Piece], font: ImageFont.FreeTypeFont, width: int
 ) -> list[list[tuple[float, Piece]]]:
-    """Returns lines of (x, piece) within `width` pixels, broken at line feeds and between pieces."""
+    """Returns lines of (x, piece), where x is in pixels; lines break at line feeds, and between pieces at `width`."""
     lines: list[list[tuple[float, Piece]]] = []
     line: list[tuple[float, Piece]] = []
     x = 0.0

@@ -23,10 +23,10 @@ LEGEND_SCORE = 0.88  # relative score whose color the legend shows
 
 
 def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
-    """Returns a page that needs no other file: methods side by side, evidence underlined, a class selector.
+    """Returns a self-contained page with a class selector, methods side by side, and underlined evidence.
 
-    Pieces, scores in percent and the color of each percent travel as JSON. Texts and names enter the page through
-    `textContent`, so no text can become markup.
+    The page holds the pieces, their scores in percent and the color of each percent as JSON. The script of the page
+    inserts texts and names through `textContent`, so no text can become markup.
 
     Example:
         >>> page = html_page("Attributions on test", [], note="A <b>note")
@@ -44,7 +44,7 @@ def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = ""
         "palette": [_css(background_color(percent / 100)) for percent in range(-100, 101)],
         "documents": [_document_payload(document) for document in documents],
     }
-    # "</script>" inside a text would end the element that carries the data
+    # "<" is escaped, because "</script>" inside a text would end the element that holds the data
     data = json.dumps(payload, ensure_ascii=False).replace("&", "\\u0026").replace("<", "\\u003c")
     template = resources.files("lightning_xai.report").joinpath("heatmap.html").read_text(encoding="utf-8")
     return template.replace("__DATA__", data)

@@ -1,4 +1,4 @@
-"""Means over seeds with their confidence intervals, as tables and as curves."""
+"""Means over seeds with confidence intervals, as tables and as curves."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lightning_xai.report.curves import Curve, Role
 
 
 def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Returns the mean of the column `value` for each combination of the columns `keys`, with its interval.
+    """Returns the mean over seeds, with a confidence interval, for each combination of values of the columns `keys`.
 
     Args:
         rows: one row for each seed and combination, with the column `value`.
-        keys: columns that identify a combination.
+        keys: names of the columns that identify a combination.
 
     Returns:
-        The columns `keys`, mean, low and high (ends of the 95 % interval, NaN for one seed) and num_seeds. The mean is
-        NaN if the value of one seed is.
+        The columns `keys`, mean, low and high (ends of the 95 % interval, NaN for one seed) and num_seeds. The mean and
+        both ends are NaN if the value of any seed is NaN.
 
     Example:
         >>> rows = pd.DataFrame({"method": ["ig", "ig", "ig"], "seed": [0, 1, 2], "value": [0.5, 0.5, 0.5]})
@@ -37,13 +37,13 @@ def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve") -> Curve:
-    """Returns the curve of means and intervals in percent.
+    """Returns a curve of means and intervals in percent.
 
     Args:
-        name: of the curve.
+        name: name of the curve.
         points: rows of `with_intervals`, sorted by `x`.
-        x: column of the horizontal axis.
-        role: see Curve.
+        x: name of the column for the horizontal axis.
+        role: how the curve is drawn; Curve describes the options.
 
     Example:
         >>> points = pd.DataFrame({"amount": [0, 50], "mean": [1.0, 0.75], "low": [1.0, 0.5], "high": [1.0, 1.0]})

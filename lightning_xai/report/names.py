@@ -1,4 +1,4 @@
-"""Short names for folders of experiments and runs: their paths below the folder that holds all of them."""
+"""Short names of experiments and runs: paths relative to the deepest folder that contains all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def common_folder(folders: Sequence[Path]) -> Path:
-    """Returns the deepest folder in which all of the folders lie.
+    """Returns the deepest folder that contains all of `folders`.
 
     Example:
         >>> common_folder([Path("/runs/sst/roar"), Path("/runs/babi/roar")]).as_posix()
@@ -20,7 +20,7 @@ def common_folder(folders: Sequence[Path]) -> Path:
 
 
 def experiment_names(folders: Sequence[Path]) -> list[str]:
-    """Returns the names under which tables and pictures show experiments: paths below their common folder.
+    """Returns the names of experiments in tables and pictures: paths relative to their common folder.
 
     Example:
         >>> experiment_names([Path("runs/sst/roar"), Path("runs/babi/roar")])
@@ -31,7 +31,7 @@ def experiment_names(folders: Sequence[Path]) -> list[str]:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Returns the names under which tables and pictures show runs: as of experiments, but without slashes.
+    """Returns the names of runs in tables and pictures: as in `experiment_names`, with dots instead of slashes.
 
     Example:
         >>> run_names([Path("runs/tm/seed0"), Path("runs/roar/ig/seed0")])

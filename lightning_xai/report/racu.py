@@ -1,4 +1,4 @@
-"""RACU of ROAR chains over seeds and experiments: its table with intervals, and the report with the curves."""
+"""The report on ROAR chains: tables of RACU with intervals over seeds, and pictures of the curves."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from lightning_xai.runs.store import write_whole
 Quantity = Literal["racu", "leakage"]
 
 TITLES: dict[Quantity, str] = {
-    "racu": "RACU in percent: 0 is as good as random erasures, 100 loses all at the first one",
-    "leakage": "leakage in percent: 0 if the positions of the erasures say nothing of the label",
+    "racu": "RACU in percent: 0 is as good as random erasures, 100 the best possible",
+    "leakage": "leakage in percent: 0 if the erased positions reveal nothing about the label",
 }
-EVENTS_SUFFIX = ".racu"  # of TensorBoard's file
+EVENTS_SUFFIX = ".racu"  # suffix of the TensorBoard file
 
 
 def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the RACU of each experiment, seed and method, and the leakage where there is a control.
+    """Returns the RACU of each experiment, seed and method, and the leakage of each method with a control curve.
 
     Args:
-        rows: those of `read_chains`. Chains with steps of one token have no RACU and are left out.
+        rows: rows of `read_chains`. Chains that erase a number of tokens, not a percentage, are left out.
 
     Returns:
         The columns experiment, method, quantity ("racu" or "leakage"), seed and value.
 
     Raises:
-        ValueError: a curve and the random one have other points.
+        ValueError: a curve and the random curve have different points.
 
     Example:
         >>> points = [("random", 0, 0.9), ("random", 50, 0.8), ("random", 100, 0.5)]
         >>> points += [("gradient", 0, 0.9), ("gradient", 50, 0.5), ("gradient", 100, 0.5)]
         >>> rows = pd.DataFrame(points, columns=["method", "amount", "value"])
         >>> rows = rows.assign(experiment="roar", seed=0, metric="accuracy", control=False, step="percentage")
-        >>> racu_by_seed(rows)["value"].round(3).tolist()  # 0.15 of an area of 0.25
+        >>> racu_by_seed(rows)["value"].round(3).tolist()  # 0.15 / 0.25
         [0.6]
     """
     values: list[tuple[Any, ...]] = []
@@ -75,23 +75,23 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
-    """Returns a table of RACU and one of leakage in percent, methods by experiments.
+    """Returns a table of RACU and one of leakage, in percent, with a row per method and a column per experiment.
 
     A cell such as "57.9 +14.4 -19.8" holds the mean over seeds and the distances to the ends of its interval.
 
     Args:
-        summary: `with_intervals` of `racu_by_seed`, by experiment, method and quantity.
+        summary: result of `with_intervals` for `racu_by_seed`, with the keys experiment, method and quantity.
         width: number of characters in a line.
 
     Example:
         >>> row = {"experiment": "roar", "method": "gradient", "quantity": "racu", "num_seeds": 5}
         >>> print(racu_table(pd.DataFrame([row | {"mean": 0.5, "low": 0.25, "high": 0.625}])))
-        RACU in percent: 0 is as good as random erasures, 100 loses all at the first one
+        RACU in percent: 0 is as good as random erasures, 100 the best possible
                               roar
         gradient  50.0 +12.5 -25.0
         seeds                    5
         <BLANKLINE>
-        + and -: to the ends of the 95 % interval over seeds (BCa bootstrap)
+        + and -: distances to the ends of the 95 % interval over seeds (BCa bootstrap)
     """
     parts = []
     for quantity, title in TITLES.items():
@@ -100,9 +100,9 @@ def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
             parts.append(_quantity_table(rows, title, width))
     notes = []
     if (summary["num_seeds"] > 1).any():
-        notes.append("+ and -: to the ends of the 95 % interval over seeds (BCa bootstrap)")
+        notes.append("+ and -: distances to the ends of the 95 % interval over seeds (BCa bootstrap)")
     if summary["mean"].isna().any():
-        notes.append("-: undefined, as erasing everything costs nothing or helps in one of the seeds")
+        notes.append("-: undefined, because erasing everything costs nothing or raises the score in a seed")
     return "\n\n".join([*parts, *("\n".join(wrap(note, width)) for note in notes)])
 
 
@@ -117,7 +117,7 @@ def _quantity_table(rows: pd.DataFrame, title: str, width: int) -> str:
 
 
 def _range_text(numbers: pd.Series) -> str:
-    """Returns "5" where all numbers are 5, and "3 to 5" where they differ."""
+    """Returns "5" if all numbers are 5, and "3 to 5" if the smallest is 3 and the largest is 5."""
     low, high = numbers.min(), numbers.max()
     return str(high) if low == high else f"{low} to {high}"
 
@@ -132,20 +132,20 @@ def _cell(mean: float, low: float, high: float) -> str:
 def write_report(
     folders: Sequence[Path], output: Path, *, metrics: Sequence[str], split: str = "test", events: Path | None = None
 ) -> str:
-    """Writes the report on ROAR chains, and returns its table and the names of the files.
+    """Writes the report on ROAR chains, and returns as text the RACU tables and the paths of written files.
 
     The files are racu.csv, racu_seeds.csv and roar.png, and sparsity.png for experiments that were tested with the
     preset "sparsity".
 
     Args:
-        folders: of experiments, such as runs/roar.
+        folders: folders of experiments, such as runs/roar.
         output: folder of the files.
-        metrics: one for all experiments, or one for each.
+        metrics: one metric for all experiments, or one metric per experiment.
         split: name of the split.
-        events: folder of TensorBoard's file with the same pictures; by default `output`.
+        events: folder of the TensorBoard file with the same pictures; by default `output`.
 
     Raises:
-        ValueError: see `read_chains` and `racu_by_seed`.
+        ValueError: `read_chains` finds no rows to report, or curves of a chain have different points.
 
     Example:
         >>> import tempfile
@@ -171,10 +171,10 @@ def write_report(
 
 
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
-    """Writes a picture for each name that has panels, also to TensorBoard; returns the files."""
+    """Writes a PNG for each name that has panels, and the same pictures to TensorBoard; returns the PNG files."""
     events.mkdir(parents=True, exist_ok=True)
-    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # TensorBoard would list them beside the new one
-        old.unlink(missing_ok=True)  # another chain that ends now may have removed it
+    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # TensorBoard would list the old files too
+        old.unlink(missing_ok=True)  # another chain may have just removed the file
     files = []
     with SummaryWriter(str(events), filename_suffix=EVENTS_SUFFIX) as writer:
         for name, shown in panels.items():

@@ -1,4 +1,4 @@
-"""The results table of a run as a person reads it at the end of a command."""
+"""The results of a run as text tables, which commands print at their end."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from lightning_xai.report.tables import Column, text_table
 
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
-    """Returns a table of the classification metrics and one for each split and preset, methods by metrics and cost.
+    """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    The cost is that of one explanation: forward and backward passes, seconds, and the growth of memory at its peak.
+    A table of attribution metrics has a row per method. Its columns are the metrics and the cost of one explanation:
+    forward and backward passes, seconds, and the peak growth of memory.
 
     Args:
         results: rows of results.csv.
-        width: number of characters in a line; that of the terminal by default.
+        width: number of characters in a line; by default the width of the terminal.
 
     Example:
         >>> row = {"split": "test", "preset": "", "method": "", "metric": "accuracy", "value": 0.875}
@@ -47,7 +48,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
         return f"{underlined}\nno number is defined for these examples"
     metrics = [str(metric) for metric in values.columns]
     families = {metric.split("/")[0] for metric in metrics if "/" in metric}
-    # the name of a family that all metrics share is left out of the headers
+    # if the metrics have one prefix before "/" in common, the headers leave it out
     headers = [metric.split("/")[-1] if len(families) == 1 else metric for metric in metrics]
     columns = [
         Column(header, [_number(value) for value in values[metric]])
@@ -57,7 +58,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 
 
 def _cost_columns(rows: pd.DataFrame) -> list[Column]:
-    """Returns the cost of each method, without the columns that are known of no method."""
+    """Returns the cost of each method; a column without a known value is left out."""
     methods = rows.drop_duplicates("method")
     passes = [
         "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
@@ -78,7 +79,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Returns the number with three significant digits."""
+    """Returns the number as text with three significant digits, or whole if it is 100 or more; "-" if undefined."""
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""ROAR chains as tables and curves: scores by the tokens that are erased."""
+"""Results of ROAR chains as tables and curves: scores against the percentage or number of erased tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.folder import runs_of
 
-RANDOM = "random"  # method of the baseline
+RANDOM = "random"  # name of the baseline method, which erases random tokens
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
-    """Returns the table of one chain: a metric in percent, methods by the percentage or number of erased tokens.
+    """Returns a table of one metric in percent, with a row per method and a column per amount of erased tokens.
 
     Args:
-        results: rows of roar.csv.
+        results: rows of one roar.csv.
         metric: name of the metric, such as "macro_f1".
         split: name of the split.
         width: number of characters in a line.
@@ -45,16 +45,16 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
 
 
 def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> pd.DataFrame:
-    """Returns the rows of roar.csv of all seeds of the experiments, with the experiment's name in `experiment`.
+    """Returns the rows of roar.csv of all experiments and seeds, with the experiment's name in column `experiment`.
 
     Args:
-        folders: of experiments, such as runs/roar.
-        metrics: one for all experiments, or one for each. Rows of other metrics are left out.
+        folders: folders of experiments, such as runs/roar.
+        metrics: one metric for all experiments, or one metric per experiment. Rows of other metrics are left out.
         split: name of the split. Rows of other splits are left out.
 
     Raises:
-        ValueError: the numbers of metrics and experiments do not fit; or an experiment has no finished chain, a chain
-            of another format, or no rows of the metric and split.
+        ValueError: `metrics` holds neither one metric nor one per experiment; or an experiment has no finished chain, a
+            chain of another format, or no rows of the metric and split.
 
     Example:
         >>> import tempfile
@@ -66,7 +66,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         ['roar']
     """
     if len(metrics) not in (1, len(folders)):
-        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one for all, or one for each")
+        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one, or one for each")
     metric_of_each = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), metric_of_each, strict=True):
@@ -86,10 +86,10 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
 
 
 def roar_panels(rows: pd.DataFrame) -> list[Panel]:
-    """Returns a panel for each experiment: the mean scores over seeds in percent, by the tokens that are erased.
+    """Returns a panel for each experiment: mean scores over seeds, in percent, against the amount of erased tokens.
 
     Args:
-        rows: those of `read_chains`.
+        rows: rows of `read_chains`.
 
     Example:
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])

@@ -18,9 +18,9 @@ class Matrix:
     """A square matrix of similarities.
 
     Attributes:
-        title: above the cells.
-        values: [R, R], NaN where undefined.
-        low: lowest possible value, 0 or -1; it gets the first color, and 1 gets the last one.
+        title: text above the cells.
+        values: [R, R] similarities, NaN where undefined.
+        low: lowest possible value, 0 or -1. The color map runs from `low` to 1.
 
     Example:
         >>> Matrix("Spearman", np.eye(2), low=-1.0).values.shape
@@ -36,8 +36,8 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
     """Returns a figure of the matrices.
 
     Args:
-        rows: matrices [R, R], those of a row beside each other; all rows are equally long.
-        names: of the R rows and columns of every matrix.
+        rows: rows of matrices [R, R]; the matrices of a row are side by side, and all rows are equally long.
+        names: names of the R rows and columns of every matrix.
 
     Example:
         >>> figure = matrices_figure([[Matrix("Jaccard", np.array([[1.0, 0.25], [0.25, 1.0]]))]], ["seed0", "seed1"])
@@ -61,9 +61,9 @@ def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> F
 
 
 def _write_numbers(axis: Axes, matrix: Matrix) -> None:
-    """Writes each value into its cell, white on dark cells.
+    """Writes each value into its cell, in white if the cell is dark.
 
-    The color map from 0 to 1 is dark in its lower half, the diverging one from -1 to 1 at both ends.
+    The color map from 0 to 1 is dark in its lower half. The color map from -1 to 1 is dark at both ends.
     """
     for (row, column), value in np.ndenumerate(matrix.values):
         dark = value < 0.5 if matrix.low == 0 else abs(value) > 0.6

@@ -1,4 +1,4 @@
-"""Curves of the preset "sparsity": the share of all importance that the most important tokens have."""
+"""Curves of the preset "sparsity": the share of the sum of absolute scores that the top tokens hold."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ X_LABELS = {"top_tokens": "top tokens", "top_percent": "top % of tokens"}  # met
 
 
 def sparsity_panels(folders: Sequence[Path], split: str) -> list[Panel]:
-    """Returns up to two panels for each experiment: by the number and by the percentage of the largest tokens.
+    """Returns up to two panels for each experiment: shares by the number, and by the percentage, of top tokens.
 
     Args:
-        folders: of experiments. Those that were not tested with the preset "sparsity" get no panel.
+        folders: folders of experiments. An experiment that was not tested with the preset "sparsity" gets no panel.
         split: name of the split whose results are shown.
 
     Example:

@@ -1,4 +1,4 @@
-"""How similarly several runs explain the same texts: the matrix of all pairs of runs as table, CSV and picture."""
+"""Similarities between the explanations of several runs, for all pairs of runs, as table, CSV and picture."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ COLUMNS = ["method", "metric", "run", "other", "value", "num_explanations", "num
 
 
 def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[Path]:
-    """Returns the folders of the runs to compare with `this_run`, which is not among them.
+    """Returns the folders of the runs that `names` select, without `this_run`.
 
     Args:
-        names: folders, or patterns such as "tm/seed*". A pattern matches only runs that are tested, because the others
-            may still be writing their scores. Relative names are looked up in `runs_dir` and, if nothing is there, in
-            the working directory.
-        this_run: folder of a run.
+        names: folders, or patterns such as "tm/seed*". A pattern matches tested runs only, because untested runs may
+            still be writing their scores. Relative names are looked up in `runs_dir` and, if nothing is there, in the
+            working directory.
+        this_run: folder of the run with which the others are compared.
         runs_dir: folder of all runs.
 
     Raises:
-        ValueError: a folder is missing.
+        ValueError: a folder in `names` does not exist.
 
     Example:
         >>> import tempfile
@@ -42,12 +42,12 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
         >>> [run.name for run in matching_runs(["tm/seed*"], runs_dir / "tm/seed0", runs_dir)]
         ['seed1']
     """
-    runs: dict[Path, Path] = {}  # absolute path -> path as it was named
+    runs: dict[Path, Path] = {}  # absolute path -> path as selected by `names`
     for name in names:
         is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))
         if not is_pattern and not paths:
-            raise ValueError(f"{name} is not there: fit and test that run first, or correct others")
+            raise ValueError(f"{name} is not there: fit and test that run first, or correct its name")
         for path in map(Path, paths):
             if path.resolve() != this_run.resolve() and (not is_pattern or RunFolder(path).is_tested):
                 runs.setdefault(path.resolve(), path)
@@ -56,12 +56,12 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
 
 @dataclass(frozen=True)
 class Comparison:
-    """How similarly R runs explain a split by one method, as means over explanations.
+    """Mean similarities between the explanations of R runs, for one method on one split.
 
     Attributes:
         method: name of the method.
         means: metric -> [R, R] float64, NaN where the metric is undefined for every explanation.
-        counts: metric -> [R, R], number of explanations for which the metric is defined.
+        counts: metric -> [R, R] int, the number of explanations for which the metric is defined.
         num_explanations: number of all explanations.
 
     Example:
@@ -81,8 +81,8 @@ def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> C
 
     Args:
         method: name of the method.
-        similarities: [len(SIMILARITIES), R, R] for each explanation, NaN where undefined.
-        num_runs: R.
+        similarities: one array [len(SIMILARITIES), R, R] for each explanation, NaN where undefined.
+        num_runs: number of runs R.
 
     Example:
         >>> two_runs = [np.full((3, 2, 2), value) for value in (0.25, 0.75, np.nan)]
@@ -101,11 +101,11 @@ def compare(method: str, similarities: Sequence[np.ndarray], num_runs: int) -> C
 
 
 def stability_frame(comparisons: Sequence[Comparison], names: Sequence[str]) -> pd.DataFrame:
-    """Returns a row for each method, metric and pair of runs, with the columns COLUMNS.
+    """Returns a table with the columns COLUMNS, and a row for each method, metric and pair of runs.
 
     Args:
-        comparisons: one for each method.
-        names: of the R runs.
+        comparisons: one comparison for each method.
+        names: names of the R runs.
 
     Example:
         >>> frame = stability_frame([compare("gradient", [np.full((3, 2, 2), 0.5)], 2)], ["tm.seed0", "tm.seed1"])
@@ -129,8 +129,8 @@ def stability_table(
     """Returns one matrix of R by R runs as text: Jaccard below the diagonal and Spearman's correlation above it.
 
     Args:
-        comparison: of R runs.
-        names: of the R runs.
+        comparison: similarities of R runs.
+        names: names of the R runs.
         split: name of the split, for the title.
         percentage: percent of the tokens whose overlap Jaccard measures, for the title.
         width: number of characters in a line.
@@ -163,8 +163,8 @@ def write_report(
     """Writes `<split>.csv` and `<split>.png`, and returns the tables and the picture [height, width, 3] in uint8.
 
     Args:
-        comparisons: one for each method.
-        names: of the runs.
+        comparisons: one comparison for each method.
+        names: names of the runs.
         folder: folder of the files.
         split: name of the split.
         percentage: percent of the tokens whose overlap Jaccard measures, for the titles.

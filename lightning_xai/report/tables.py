@@ -1,4 +1,4 @@
-"""The one printer of tables as text: rows by columns, in as many blocks of columns as the width asks for."""
+"""Tables as text, split into blocks of columns that fit the width."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 GAP = 2  # spaces before a column
-INDENT = "  "  # before the further lines of a row's name
-HEADER_WIDTH = 10  # a longer header is wrapped, unless a cell or a part that cannot be broken is as wide
+INDENT = "  "  # before all lines but the first of a wrapped row name
+HEADER_WIDTH = 10  # longer headers are wrapped; a wider cell or a longer unbreakable part raises this limit
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Column:
     Attributes:
         header: name of the column; a line feed in it starts a new line.
         cells: one text for each row.
-        group: neighboring columns of the same group stay in one block; "" for a column by itself.
+        group: neighboring columns of the same group stay in one block if they fit; "" means no group.
 
     Example:
         >>> Column("passes", ["50", "100"], group="cost").cells
@@ -38,7 +38,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 
     Args:
         rows: names of the rows, repeated at the left of every block. Names longer than half of the width are wrapped.
-        columns: each with a cell for every row. Cells are never wrapped.
+        columns: columns with a cell for every row. Cells are never wrapped.
         title: text above the first block, wrapped at `width`.
         width: number of characters in a line.
 
@@ -60,7 +60,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 def wrap(text: str, width: int) -> list[str]:
     """Returns the lines of a text, broken after spaces and after / _ . - where a line would exceed `width` characters.
 
-    A part without such a character is cut only if it is longer than a line.
+    A part without these characters is cut only if it is longer than a line.
 
     Example:
         >>> wrap("token_precision/integrated_gradients", 12)
@@ -92,7 +92,7 @@ def _unbroken_parts(text: str) -> list[str]:
 
 
 class _PrintedColumn:
-    """A column with its wrapped header and its width, in which the gap before it counts."""
+    """A column with its wrapped header, and its width including the gap before the column."""
 
     def __init__(self, column: Column, max_header_width: int) -> None:
         self.cells, self.group = column.cells, column.group
@@ -103,7 +103,7 @@ class _PrintedColumn:
 
 
 def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
-    """Returns the columns in the fewest blocks that fit `width`, the widest of which is as narrow as possible."""
+    """Returns the fewest blocks of columns that fit `width`, with the widest block as narrow as possible."""
     groups: list[list[_PrintedColumn]] = []
     for name, members in groupby(columns, key=lambda column: column.group):
         group = list(members)
@@ -119,7 +119,7 @@ def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_Pr
 
 
 def _fill_blocks(groups: Sequence[list[_PrintedColumn]], width: int) -> list[list[_PrintedColumn]]:
-    """Returns blocks of columns; a group starts another block where it would exceed `width`."""
+    """Returns blocks of columns, filled in order; a group that would exceed `width` starts a new block."""
     blocks: list[list[_PrintedColumn]] = []
     for group in groups:
         if blocks and _total_width(blocks[-1] + group) <= width:
@@ -135,7 +135,7 @@ def _total_width(columns: Sequence[_PrintedColumn]) -> int:
 
 def _block_text(names: Sequence[list[str]], label_width: int, columns: Sequence[_PrintedColumn]) -> str:
     height = max((len(column.header) for column in columns), default=0)
-    headers = [[""] * (height - len(column.header)) + column.header for column in columns]  # they end on one line
+    headers = [[""] * (height - len(column.header)) + column.header for column in columns]  # bottoms align
     lines = [("", [header[line] for header in headers]) for line in range(height)]
     for row, (*above, last) in enumerate(names):
         lines += [(part, [""] * len(columns)) for part in above]
