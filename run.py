@@ -1,4 +1,4 @@
-"""python run.py fit|validate|test|predict --config CONFIG ..., or explain|racu|stability and what to read."""
+"""Usage: python run.py fit|validate|test|predict --config CONFIG ..., or run.py explain|racu|stability ..."""
 
 from lightning_xai.commands.main import main
 

@@ -1,4 +1,4 @@
-"""One run from the command line: Lightning's subcommands over a run folder that a fit resumes and a test reads."""
+"""One run from the command line: a Lightning subcommand with a run folder, where a fit resumes and a test reads."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
     "inference_mode": False,
     "log_every_n_steps": 10,
-    "enable_model_summary": False,  # RunSummary says what matters
+    "enable_model_summary": False,  # RunSummary prints less
 }
 
 
 class LoadedData(NamedTuple):
-    """A data module and the settings that decide which examples it has loaded and encoded."""
+    """A data module, and the settings that decide how its examples were loaded and encoded."""
 
     module: TextDataModule
     settings: dict[str, Any]
@@ -63,14 +63,14 @@ class XAICLI(LightningCLI):
     """LightningCLI in subclass mode, with a run folder for every run.
 
     Attributes:
-        next_run: after construction, overrides for another run that this one asks for; [] if it asks for none.
-        is_done: whether the subcommand itself ran to its end.
-        is_dry: whether it leaves nothing behind (fast_dev_run).
-        data: the run's data, which the next run uses again if its settings are the same.
+        next_run: overrides for another run that this run needs; [] if it needs none. Set at construction.
+        is_done: whether the subcommand has ended; False if `next_run` must come first.
+        is_dry: whether this is a fast_dev_run, which leaves no files.
+        data: data of this run. The next run uses them again if it has the same data settings.
 
     Args:
         args: the command line.
-        data: the data of the run before.
+        data: data of the previous run, if there was one.
     """
 
     def __init__(self, args: list[str], data: LoadedData | None = None) -> None:
@@ -91,13 +91,13 @@ class XAICLI(LightningCLI):
             load_from_checkpoint_support=False,
             auto_configure_optimizers=False,
             trainer_defaults=dict(TRAINER_DEFAULTS),
-            # relative interpolation that sees command-line overrides
+            # "omegaconf+" resolves relative interpolations, after command-line overrides
             parser_kwargs={"parser_mode": "omegaconf+", "exit_on_error": False, "allow_abbrev": False},
             args=args,
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the given subcommand alone, if there is one: to build the parsers of the others takes a second."""
+        """Returns only the given subcommand, since all parsers take a second to build; if none is given, all."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -105,8 +105,8 @@ class XAICLI(LightningCLI):
         parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
         parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
         parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
-        parser.add_argument("--follow_up", type=bool, default=True, help="run what a run asks for before and after it")
-        parser.add_argument("--stage", type=str | None, default=None, help="fit one stage of a chain alone")
+        parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
+        parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
         parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
         parser.set_defaults(
@@ -118,7 +118,7 @@ class XAICLI(LightningCLI):
             }
         )
         parser.link_arguments("seed_everything", "data.init_args.seed")
-        # a link to an argument that the network does not have is left out
+        # links to arguments that the network does not have are ignored
         for name in ("num_classes", "multilabel", "vocab_size", "word_vectors"):
             target = f"model.init_args.network.init_args.{name}"
             parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
@@ -132,10 +132,10 @@ class XAICLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         assert isinstance(args, list)
-        self.config = parser.parse_args(args)  # the parent warns of arguments that do not come from sys.argv
+        self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
-        """Keeps the parent from overriding the configuration with hyperparameters found in a checkpoint."""
+        """Does nothing; the parent would override the configuration with hyperparameters found in a checkpoint."""
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
@@ -148,7 +148,7 @@ class XAICLI(LightningCLI):
             raise ValueError("--stage is for fit: give the config.yaml of the stage's run instead")
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # where it matters: a fit resumed in another folder forgets its best score
+        if self.subcommand != "fit":  # a fit keeps the warning: in a new folder it forgets its best score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -161,7 +161,7 @@ class XAICLI(LightningCLI):
             self.run.begin(self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # the saved file must not lead another experiment into this folder
+            self._portable_config[key] = None  # so that runs from the saved file do not write into this folder
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
         self.parser.add_instantiator(self._build_data, TextDataModule)
 
@@ -171,10 +171,10 @@ class XAICLI(LightningCLI):
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
         self.results = ResultsFile(self.facts)
         if config.trainer.logger is None and not self.is_dry:
-            # the configured root is not used, so that every file of a run lies in its folder
+            # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(
                 self.run.path.parents[1],
-                name=self.run.path.parent.name,  # of an experiment "roar/gradient/030" only the last part
+                name=self.run.path.parent.name,  # only "030" of an experiment "roar/gradient/030"
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
@@ -182,8 +182,8 @@ class XAICLI(LightningCLI):
             kwargs["plugins"] = [environment]
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
-        # save_last writes only when the best checkpoint does, so a resume would lose the epochs after it; at the end of
-        # the list this one's file knows which checkpoint is the best
+        # save_last would write only together with the best checkpoint, so a resumed fit would lose the later epochs;
+        # this callback is the last in the list, so that last.ckpt records which checkpoint is the best
         callbacks_of(trainer).append(
             ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
@@ -194,7 +194,7 @@ class XAICLI(LightningCLI):
         config = self.config.fit
         if config.stage is not None:
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
-            self.is_done = True  # the stage's run stands in for this one
+            self.is_done = True  # the run of the stage replaces this run
             return
         if not self.is_dry and self.run.is_finished and (self.run.is_tested or not config.test_after_fit):
             say(f"{self.run.path} is finished already; remove it to run it again")
@@ -212,22 +212,22 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 self.run.write_manifest(status="finished", seconds=round(time.monotonic() - self._began, 3))
-            self.trainer.strategy.barrier()  # a rank that looked earlier would run the stage again
+            self.trainer.strategy.barrier()  # else another process may miss the manifest and repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests "best", "last" or a file; by default the run's best checkpoint, or the network as it was loaded."""
+        """Tests the checkpoint "best", "last" or a file; by default the best, else the loaded network."""
         other_data = self.run.hash_of_other_test_data(self.settings)
         self._test(self._resolve(ckpt_path), keep_earlier=True, other_data=other_data)
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Prints the tables of the validation split, whose thresholds are tuned on itself, and writes none."""
+        """Prints the results on the validation split and writes no files; thresholds are tuned on the same split."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Runs the callbacks over the predict split; predictions are not collected in memory."""
+        """Runs the callbacks on the predict split, without collecting predictions in memory."""
         kwargs["return_predictions"] = False
         self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **kwargs)
         self.is_done = True
@@ -268,7 +268,7 @@ class XAICLI(LightningCLI):
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _end(self, table: pd.DataFrame | None) -> None:
-        """Prints the tables of a subcommand that is done, and after a fit asks for the run that follows."""
+        """Prints the tables at the end of a subcommand; after a fit, sets `next_run` to the run that follows."""
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))
@@ -280,7 +280,7 @@ class XAICLI(LightningCLI):
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
     def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
-        """Returns the first overrides that are not empty, or [] if --follow_up is false."""
+        """Returns the first overrides that are not empty; [] if there are none or --follow_up is false."""
         overrides: list[str] = next(filter(None, asked_for), [])
         return overrides if self.config[self.subcommand].follow_up else []
 

@@ -1,4 +1,4 @@
-"""Configuration files on the command line: where they lie, and which experiment and run they belong to."""
+"""Configuration files on the command line: where to find them, and which experiment and run they belong to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration: as given, in `folders`, in configs/ here, or in configs/ beside the package.
+    """Returns the path of a configuration: as given, in `folders`, in ./configs, or in the configs beside the package.
 
     Raises:
         ValueError: there is no such file.
@@ -31,7 +31,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line in which every --config is a path; files may also lie beside those before them.
+    """Returns a command line in which every --config is a path; a file may also lie beside an earlier --config.
 
     Example:
         >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
@@ -49,7 +49,7 @@ def with_config_paths(argv: list[str]) -> list[str]:
 
 
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
-    """Returns a command line followed by overrides, without the earlier arguments "--name=value" that they replace.
+    """Appends overrides to a command line, and drops the earlier arguments "--name=value" that they replace.
 
     Otherwise the command line of a chain would grow with every stage.
 
@@ -76,9 +76,9 @@ def experiment_name(config_files: list[str]) -> str:
 
 
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Returns the folder that a run's saved configuration was read from, or else `run`.
+    """Returns the folder of a run whose saved configuration is given and matches `run`, else returns `run`.
 
-    If experiment and seed agree, both are the same run: it was moved, or the command started in another directory.
+    If the ends of both paths agree, both are the same run, which was moved or is used from another directory.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
@@ -95,7 +95,7 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a run of another format saved a configuration, since settings may have other names there.
+    """Raises ValueError if a configuration was saved in another format, where settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # a person wrote it
@@ -107,12 +107,12 @@ def check_formats(config_files: Sequence[str]) -> None:
 
 
 def _setting(file: str, name: str) -> Any:
-    """Returns a setting at the top of a configuration, or None if the file does not have it."""
+    """Returns a top-level setting of a configuration file, or None if the file does not have this setting."""
     settings = OmegaConf.load(file)
     return settings.get(name) if isinstance(settings, DictConfig) else None
 
 
 def _saver(file: str) -> RunFolder | None:
-    """Returns the run that a configuration was saved by, or None if a person wrote it."""
+    """Returns the run that saved a configuration, or None if a person wrote the configuration."""
     run = RunFolder(Path(file).parent)
     return run if Path(file).name == run.config_file.name and run.manifest_file.exists() else None

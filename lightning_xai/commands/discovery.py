@@ -1,4 +1,4 @@
-"""Imports of all classes that a configuration may name."""
+"""Imports all classes that a configuration may name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import lightning_xai
 
 
 def import_all() -> None:
-    """Imports the rooms whose classes a configuration names, so that they are known by their short names.
+    """Imports the packages whose classes a configuration may name, so that short class names are enough.
 
     Example:
         >>> import sys

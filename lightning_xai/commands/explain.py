@@ -36,7 +36,7 @@ def explain_command(argv: list[str]) -> None:
 
 
 def method_names() -> list[str]:
-    """Returns the names of all attribution methods imported so far, abstract ones excepted.
+    """Returns the class names of all attribution methods imported so far, without abstract classes.
 
     Example:
         >>> "InputXGradient" in method_names(), "AttributionMethod" in method_names()
@@ -65,27 +65,28 @@ def explain(
     """Explains texts with the network of a run.
 
     Args:
-        ckpt: folder of a run, whose best checkpoint is used, or one of the checkpoints in such a folder. Texts are
-            encoded as in that run.
+        ckpt: folder of a run, whose best checkpoint is used, or a checkpoint file in such a folder. Texts are encoded
+            as in that run.
         text: a text to explain; its tokens are printed in color.
-        file: a file with one text a line, instead of `text`.
-        text_pair: the second text, for a network that was trained on pairs; with `file`, it is the same for every
-            line. Its tokens are scored, but not shown.
+        file: a file with one text per line, instead of `text`.
+        text_pair: second text, for a network that was trained on pairs. With `file`, every line gets this second text.
+            The tokens of the second text are not shown.
         method: attribution method, by its class name (AttInGrad) or class_path; InputXGradient by default.
-        num_classes: number of most probable classes that are explained at least, if an example can have several.
-        html: page to write; explain.html in the run's folder by default.
-        output: JSON lines to write for `file`, one for each of its lines, empty ones included, with character offsets;
+        num_classes: on multi-label data, explain at least this many classes, the most probable ones. All predicted
+            classes are always explained.
+        html: HTML page to write for `text`; explain.html in the run's folder by default.
+        output: JSON Lines file to write for `file`, with one record per line of `file`, also for empty lines;
             <file>.jsonl by default.
-        device: where to run.
+        device: device that runs the network, such as cpu or cuda.
 
     Raises:
-        ValueError: not exactly one of `text` and `file` is given, a file or run is missing, or the network needs a
+        ValueError: both or neither of `text` and `file` are given, a file or run is missing, or the network needs a
             second text.
     """
     if (text is None) == (file is None):
         raise ValueError("give either --text or --file")
     if file is not None and not Path(file).is_file():
-        raise ValueError(f"there is no file {file}: give one with a text a line")
+        raise ValueError(f"there is no file {file}: give a file with one text per line")
     run, checkpoint = _run_and_checkpoint(ckpt)
     trained = load_trained(str(checkpoint))
     if text_pair is None and getattr(trained.network, "paired", False):
@@ -126,7 +127,7 @@ def _explain_file(explainer: Explainer, file: Path, output: Path) -> None:
 
 
 def file_lines(file: Path) -> list[str]:
-    """Returns the lines of a file as editors count them: unlike str.splitlines, only line feeds end a line.
+    """Returns the lines of a file as editors count them: only line feeds end a line, unlike in str.splitlines.
 
     Example:
         >>> import tempfile
@@ -140,7 +141,7 @@ def file_lines(file: Path) -> list[str]:
 
 
 def print_document(document: ExplainedDocument) -> None:
-    """Prints every explained class with its probability, the text, and the five tokens with the largest scores.
+    """Prints each explained class with its probability, the text, and the five tokens of largest absolute score.
 
     On a terminal the text is colored.
 

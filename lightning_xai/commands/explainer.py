@@ -29,11 +29,11 @@ class Explainer:
     """Predicts and explains texts in batches.
 
     Args:
-        trained: the network, whose classes are known.
-        encoder: of the texts on which the network was trained.
-        method: scores the tokens.
-        num_classes: number of most probable classes that are explained at least, if an example can have several.
-        text_pair: second text of every example, None if the network reads one text.
+        trained: the network and the names of its classes.
+        encoder: encoder that the network was trained with.
+        method: attribution method that scores the tokens.
+        num_classes: on multi-label data, at least this many classes are explained, the most probable ones.
+        text_pair: second text of every example; None if the network reads single texts.
 
     Example:
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -100,14 +100,14 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns all predicted classes, and at least the `num_classes` most probable ones if multi-label.
+        """Returns the classes to explain: all predicted ones; at least the `num_classes` most probable if multi-label.
 
         Args:
             probs: [B, C].
             predicted: [B, C] bool.
 
         Returns:
-            Classes [B, K], most probable first, and a mask [B, K] of those that are explained.
+            Classes [B, K], most probable first, and a mask [B, K] of the classes to explain.
         """
         at_least = min(self.num_classes, probs.shape[1]) if self.trained.network.multilabel else 1
         num_targets = predicted.sum(dim=1, keepdim=True).clamp(min=at_least)
@@ -116,7 +116,7 @@ class Explainer:
 
 
 def encoder_of(config_file: Path) -> Encoder:
-    """Returns the encoder that a run's configuration names, before it learned anything from training texts.
+    """Builds the encoder of a run's configuration, without anything that it learned from training texts.
 
     Example:
         >>> import tempfile
@@ -133,7 +133,7 @@ def encoder_of(config_file: Path) -> Encoder:
 
 
 def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
-    """Returns the encoder that a run's configuration names, with the vocabulary that its network was trained on.
+    """Builds the encoder of a run's configuration, with the vocabulary that the trained network uses.
 
     Example:
         >>> import tempfile

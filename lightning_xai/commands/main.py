@@ -1,4 +1,4 @@
-"""The command line: one command in, the runs that it asks for, and user errors in one line."""
+"""The command line: runs a command and the other runs that it needs, and prints user errors in one line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.terminal import message_for_user, one_line
 from lightning_xai.runs.progress import quiet, say
 
-READERS = ("explain", "racu", "stability")  # of finished runs, each a module of its own
+READERS = ("explain", "racu", "stability")  # commands that read finished runs; each has its own module
 COMMANDS = ("fit", "validate", "test", "predict", *READERS)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs one command, and for `fit` every run that it asks for; prints user errors in one line.
+    """Runs one command, and for `fit` all other runs that the fit needs; prints user errors in one line.
 
     Args:
-        argv: the command line without the program's name; by default that of this process.
+        argv: the command line without the program's name; by default, the one of this process.
 
     Example:
         >>> main(["fti"])
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         with quiet():
             if argv[0] in READERS:
-                module = import_module(f"lightning_xai.commands.{argv[0]}")  # not before it is asked for
+                module = import_module(f"lightning_xai.commands.{argv[0]}")  # only when it is needed
                 getattr(module, f"{argv[0]}_command")(argv[1:])
             else:
                 run_stages(argv)
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def run_stages(argv: list[str]) -> XAICLI:
-    """Runs the prerequisites of a command, the command, then its follow-ups; returns the last of these runs."""
+    """Runs a command, and before and after it the other runs that it needs; returns the last of these runs."""
     import_all()
     data: LoadedData | None = None
     stack, asked_for = [argv], [argv]
@@ -62,7 +62,7 @@ def run_stages(argv: list[str]) -> XAICLI:
         if cli.next_run:
             following = with_overrides(command, cli.next_run)
             if following in asked_for and cli.is_dry:
-                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends before it")
+                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends here")
                 return cli
             assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
             asked_for.append(following)

@@ -1,4 +1,4 @@
-"""Checks before a command starts, so that a mistake costs seconds and not a training."""
+"""Checks that a command makes before it starts, so that mistakes show within seconds and not after training."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def check_checkpoint_settings(checkpoint: Any) -> None:
-    """Raises ValueError if checkpoints would lie where a resumed fit or a test does not look for them.
+    """Raises ValueError if checkpoints would be saved where a resumed fit or a test does not look for them.
 
     Args:
-        checkpoint: arguments of the ModelCheckpoint.
+        checkpoint: arguments of ModelCheckpoint.
 
     Example:
         >>> from types import SimpleNamespace
@@ -33,7 +33,7 @@ def check_checkpoint_settings(checkpoint: Any) -> None:
     if checkpoint.dirpath is not None:
         raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null and choose --runs_dir instead")
     if checkpoint.filename != "best":
-        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', where commands look")
+        raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands look for")
 
 
 def check_monitor(monitor: str | None, mode: str, objective: Objective, callbacks: list[Callback]) -> None:
@@ -48,7 +48,7 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
     """
     if monitor is None:
         return
-    with warnings.catch_warnings():  # torchmetrics warns that there are no data yet, but only names are read
+    with warnings.catch_warnings():  # torchmetrics warns that there are no data yet, but only the names are used
         warnings.simplefilter("ignore")
         known = [f"val/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     if monitor in known:
@@ -77,7 +77,7 @@ def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> No
 
 
 def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> None:
-    """Raises ValueError if callbacks run two chains, or one chain without the tests that it compares.
+    """Raises ValueError if callbacks run two or more chains, or a chain whose runs are not tested.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -88,7 +88,7 @@ def check_chains(callbacks: Sequence[Callback], *, tests_after_fit: bool) -> Non
     """
     chains = [type(callback).__name__ for callback in callbacks if isinstance(callback, ChainCallback)]
     if len(chains) > 1:
-        raise ValueError(f"{' and '.join(chains)} are chains of runs: give each a command of its own")
+        raise ValueError(f"{' and '.join(chains)} are chains of runs: run each by its own command")
     if chains and not tests_after_fit:
         raise ValueError("test_after_fit is false, but a chain compares the results of tests: set it to true")
 
@@ -97,7 +97,7 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
     """Returns the callback that runs a chain.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no callback runs a chain.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -112,7 +112,7 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
 
 
 def check_checkpoint(path: str, objective: Objective, class_names: list[str]) -> None:
-    """Raises ValueError unless a checkpoint fits the objective and has the data's classes in their order.
+    """Raises ValueError unless a checkpoint fits the objective and has the classes of the data in the same order.
 
     Example:
         >>> import tempfile, torch
@@ -139,10 +139,11 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
 def resolve_checkpoint(
     run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
 ) -> str | None:
-    """Returns the file that "best", "last" or a path names; for None the run's best one, or None if there is none.
+    """Returns the checkpoint "best", "last" or at a path; None gives the run's best checkpoint, or None if it has none.
 
     Raises:
-        ValueError: there is no such file, it does not fit `objective`, or it has the data's classes in another order.
+        ValueError: there is no such file, the checkpoint does not fit `objective`, or its classes are in another order
+            than in the data.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

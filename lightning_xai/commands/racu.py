@@ -1,4 +1,4 @@
-"""`run.py racu`: RACU with intervals, table and curves, of ROAR chains of several seeds and experiments."""
+"""`run.py racu`: the RACU of ROAR chains over seeds and experiments, with intervals, tables and curves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def racu_command(argv: Sequence[str]) -> None:
     """Parses the command line of `racu` and runs it.
 
     Raises:
-        ValueError: see racu.
+        ValueError: `racu` refuses the arguments.
     """
     run_command(racu, argv, name="racu")
 
@@ -27,12 +27,12 @@ def racu(
 
     Args:
         experiments: folders of experiments, such as runs/roar.
-        metric: one metric for all experiments, or one for each.
-        split: the split whose scores count.
-        output: folder for the report; by default `report` in the only experiment, or beside several.
+        metric: one metric for all experiments, or one metric per experiment in the same order.
+        split: the split whose results are compared.
+        output: folder for the report; by default `report` in the folder of one experiment, or beside several.
 
     Raises:
-        ValueError: no experiment is named, or see write_report.
+        ValueError: no experiment is named, or `write_report` refuses the chains.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")
@@ -41,7 +41,7 @@ def racu(
 
 
 def default_output(experiments: Sequence[Path]) -> Path:
-    """Returns the folder `report` in the only experiment, or in the folder that holds all of them.
+    """Returns `report` in the folder of a single experiment, or in the folder that holds all experiments.
 
     Example:
         >>> default_output([Path("runs/roar")]).as_posix()

@@ -1,4 +1,4 @@
-"""Runs in jobs of SLURM."""
+"""The environment of runs in SLURM jobs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 
 
 def slurm_environment() -> SLURMEnvironment | None:
-    """Returns SLURM's environment without Lightning's handling of its signals, or None if SLURM starts no processes.
+    """Returns a SLURM environment that leaves signals alone, or None if SLURM did not start the processes.
 
-    Lightning would save a checkpoint within an epoch, and the resumed run would see some batches twice. The scripts in
-    `slurm/` requeue the job instead, and the run goes on from the end of its last epoch.
+    On a signal, Lightning would save a checkpoint within an epoch, and the resumed run would see some batches twice.
+    Instead, the scripts in `slurm/` requeue the job, and the run continues after its last finished epoch.
 
     Example:
         >>> import os

@@ -21,7 +21,7 @@ def stability_command(argv: Sequence[str]) -> None:
     """Parses the command line of `stability` and runs it.
 
     Raises:
-        ValueError: see compare_runs.
+        ValueError: `compare_runs` refuses the runs.
     """
     run_command(stability, argv, name="stability")
 
@@ -33,17 +33,17 @@ def stability(
     percentage: float = 25,
     output: str | None = None,
 ) -> None:
-    """Prints how similarly runs explain the same texts and writes it as tables and pictures.
+    """Prints how similarly runs explain the same texts, and writes the similarities as tables and pictures.
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
-        split: splits to compare; by default all for which every run has stored scores, without validation.
-        method: attribution methods to compare; by default all of which every run has stored scores.
-        percentage: percent of the tokens, rounded up, whose overlap is measured.
+        split: splits to compare; by default all splits but validation for which every run has stored scores.
+        method: attribution methods to compare; by default all methods whose scores every run has stored.
+        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
         output: folder for the report; by default report/stability in the folder that holds all runs.
 
     Raises:
-        ValueError: see compare_runs.
+        ValueError: `compare_runs` refuses the runs.
     """
     folders = [Path(run) for run in runs]
     folder = Path(output) if output else None
@@ -63,16 +63,16 @@ def compare_runs(
     The numbers are those of the Stability callback. No network and no data are read.
 
     Args:
-        runs: folders of runs with scores by AttributionCacheWriter.
-        output: by default `report/stability` in the folder that holds all runs.
-        splits: if empty, all for which every run has scores, without validation.
-        methods: if empty, all of which every run has scores.
-        percentage: percent of the tokens, rounded up, whose overlap is measured.
+        runs: folders of runs whose scores AttributionCacheWriter has stored.
+        output: folder to write to; by default `report/stability` in the folder that holds all runs.
+        splits: splits to compare; if empty, all splits but validation for which every run has scores.
+        methods: methods to compare; if empty, all methods whose scores every run has.
+        percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
-        ValueError: there are fewer than two runs, or one of them is missing or named twice; `percentage` is outside
-            (0, 100]; the runs have no scores in common; or they differ in the settings of a method, or in examples,
-            classes, numbers of tokens or tokens that may be explained.
+        ValueError: there are fewer than two runs, or a run is missing or named twice; `percentage` is outside (0, 100];
+            the runs have no scores in common; or the runs differ in the settings of a method, or in examples, classes,
+            numbers of tokens or tokens that may be explained.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -83,7 +83,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # checks all of them before the first report is written
+    # checks all masks before the first report is written
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or report_dir(common_folder(runs)) / "stability"
     reports = []
@@ -106,7 +106,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
 
 
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs (split, method) to compare: the named ones, or all of which every run has scores."""
+    """Returns the pairs (split, method) to compare: the named pairs, or all pairs for which every run has scores."""
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
     common_splits = {split for split, method in common if method in methods or not methods} - {VALIDATION}
@@ -128,8 +128,8 @@ def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequenc
         for split, method in pairs:
             if (split, method) not in names:
                 raise ValueError(
-                    f"{run} has no scores by {method} on {split}, but {_names(names)}: choose from those by --split "
-                    "and --method, or test it with that method and an AttributionCacheWriter"
+                    f"{run} has no scores by {method} on {split}, but {_names(names)}: choose from these by --split "
+                    "and --method, or test this run with that method and an AttributionCacheWriter"
                 )
     return list(dict.fromkeys(pairs))
 
@@ -139,7 +139,7 @@ def _names(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
-    """Returns the token masks of the first run after checking that the other runs stored comparable scores.
+    """Returns the token masks of the first run, and checks that the other runs have comparable scores.
 
     Raises:
         ValueError: a run differs in the method's settings, or in examples, classes, numbers of tokens or token masks.
@@ -155,8 +155,8 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
         for index in dict.fromkeys(index for index, _ in first.keys()):
             if masks.get(index, NO_CLASS).tolist() != other_masks.get(index, NO_CLASS).tolist():
                 raise ValueError(
-                    f"{other.path} may explain other tokens of example {index} than {first.path}: use one encoder and "
-                    "the same data in all runs"
+                    f"{other.path} may explain other tokens of example {index} than {first.path}: use the same encoder "
+                    "and data in all runs"
                 )
     return masks
 

@@ -1,4 +1,4 @@
-"""Errors as a user reads them: in one line."""
+"""Error messages for users, in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def one_line(message: str) -> str:
-    """Returns a parser's message without the types that it tried, and with long lines cut.
+    """Returns a parser's message in one line, without the types that the parser tried; long parts are cut.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
@@ -22,7 +22,7 @@ def one_line(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns the message in one line if this package raised a ValueError, also inside a constructor; else None.
+    """Returns the message in one line if this package raised the error as a ValueError, else None.
 
     Example:
         >>> from lightning_xai.runs.store import RaggedStore
@@ -33,7 +33,7 @@ def message_for_user(error: BaseException) -> str | None:
         'no/such/folder is not a store (it has no store.json): check the path'
     """
     cause: BaseException | None = error
-    while cause is not None and "jsonargparse" in _raised_in(cause).parts:  # it wraps what a constructor raises
+    while cause is not None and "jsonargparse" in _raised_in(cause).parts:  # jsonargparse wraps errors of constructors
         cause = cause.__cause__ or cause.__context__
     if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
         return " ".join(str(cause).split("\n"))
@@ -41,6 +41,6 @@ def message_for_user(error: BaseException) -> str | None:
 
 
 def _raised_in(error: BaseException) -> Path:
-    """Returns the file of the innermost frame."""
+    """Returns the source file that raised an error."""
     frames = traceback.extract_tb(error.__traceback__)
     return Path(frames[-1].filename) if frames else Path()

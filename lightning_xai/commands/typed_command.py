@@ -1,4 +1,4 @@
-"""A command line made from a typed function: its parameters are the options, and its docstring is the help."""
+"""A command line made from a typed function, whose parameters are the options and whose docstring is the help."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jsonargparse import ArgumentParser, auto_cli
 
 
 class WordListParser(ArgumentParser):
-    """Reads each parameter that is a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
+    """A parser that reads a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
 
-    A plain ArgumentParser takes a sequence in one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
+    A plain ArgumentParser reads a sequence from one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.
 
     Example:
         >>> def add(numbers: Sequence[int]) -> None:
@@ -25,7 +25,7 @@ class WordListParser(ArgumentParser):
     item_types: dict[str, Any] = {}  # parameter -> type of its items
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds an argument for each parameter, and remembers which parameters are sequences."""
+        """Adds an argument for each parameter of a function, and records which parameters are sequences."""
         hints = get_type_hints(function)
         self.item_types = {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is Sequence}
         return super().add_function_arguments(function, *args, **kwargs)
@@ -37,11 +37,11 @@ class WordListParser(ArgumentParser):
         """
         name = names[0].lstrip("-")
         if name in self.item_types:
-            del kwargs["action"]  # it would parse one word as the whole sequence
+            del kwargs["action"]  # the action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
-            kwargs["default"] = list(kwargs.get("default") or ())  # the parser writes into it
-            names = names[:1]  # without the form --name+, which appends
+            kwargs["default"] = list(kwargs.get("default") or ())  # a copy, since the parser changes it
+            names = names[:1]  # drops the form --name+, which appends
         return super().add_argument(*names, **kwargs)
 
 
@@ -49,9 +49,9 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
     """Parses a command line and calls the function with it.
 
     Args:
-        function: its parameters without a default are positional.
-        argv: words after the command's name.
-        name: of the command, such as "racu".
+        function: function to call. Parameters without a default are positional arguments.
+        argv: words after the name of the command.
+        name: name of the command, such as "racu".
 
     Raises:
         argparse.ArgumentError: an option is unknown, or a value has another type than its parameter.

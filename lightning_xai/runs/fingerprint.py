@@ -1,4 +1,4 @@
-"""A short hash of a network's weights, by which stored scores and results name it."""
+"""A short hash of a network's weights, which identifies the network in stored scores and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def weights_hash(module: nn.Module) -> str:
-    """Returns 12 hex digits of the SHA-256 of a module's parameters and buffers with their names.
+    """Returns 12 hex digits of the SHA-256 hash over the names and values of a module's parameters and buffers.
 
     Example:
         >>> zeros, ones = nn.Linear(2, 1), nn.Linear(2, 1)

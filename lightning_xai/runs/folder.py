@@ -1,4 +1,4 @@
-"""A run's folder, `<runs_dir>/<experiment>/seed<N>/`: where its files lie, its manifest, and which runs it refuses."""
+"""The folder of a run, `<runs_dir>/<experiment>/seed<number>`: its files, its manifest, and which runs may use it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lightning_xai.runs.settings import changed_settings, hash_of_test_data
 from lightning_xai.runs.store import read_json, write_json
 
 OLD_RUN = (
-    "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers still read its "
-    "checkpoint"
+    "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
+    "the checkpoint"
 )
 
 
@@ -24,10 +24,10 @@ class RunFacts:
     """What a command knows about the run that it starts.
 
     Attributes:
-        experiment: its name.
-        seed: of all random draws.
+        experiment: name of the experiment.
+        seed: seed of all random draws.
         tests_after_fit: whether the command is a fit that ends with a test.
-        settings: see `run_settings`.
+        settings: settings that the run's numbers depend on, from `run_settings`.
 
     Example:
         >>> RunFacts("tm", seed=0).tests_after_fit
@@ -42,7 +42,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run and the places of its files.
+    """The folder of one run and the paths of its files.
 
     Example:
         >>> run = RunFolder(Path("runs/tm/seed0"))
@@ -63,7 +63,7 @@ class RunFolder:
 
     @property
     def results_file(self) -> Path:
-        """The table of the run's test."""
+        """The file with the results of the run's test."""
         return self.path / "results.parquet"
 
     @property
@@ -76,37 +76,37 @@ class RunFolder:
 
     @property
     def heatmaps_dir(self) -> Path:
-        """A page of heatmaps for each split."""
+        """Folder with one heatmap page per split."""
         return self.path / "heatmaps"
 
     @property
     def attributions_dir(self) -> Path:
-        """Stored scores, `<split>/<method>`."""
+        """Folder of the stored attribution scores, `<split>/<method>`."""
         return self.path / "attributions"
 
     @property
     def stability_dir(self) -> Path:
-        """Comparisons with the attributions of other runs."""
+        """Folder of comparisons with the attributions of other runs."""
         return self.path / "stability"
 
     @property
     def erasures_dir(self) -> Path:
-        """Erasures that later runs of a chain train on, `<name>/<split>`."""
+        """Folder of the erasures that later runs of a chain train on, `<name>/<split>`."""
         return self.path / "erasures"
 
     @property
     def trained_on_file(self) -> Path:
-        """Facts about the erasures that the run itself trains on."""
+        """File with facts about the erasures that this run trains on."""
         return self.path / "erasures.json"
 
     @property
     def roar_file(self) -> Path:
-        """Scores of all runs of a ROAR chain, in the folder of its first run."""
+        """Results of all runs of a ROAR chain; written in the folder of the chain's first run."""
         return self.path / "roar.csv"
 
     @property
     def fresh_file(self) -> Path:
-        """Scores of all runs of a FRESH chain, in the folder of its first run."""
+        """Results of all runs of a FRESH chain; written in the folder of the chain's first run."""
         return self.path / "fresh.csv"
 
     @property
@@ -114,26 +114,26 @@ class RunFolder:
         return self.path / "explain.html"
 
     def checkpoint(self, name: Literal["best", "last"]) -> Path | None:
-        """Returns the checkpoint of that name, or None if there is none."""
+        """Returns the file of the best or last checkpoint, or None if the file does not exist."""
         file = self.checkpoints_dir / f"{name}.ckpt"
         return file if file.is_file() else None
 
     @property
     def best_checkpoint(self) -> Path | None:
-        """The best checkpoint, else the last one, else None."""
+        """The best checkpoint, or the last one if there is no best, or None if there is neither."""
         return self.checkpoint("best") or self.checkpoint("last")
 
     @property
     def results(self) -> pd.DataFrame | None:
-        """The table of the run's test, or None before it."""
+        """The table of the run's test results, or None if the run has not been tested."""
         return pd.read_parquet(self.results_file) if self.results_file.exists() else None
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Facts about the run, such as its settings; {"status": "new"} before it began.
+        """Facts about the run, such as its settings; {"status": "new"} before the run begins.
 
         Raises:
-            ValueError: the run is of another format.
+            ValueError: the run is stored in another format.
         """
         return without_format(self._written_manifest, self.path, OLD_RUN)
 
@@ -152,30 +152,31 @@ class RunFolder:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """The settings that the run began with, or None before it began."""
+        """The settings that the run began with, or None if the run has not begun."""
         return self.manifest.get("settings")
 
     def write_manifest(self, **facts: Any) -> None:
-        """Adds facts to the manifest, in one step, so that a kill leaves the old one or the new one."""
+        """Adds facts to the manifest atomically, so that a killed process leaves either the old or the new manifest."""
         write_json(self.manifest_file, with_format({**self.manifest, **facts}))
 
     @property
     def holds_work(self) -> bool:
-        """Whether the run is finished or has a checkpoint to go on from, in this format or another."""
+        """Whether the run is finished or has a checkpoint to resume from, in any format."""
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self) -> None:
-        """Raises ValueError if the folder holds the work of another format."""
+        """Raises ValueError if the folder holds a finished or resumable run in another format."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, OLD_RUN)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Writes into the manifest that a run with these settings begins, or goes on where it stopped.
+        """Records in the manifest that a run with these settings begins, or checks that it may resume.
 
         Raises:
-            ValueError: the folder holds work of another format, or of other settings (the first three are named).
+            ValueError: the folder holds a finished or resumable run in another format or with other settings (the
+                message names the first three).
         """
-        if not self.holds_work:  # a run that ended before its first checkpoint has nothing to lose
+        if not self.holds_work:  # without a checkpoint the run starts afresh
             write_json(self.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
             return
         before = self.settings
@@ -188,23 +189,25 @@ class RunFolder:
             )
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
-        """Returns a short hash of the examples that these settings test, or "" if they are the run's own."""
+        """Returns a short hash of the test examples of these settings, or "" if the run tests the same or is new."""
         tested = hash_of_test_data(settings)
         return "" if self.settings is None or tested == hash_of_test_data(self.settings) else tested
 
     @property
     def runs_dir(self) -> Path:
-        """The folder of all runs, found by the experiment's name in the manifest; else the working directory.
+        """The folder of all runs: the part of `path` before the experiment and the seed.
 
-        Without a manifest, "seed0" lies in the folder of an experiment whose name has no slash.
+        The name of the experiment is read from the manifest. Without a manifest, a folder whose name begins with "seed"
+        counts as a run of an experiment without a slash in its name. If `path` has no such part, the folder of all runs
+        is the working directory.
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)
-        return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run can lie less deep
+        return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run may have too few parents
 
 
 def runs_of(experiment_dir: Path) -> list[RunFolder]:
-    """Returns the runs of all seeds in an experiment's folder, in alphabetical order.
+    """Returns the runs of all seeds in an experiment's folder, sorted by the names of their folders.
 
     Example:
         >>> runs_of(Path("no/such/experiment"))
@@ -214,7 +217,7 @@ def runs_of(experiment_dir: Path) -> list[RunFolder]:
 
 
 def report_dir(experiment_dir: Path) -> Path:
-    """Returns the folder of the pictures and tables over all seeds of an experiment.
+    """Returns the folder for pictures and tables that cover all seeds of an experiment.
 
     Example:
         >>> report_dir(Path("runs/roar")).as_posix()

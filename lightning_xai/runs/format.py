@@ -1,4 +1,4 @@
-"""The format number of runs, chains and stores on disk: files of another format are refused, never guessed at."""
+"""The format number of runs, chains and stores on disk; files in another format are refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2  # 1 had no number
+FORMAT = 2  # files in format 1 have no format number
 
 
 def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns facts to be written to disk, the number of the format first.
+    """Returns facts with the format number in front, ready to be written to disk.
 
     Example:
         >>> with_format({"status": "finished"})
@@ -20,15 +20,15 @@ def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[str, Any]:
-    """Returns facts read from disk without the number of their format.
+    """Returns facts that were read from disk, without their format number.
 
     Args:
-        facts: contents of a JSON file; without a number they are of format 1.
-        place: the folder that an error names.
-        remedy: what a user can do, the end of the error's sentence.
+        facts: contents of a JSON file; facts without a format number are in format 1.
+        place: the folder that the error message names.
+        remedy: end of the error message, which tells what a user can do.
 
     Raises:
-        ValueError: the facts are of another format than this version's.
+        ValueError: the facts are not in the format that this version reads.
 
     Example:
         >>> without_format({"format": 2, "status": "finished"}, Path("runs/tm/seed0"), "remove it")

@@ -1,4 +1,4 @@
-"""Messages of a run: printed by one process only, and without the advertisements of libraries."""
+"""Messages of a run: prints them in one process only, and silences needless messages of libraries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lightning_xai.runs.ranks import rank
 
-# about choices that this package makes on purpose, or about things that a user cannot change
+# they concern deliberate choices of this package, or things that a user cannot change
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
@@ -22,7 +22,7 @@ SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the messages above while a command runs.
+    """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs.
 
     Example:
         >>> with quiet():

@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """Returns this process's number, also before its process group exists.
+    """Returns the number of this process; works also before the process group exists.
 
     Example:
         >>> rank()
@@ -23,7 +23,7 @@ def rank() -> int:
 
 
 def gather(value: Value) -> list[Value]:
-    """Returns the values of all processes in the order of their numbers; every process must call it.
+    """Returns the values of all processes in the order of their numbers; every process must call this function.
 
     Example:
         >>> gather({"a": 1})

@@ -1,20 +1,21 @@
-"""Class paths and arguments that were renamed, so that networks and encoders of older runs are built all the same.
+"""Renamed class paths and arguments, so that networks and encoders of older runs can still be built.
 
-Format 2 renamed none of them yet. Whoever moves or renames a network, an encoder or one of their arguments adds a line.
+Nothing has been renamed since format 2 began. Whoever moves or renames a network, an encoder or an argument of such a
+class adds an entry here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# class path before -> class path now
+# old class path -> current class path
 MOVED_CLASS_PATHS: dict[str, str] = {}
-# class path now -> {argument before: argument now}
+# current class path -> {old argument: current argument}
 RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {}
 
 
 def current_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns {"class_path", "init_args"} in today's names; classes among the arguments are translated too.
+    """Returns `spec` ("class_path" and "init_args") with current names, also in classes among the arguments.
 
     Example:
         >>> spec = {"class_path": "mine.Network", "init_args": {"size": 3}}

@@ -1,4 +1,4 @@
-"""A run's settings by dotted name: those that its numbers depend on, and those that choose its data."""
+"""The settings of a run by dotted name: which of them its numbers depend on, and which of them choose its data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INCIDENTAL = {
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
-# arguments of the data module that decide which examples are tested begin with these names
+# prefixes of the arguments of the data module that decide which examples are tested
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
@@ -32,13 +32,15 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     kept["trainer"] = {name: value for name, value in trainer.items() if name not in INCIDENTAL_OF_TRAINER}
     settings = flat(json.loads(json.dumps(kept, default=str)))
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # a folder of runs may be moved
+    if (
+        erasures and runs_dir and Path(erasures).is_relative_to(runs_dir)
+    ):  # relative, since the folder of all runs may be moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 
 
 def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the run settings that decide which examples are loaded and how they are encoded; erasures are left out.
+    """Returns the settings that decide how examples are loaded and encoded, without the settings of erasures.
 
     Example:
         >>> data_settings({"data.init_args.batch_size": 8, "data.init_args.erasure": "mask", "seed_everything": 0})
@@ -50,7 +52,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hash_of_test_data(settings: Mapping[str, Any]) -> str:
-    """Returns 6 hex digits that stand for the examples that a run with these settings tests.
+    """Returns 6 hex digits that identify the test examples of a run with these settings.
 
     Example:
         >>> small, large = ({"data.init_args.max_examples.test": size} for size in (3, 4))
@@ -70,7 +72,7 @@ def hash_of_test_data(settings: Mapping[str, Any]) -> str:
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the names of settings that differ or that only one of two runs has, in alphabetical order.
+    """Returns the sorted names of settings that differ between two runs or are missing in one of the runs.
 
     Example:
         >>> changed_settings({"lr": 1, "seed": 0}, {"lr": 2, "seed": 0, "decay": 1})
@@ -80,7 +82,7 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Returns nested dictionaries and lists as one dictionary by dotted name; empty ones stay as they are.
+    """Flattens nested dictionaries and lists into one dictionary by dotted name; empty ones become values.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

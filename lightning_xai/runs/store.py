@@ -1,4 +1,4 @@
-"""Files that survive a kill: written in one step, or stores of float32 rows by (example index, class)."""
+"""Files that survive a killed process: atomic writes, and stores of float32 rows by (example index, class)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length
 
 
 def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file in one step: after a kill all of it is there or none, also if two jobs write it at once.
+    """Writes a file atomically: even if the process is killed or two jobs write at once, the file is never partial.
 
     Args:
-        file: the file, whose folder is made if missing.
-        write: writes to the path that it is called with.
+        file: the file; its folder is made if missing.
+        write: function that writes the contents to a given path.
 
     Example:
         >>> import tempfile
@@ -37,7 +37,7 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
 
 
 def write_json(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a JSON file in one step.
+    """Writes a JSON file atomically.
 
     Example:
         >>> import tempfile
@@ -63,18 +63,18 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 class RaggedWriter:
-    """Appends rows to a shard of a store. Each process writes its own shard, so that none waits for another.
+    """Appends rows to a shard of a store. Each process writes its own shard, so that no process waits for another.
 
-    Values reach the disk before the row that points at them. After a kill, opening the shard again drops the row that
-    was not finished.
+    The values of a row reach the disk before the index entry that points to them. If the process is killed, the next
+    writer of the shard drops an incomplete row.
 
     Args:
-        path: the store's folder, made if missing.
-        rank: the process's number, which names the shard.
-        metadata: JSON-able facts about all rows (method, split, checkpoint). An existing store must have the same.
+        path: the store's folder, which is made if missing.
+        rank: number of the process, which names the shard.
+        metadata: JSON-able facts about all rows, such as method and split. They must equal those of an existing store.
 
     Raises:
-        ValueError: the folder holds rows with other metadata, or of another format.
+        ValueError: the folder holds rows with other metadata or in another format.
 
     Example:
         >>> import tempfile
@@ -95,12 +95,12 @@ class RaggedWriter:
                 raise ValueError(
                     f"{self.path} holds rows of {stored}, not of {metadata}: remove it or choose another folder"
                 )
-        elif rank == 0 or not description.exists():  # process 0 may have no rows, and so no writer
+        elif rank == 0 or not description.exists():  # process 0 may have no writer, as it has no rows
             write_json(description, with_format(metadata or {}))
         rows = _complete_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
-        # last, since a kill between the two must not leave rows without a file of values
+        # opened last, so that a process killed in between never leaves a file of rows without a file of values
         self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
@@ -124,13 +124,13 @@ class RaggedWriter:
 
 
 class RaggedStore:
-    """Reads every shard of a store through memory maps. If two shards hold the same key, the first one counts.
+    """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank counts.
 
     Args:
         path: the store's folder.
 
     Raises:
-        ValueError: `path` is not a store, or one of another format.
+        ValueError: `path` is not a store, or is a store in another format.
 
     Example:
         >>> import tempfile
@@ -159,16 +159,16 @@ class RaggedStore:
                 self._where.setdefault((index, target), (shard, offset, length))
 
     def get(self, index: int, target: int) -> np.ndarray:
-        """Returns the row [T] of (index, target).
+        """Returns the values [T] of an example and a class.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the store has no such row.
         """
         shard, offset, length = self._where[index, target]
         return self._maps[shard][offset : offset + length]
 
     def keys(self) -> list[tuple[int, int]]:
-        """Returns all (index, class) in ascending order."""
+        """Returns the keys (example index, class) of all rows in ascending order."""
         return sorted(self._where)
 
     def __contains__(self, key: tuple[int, int]) -> bool:
@@ -192,7 +192,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """Returns the facts about all rows of a store.
 
     Raises:
-        ValueError: the store is of another format.
+        ValueError: the store is in another format.
 
     Example:
         >>> import tempfile
@@ -205,7 +205,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def _complete_rows(path: Path, rank: int) -> np.ndarray:
-    """Returns the rows of a shard whose values are all there."""
+    """Returns the index entries of a shard, up to the first entry whose values are incomplete."""
     file = path / f"{rank}.rows"
     if not file.exists():
         return np.zeros(0, ROW)
@@ -217,7 +217,7 @@ def _complete_rows(path: Path, rank: int) -> np.ndarray:
 
 
 def _open_at(file: Path, size: int) -> BinaryIO:
-    """Returns a file opened for appending, cut to `size` bytes."""
+    """Opens a file for appending, after cutting the file to `size` bytes."""
     file.touch()
     handle = file.open("r+b")
     handle.truncate(size)

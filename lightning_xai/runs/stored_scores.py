@@ -11,18 +11,18 @@ import numpy as np
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store
 
-TOKEN_MASKS = "tokens"  # the store of token masks lies inside that of the scores
-NO_CLASS = 0  # stands for the class in the keys of token masks, which do not depend on it
+TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
+NO_CLASS = 0  # class in the keys of token masks, which are the same for all classes
 
 
 class StoredScores(RaggedStore):
     """The scores of one method on one split, by (example index, class).
 
     Args:
-        path: folder of the store, which AttributionCacheWriter has written.
+        path: folder of a store that AttributionCacheWriter has written.
 
     Raises:
-        ValueError: there are no scores.
+        ValueError: the folder holds no scores.
 
     Example:
         >>> import tempfile
@@ -44,15 +44,15 @@ class StoredScores(RaggedStore):
         super().__init__(path)
 
     def require_method(self, settings: dict[str, Any] | None, examples: str | None) -> None:
-        """Raises ValueError if the scores are those of a method with other settings, or of other examples.
+        """Raises ValueError if the scores come from a method with other settings, or from other examples.
 
         Args:
-            settings: the method's class and arguments.
-            examples: hash of the split; None where it is not known.
+            settings: class and arguments of the method.
+            examples: hash of the examples of the split; None if the hash is unknown.
         """
         stored = self.metadata.get("method")
         if stored != settings:
-            raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them")
+            raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them in all runs")
         stored_examples = self.metadata.get("examples")
         if None not in (examples, stored_examples) and stored_examples != examples:
             raise ValueError(
@@ -64,12 +64,12 @@ class StoredScores(RaggedStore):
         """Returns the scores [length] of an example and class as a memory map.
 
         Args:
-            key: index of the example, and class.
-            length: number of the example's tokens in the run `reference`.
-            reference: name of the run that the scores are compared with, for messages.
+            key: (index of the example, class).
+            length: number of tokens that the example has in the run `reference`.
+            reference: name of the run that the scores are compared with, for error messages.
 
         Raises:
-            ValueError: the scores are not stored, or those of another number of tokens are.
+            ValueError: the scores are not stored, or are stored for another number of tokens.
         """
         if key not in self:
             raise ValueError(
@@ -79,13 +79,13 @@ class StoredScores(RaggedStore):
         values = self.get(*key)
         if len(values) != length:
             raise ValueError(
-                f"{self.path} has {len(values)} tokens of example {key[0]}, {reference} {length}: use one encoder in "
-                "all runs"
+                f"{self.path} has {len(values)} tokens of example {key[0]}, but {reference} has {length}: use one "
+                "encoder in all runs"
             )
         return values
 
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
-        """Raises ValueError if scores are stored for an example and class outside `keys`, those of run `reference`."""
+        """Raises ValueError if a stored (example, class) is not in `keys`, which the run `reference` explains."""
         for index, target in self.keys():
             if (index, target) not in keys:
                 raise ValueError(
@@ -94,7 +94,7 @@ class StoredScores(RaggedStore):
                 )
 
     def token_masks(self) -> RaggedStore:
-        """Returns the masks stored beside the scores: by (index, NO_CLASS), 1 where a token may be explained.
+        """Returns the store of token masks by (index, NO_CLASS); a mask is 1 where a token may be explained.
 
         Raises:
             ValueError: the mask of an example is missing, as in stores of earlier versions.
@@ -104,14 +104,14 @@ class StoredScores(RaggedStore):
         for index, _ in self.keys():
             if masks is None or (index, NO_CLASS) not in masks:
                 raise ValueError(
-                    f"{self.path} does not tell which tokens of example {index} may be explained: test that run again, "
-                    "which adds it to the scores"
+                    f"{self.path} does not tell which tokens of example {index} may be explained: test that run again "
+                    "to add the token masks"
                 )
         return RaggedStore(folder) if masks is None else masks
 
 
 def stored_methods(run: Path) -> list[tuple[str, str]]:
-    """Returns (split, method) of all scores in a run's folder, or in a folder of such stores, in order.
+    """Returns the sorted (split, method) of all stored scores in a run's folder or in a `cache_dir`.
 
     Example:
         >>> import tempfile
@@ -125,10 +125,10 @@ def stored_methods(run: Path) -> list[tuple[str, str]]:
 
 
 def open_scores(run: Path, split: str, method: str) -> StoredScores:
-    """Returns a method's scores in a run's folder, or in a folder of such stores.
+    """Returns the stored scores of a method on a split, from a run's folder or from a `cache_dir`.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the folder has no such scores.
 
     Example:
         >>> import tempfile

@@ -129,7 +129,7 @@ def test_classifiers_own_run_extracts_nothing(tmp_path, objective):
     [
         ({"methods": {}}, "give one or more"),
         ({"methods": {"full text": Gradient()}}, "or full text, report"),
-        ({"methods": {"a/b": Gradient()}}, "without a slash"),
+        ({"methods": {"a/b": Gradient()}}, "letters, digits, spaces"),
         ({"ratio": 0.0}, "ratio is 0.0"),
         ({"split_ratios": {"imdb": 2}}, "split_ratios.imdb is 2"),
         ({"selection": "best"}, "selection is 'best'"),

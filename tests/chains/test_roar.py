@@ -244,7 +244,7 @@ def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective
         ({"methods": {"ig_positions": Gradient()}}, "names that do not end in _positions or _once"),
         ({"methods": {"..": Gradient()}}, "letters, digits, spaces"),
         ({"methods": {"seed1": Gradient()}}, "not seed"),
-        ({"methods": {"a/b": Gradient()}}, "slash"),
+        ({"methods": {"a/b": Gradient()}}, "letters, digits, spaces"),
         ({"percentages": (50, 20)}, "ascending integers from 1 to 99"),
         ({"percentages": (10, 100)}, "ascending integers from 1 to 99"),
         ({"percentages": ()}, "ascending integers from 1 to 99"),

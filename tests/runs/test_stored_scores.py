@@ -55,7 +55,7 @@ def test_missing_row_is_named(scores):
 
 
 def test_row_of_another_length_is_named(scores):
-    with pytest.raises(ValueError, match="has 3 tokens of example 3, this run 4"):
+    with pytest.raises(ValueError, match="has 3 tokens of example 3, but this run has 4"):
         scores.row((3, 0), 4, "this run")
 
 
