@@ -62,7 +62,7 @@ def run_stages(argv: list[str]) -> XAICLI:
         if cli.next_run:
             following = with_overrides(command, cli.next_run)
             if following in asked_for and cli.is_dry:
-                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends here")
+                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends before that run")
                 return cli
             assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
             asked_for.append(following)
