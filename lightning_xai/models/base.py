@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
-    """Raises ValueError if there are fewer than two classes, or none where an example can have several (multi-label).
+    """Raises ValueError if there are fewer than 2 classes (single-label), or fewer than 1 class (multi-label).
 
     Example:
         >>> check_num_classes(1, multilabel=True)
@@ -32,7 +32,7 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Tests hold every subclass to these laws: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
+    Tests check two laws for every subclass: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
     not depend on padding, on batch size or on neighbors in the batch.
 
     Example:
@@ -70,19 +70,19 @@ class Classifier(nn.Module, ABC):
         {'num_words': 5, 'num_classes': 2}
     """
 
-    readout_is_attention: ClassVar[bool]  # True where the head reads tokens by attention, False for [CLS] or last token
+    readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
 
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    init_args: dict[str, Any]  # of the constructor, primitives only: a checkpoint rebuilds the network from them
+    init_args: dict[str, Any]  # constructor arguments, primitives only, from which a checkpoint rebuilds the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # partial, because copies are made without arguments, and __init__ reports a missing argument itself
+        # bind_partial, because copies are made without arguments, and __init__ itself reports missing arguments
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
-        # nn.Module.__init__ has not run yet, so its __setattr__ would refuse
+        # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error
         object.__setattr__(self, "init_args", {k: v for k, v in bound.arguments.items() if k != "self"})
         return self
 
@@ -102,7 +102,7 @@ class Classifier(nn.Module, ABC):
         """Returns logits and readout; `inputs_embeds` [B, T, D] replaces `embed(inputs)`.
 
         Raises:
-            ValueError: attentions are asked for while `set_attention("eager")` was not called.
+            ValueError: attentions are requested, but `set_attention("eager")` was not called.
         """
 
     @property
@@ -115,7 +115,7 @@ class Classifier(nn.Module, ABC):
         """Returns the parameters after the encoder. They start at random, so they may need a higher learning rate."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
-        """Returns the roles of the layers' parts, first layer first.
+        """Returns the encoder's layers, first layer first, with their parts sorted by role.
 
         Raises:
             ValueError: the architecture's layers cannot be decomposed.
@@ -123,9 +123,9 @@ class Classifier(nn.Module, ABC):
         raise ValueError(f"{type(self).__name__} has no layers that can be decomposed: choose another method")
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
-        """Returns the head's layers in their order.
+        """Returns the head's layers in the order in which they are applied.
 
-        They map the states that the head reads, readout @ last hidden state [B, 1 or C, D], to logits.
+        Together they map the states that the head reads, readout @ last hidden state [B, 1 or C, D], to logits.
 
         Raises:
             ValueError: the architecture's head cannot be decomposed.
@@ -134,7 +134,7 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
-        """Chooses the attention kernel: eager for attentions and second derivatives, sdpa for speed."""
+        """Chooses the attention kernel: "eager" can return attentions and second derivatives, "sdpa" is faster."""
 
     @property
     @abstractmethod
@@ -142,10 +142,10 @@ class Classifier(nn.Module, ABC):
         """Name of the attention kernel in use."""
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if texts of `num_tokens` tokens are too long for the network; `subject` names the text."""
+        """Raises ValueError if `num_tokens` are too many for the network; `subject` names the text in the message."""
 
     def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
-        """Raises ValueError if `inputs_embeds` [B, T, D] has other numbers of rows or tokens than the inputs."""
+        """Raises ValueError if `inputs_embeds` [B, T, D] and `inputs` differ in the number of rows or of tokens."""
         if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
             raise ValueError(
                 f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
@@ -172,8 +172,8 @@ class Classifier(nn.Module, ABC):
         """Returns probabilities [B, C] without a gradient. Rows of similar length share a forward pass.
 
         Args:
-            embed_mask: [B, T] bool, embeddings are zeroed where it is False.
-            chunk_size: largest number of rows in one forward pass; None leaves it to the device's memory.
+            embed_mask: [B, T] bool; where it is False, embeddings are set to 0.
+            chunk_size: largest number of rows in one forward pass; None lets the device decide.
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert

@@ -20,7 +20,7 @@ MaskRow = Literal["zero", "random"]
 
 @contextmanager
 def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
-    """Allows or forbids these libraries to run LSTMs within the context; a library that is off stays off.
+    """Allows or forbids cuDNN and oneDNN to run LSTMs within the context; a library that is already off stays off.
 
     Example:
         >>> with fused_kernels(cudnn=False, onednn=False):
@@ -40,12 +40,12 @@ def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
 class BiLSTM(nn.Module):
     """Reads the kept tokens of each row in both directions; padding may be before, between or after them.
 
-    Rows are not packed: on CPUs the backward pass of packed rows costs twice as much at 40 tokens, and 11 times as much
-    at 300.
+    Rows are padded, not packed, because the backward pass of packed rows is slower on CPUs: 2 times at 40 tokens, and
+    11 times at 300 tokens.
 
     Args:
-        embedding_size: D.
-        hidden_size: H of each direction.
+        embedding_size: D, the size of an embedding.
+        hidden_size: H, the size of a state in each direction.
 
     Example:
         >>> encoder, embeds = BiLSTM(embedding_size=2, hidden_size=3), torch.ones(1, 4, 2)
@@ -61,9 +61,9 @@ class BiLSTM(nn.Module):
         self.right_to_left = nn.LSTM(embedding_size, hidden_size, batch_first=True)
 
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns states [B, T, 2H] and the last states of both directions [B, 2H], as if only kept tokens were there.
+        """Returns states [B, T, 2H] and the last states of both directions [B, 2H], as if rows held kept tokens only.
 
-        Last states are 0 in a row that keeps nothing. States in columns that are not kept are finite, but have no
+        Last states are 0 in a row without kept tokens. States in columns that are not kept are finite, but have no
         meaning.
 
         Args:
@@ -76,12 +76,12 @@ class BiLSTM(nn.Module):
         position = torch.arange(longest, device=keep.device)
         kept = position < lengths
         embeds = torch.where(kept.unsqueeze(-1), embeds, 0.0)
-        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], reversing twice changes nothing
+        reverse = torch.where(kept, lengths - 1 - position, position)  # [B, longest], its own inverse
         to_right, _ = self.left_to_right(embeds)
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
         last = take_columns(to_right, (lengths - 1).clamp(min=0)).squeeze(1)
-        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # backward ends at the first token
+        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # right to left ends at the first token
         states = nn.functional.pad(states, (0, 0, 0, keep.shape[1] - longest))
         if order is not None:
             states = take_columns(states, order.argsort(dim=1))
@@ -91,7 +91,7 @@ class BiLSTM(nn.Module):
 def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Tensor:
     """Returns attention weights [B, T] that sum to 1 over the preferred tokens of each row.
 
-    A row without preferred tokens attends to its allowed ones; a row without either has weights 0.
+    A row without preferred tokens attends to its allowed tokens; in a row with neither, all weights are 0.
 
     Args:
         scores: [B, T] logits.
@@ -105,7 +105,7 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
     """
     keep = torch.where(preferred.any(dim=1, keepdim=True), preferred, allowed)
     empty = ~keep.any(dim=1, keepdim=True)
-    # in half precision, weights over thousands of tokens would not sum to 1
+    # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
     precision = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.masked_fill(~(keep | empty), -torch.inf).softmax(dim=-1, dtype=precision)
     return weights.masked_fill(empty, 0.0)
@@ -114,26 +114,26 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
 class BiLSTMAttention(Classifier):
     """Reads a text in both directions and sums its states by additive attention, alpha = softmax(v . tanh(W h + b)).
 
-    A network for pairs has two encoders: u_i = tanh(W_x h_x,i + W_y h_y + b), where h_y are the last states of the
-    auxiliary text, and only the main text gets attention. Special tokens are read but get no attention, unless a text
-    has no other tokens.
+    A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
+    u_i = tanh(W_x h_x,i + W_y h_y + b), for the states h_x,i of the main text and the last states h_y of the auxiliary
+    text. Special tokens are read but get no attention, unless a text has no other tokens.
 
     Args:
-        vocab_size: rows V of the embedding table; a configuration leaves it to the data.
+        vocab_size: number V of rows of the embedding table. Configuration files omit it; it follows from the data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         paired: whether token_type_ids separate a main text (0) from an auxiliary one (1); False reads both as one text.
-        embedding_size: D.
-        hidden_size: H of each direction, and of the attention's hidden layer.
-        pad_id: row of padding, which is and stays 0.
-        mask_id: row of the mask token.
-        mask_row: whether that row starts at "zero" or at "random" like words without a vector.
-        word_vectors: [V, D] pretrained rows, NaN in rows without one; these are drawn from N(0, 1). None draws all
-            rows. A configuration leaves them to the data.
+        embedding_size: D, the size of an embedding.
+        hidden_size: H, the size of a state in each direction, and of the attention's hidden layer.
+        pad_id: id of the padding token, whose row of the table is 0 and is not trained.
+        mask_id: id of the mask token.
+        mask_row: whether the mask token's row starts at "zero", or at "random" like words without a vector.
+        word_vectors: [V, D] pretrained vectors. Rows of NaN mean words without a vector; they start from N(0, 1), as do
+            all rows if this is None. Configuration files omit the vectors; they come from the data.
 
     Raises:
-        ValueError: a size is not positive, an id is outside the vocabulary, or vectors have another shape; in
-            `forward`, a pair comes without token_type_ids.
+        ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's
+            shape; in `forward`, a network for pairs gets no token_type_ids.
 
     Example:
         >>> network = BiLSTMAttention(vocab_size=9, embedding_size=2, hidden_size=3).eval()
@@ -144,9 +144,9 @@ class BiLSTMAttention(Classifier):
     Reference: Jain and Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, section 3; the formulas are in
     Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly
     Important Tokens and Retraining", arXiv 2110.08412, appendix C.1.
-    Differs: for pairs the paper only says that a dense layer transforms the context. Here logits are
-    O tanh(D_x context + D_y h_y), as in both released codes, which also add biases to W_x and W_y. Madsen et al. start
-    words without a vector at 0 in SST.
+    Differs: for pairs, the paper says only that a dense layer transforms the context. Here, as in the released code of
+    both papers, logits are O tanh(D_x context + D_y h_y) with matrices O, D_x and D_y, and W_x and W_y each have a
+    bias. For SST, Madsen et al. start words without a vector at 0.
     """
 
     readout_is_attention: ClassVar[bool] = True
@@ -190,7 +190,7 @@ class BiLSTMAttention(Classifier):
             self.auxiliary_decoder = nn.Linear(2 * hidden_size, hidden_size)
         self.output = nn.Linear(hidden_size if paired else 2 * hidden_size, num_classes)
         self._start_rows(word_vectors, mask_id if mask_row == "zero" else None)
-        # a checkpoint holds the trained table, so it does not need the vectors
+        # a checkpoint holds the trained table, so it does not need the initial vectors
         self.init_args["word_vectors"] = None
 
     @torch.no_grad()
@@ -225,9 +225,9 @@ class BiLSTMAttention(Classifier):
         return self._kernel
 
     def set_attention(self, implementation: Kernel) -> None:
-        """Chooses the LSTM's kernels: "sdpa" for fused ones, "eager" for plain ones, which second derivatives need.
+        """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
-        cuDNN has no second derivatives, and those of oneDNN take 2 to 4 times as long as the plain kernels'.
+        Second derivatives need plain kernels: cuDNN has none, and oneDNN takes 2 to 4 times as long for them.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -242,13 +242,13 @@ class BiLSTMAttention(Classifier):
     ) -> ClassifierOutput:
         """Returns logits and readout [B, 1, T]; padding may be in any column.
 
-        There are no attentions between tokens, so none are returned. The one hidden state [B, T, 2H] is read by the
-        attention; it is 0 at the auxiliary text.
+        The network has no attentions between tokens, so it returns none. The only hidden state [B, T, 2H] is what the
+        head's attention reads; it is 0 at tokens of the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         main, auxiliary = self._parts(inputs)
-        # cuDNN has no backward for recurrent networks in eval mode
+        # in eval mode with gradients cuDNN is off, because its LSTMs have no backward pass there
         fused = self._kernel == "sdpa"
         with fused_kernels(cudnn=fused and (self.training or not torch.is_grad_enabled()), onednn=fused):
             states, _ = self.encoder(embeds, main)  # [B, T, 2H]
@@ -269,7 +269,7 @@ class BiLSTMAttention(Classifier):
         )
 
     def _parts(self, inputs: TextInputs) -> tuple[Tensor, Tensor | None]:
-        """Returns masks [B, T] of the tokens that the main encoder and the auxiliary one read."""
+        """Returns two masks [B, T]: tokens that the main encoder reads, and tokens that the auxiliary encoder reads."""
         if not self.paired:
             return inputs.attention_mask, None
         if inputs.token_type_ids is None:

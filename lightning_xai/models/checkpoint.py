@@ -1,4 +1,4 @@
-"""Trained networks from checkpoints of any objective, Hugging Face folders and released weights, never from pickles."""
+"""Loads trained networks from checkpoints, Hugging Face folders and released weights, without unpickling code."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _HF_CLASSIFIER = "lightning_xai.models.hf_classifier.HFClassifier"
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network with the facts that are stored beside its weights.
+    """A trained network with the facts that are stored with its weights.
 
     Attributes:
         network: in eval mode, on the CPU.
-        class_names: classes in the order of the logits, None where the file does not name them: a checkpoint does if
-            it was trained with a data module.
+        class_names: names of the classes in the order of the logits, None if the file has no names. A checkpoint has
+            names if it was trained with a data module.
         decision_threshold: probability above which a class is predicted: tuned in training if multi-label, else 0.5.
         data_state: state of the data module after training, for example a vocabulary that was built from the training
             texts; {} if there is none.
@@ -47,15 +47,15 @@ class TrainedNetwork:
 
 
 def load_trained(path: str) -> TrainedNetwork:
-    """Returns the trained network at `path` from one read of its file; the RNG stays untouched.
+    """Returns the trained network at `path`. The file is read once, and the global random state is left alone.
 
     Args:
-        path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt (else last.ckpt), a Hugging Face folder,
-            hub id or "package:NAME/FOLDER" with a classification head, or a folder of released PLM-CA weights
+        path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt (or else last.ckpt), a Hugging Face
+            folder, hub id or "package:NAME/FOLDER" with a classification head, or a folder of released PLM-CA weights
             (best_model.pt, config.yaml, target_tokenizer.json).
 
     Raises:
-        ValueError: nothing is there, it needs pickled code, or weights and architecture do not fit.
+        ValueError: `path` names no network, the file contains pickled code, or the weights do not fit the architecture.
 
     Example:
         >>> import tempfile
@@ -83,7 +83,7 @@ def load_trained(path: str) -> TrainedNetwork:
 
 
 def checkpoint_path(path: str) -> Path | None:
-    """Returns the checkpoint that `path` is, or the best, else the last one of the run folder `path`; None if neither.
+    """Returns `path` if it is a file, else the best (or else the last) checkpoint of a run folder, else None.
 
     Raises:
         ValueError: `path` names a .ckpt or .pt file that does not exist.
@@ -104,7 +104,8 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     """Returns the content of a checkpoint file or of a run folder's best checkpoint.
 
     Raises:
-        ValueError: there is no checkpoint, it needs pickled code, a newer version wrote it, or no objective did.
+        ValueError: there is no checkpoint, or the checkpoint contains pickled code, comes from a newer version of the
+            package, or was not written by an objective.
 
     Example:
         >>> import tempfile
@@ -129,7 +130,7 @@ def read_checkpoint(path: str) -> dict[str, Any]:
 
 
 def checkpoint_format(checkpoint: dict[str, Any]) -> int:
-    """Returns the format number of a checkpoint's content; those that carry no number are of format 1.
+    """Returns the format number of a checkpoint's content; a checkpoint without a number has format 1.
 
     Example:
         >>> checkpoint_format({"state_dict": {}}), checkpoint_format({"format": 2})
@@ -139,7 +140,7 @@ def checkpoint_format(checkpoint: dict[str, Any]) -> int:
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
-    """Raises ValueError unless a fit can resume from a checkpoint's content, or a test of its run take it.
+    """Raises ValueError unless a run can continue from a checkpoint's content, by resuming the fit or by testing.
 
     Example:
         >>> check_format({"format": FORMAT})
@@ -158,8 +159,8 @@ def check_class_order(class_names: list[str] | None, data_names: list[str], path
     """Raises ValueError if a network has the same classes as the data, but in another order.
 
     Args:
-        class_names: classes of the network, None if they are not known.
-        data_names: classes of the data.
+        class_names: names of the network's classes, None if they are not known.
+        data_names: names of the data's classes.
         path: where the network comes from, for the error message.
 
     Example:
@@ -168,7 +169,7 @@ def check_class_order(class_names: list[str] | None, data_names: list[str], path
         Traceback (most recent call last):
         ValueError: class 0 is 'b' in m and 'a' in the data: give the data's source class_names in the network's order
     """
-    # different names may be other words for the same classes (LABEL_0), but the same names elsewhere are a mistake
+    # different names may mean the same classes (LABEL_0), but the same names in another order are a mistake
     if class_names is None or sorted(class_names) != sorted(data_names):
         return
     for position, (name, data_name) in enumerate(zip(class_names, data_names, strict=True)):
@@ -180,7 +181,7 @@ def check_class_order(class_names: list[str] | None, data_names: list[str], path
 
 
 def checkpoint_hash(path: str) -> str:
-    """Returns 12 hex digits of the SHA-256 of the checkpoint, or of the weight files of a folder or hub model.
+    """Returns the first 12 hex digits of the SHA-256 of a checkpoint, or of the weight files of a folder or hub model.
 
     Raises:
         ValueError: there are no weights.
@@ -228,7 +229,7 @@ def _load_huggingface(path: str) -> TrainedNetwork:
         ) from error
     if not any(name.endswith("ForSequenceClassification") for name in config.architectures or []):
         raise ValueError(
-            f"{path}: no classification head ({config.architectures}): fine-tune it as HFClassifier's path"
+            f"{path}: no classification head ({config.architectures}): fine-tune this network as HFClassifier's path"
         )
     multilabel = config.problem_type == "multi_label_classification"
     arguments = {"path": path, "num_classes": config.num_labels, "multilabel": multilabel}

@@ -1,4 +1,4 @@
-"""Contracts of a classifier on which attributions rest, checked on two short random texts."""
+"""The contracts that attributions need a classifier to keep, checked on two short random texts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lightning_xai.functional.modes import eager_attention, evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 
-TOLERANCE = 1e-4  # of the largest logit plus _FLOOR; float32 noise is a hundred times smaller
+TOLERANCE = 1e-4  # as a fraction of (largest logit + _FLOOR); float32 noise is a hundred times smaller
 _FLOOR = 1e-2
 _LENGTHS = (7, 4)  # tokens of the two texts
 
 
 def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
-    """Returns texts of random ids, none of them the pad id, padded on the right; the global RNG stays untouched.
+    """Returns texts of random ids other than the pad id, padded on the right; the global random state is left alone.
 
     Args:
-        model: gives the vocabulary and the id of padding.
+        model: the classifier, for the size of its vocabulary and its pad id.
         lengths: number of tokens of each text.
 
     Example:
@@ -46,13 +46,13 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
 
 
 def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), segmented: bool = False) -> list[str]:
-    """Returns a sentence with a number for each contract that a classifier breaks, [] if it keeps all of them.
+    """Returns a sentence, with the size of the error, for each contract that `model` breaks; [] if it breaks none.
 
-    The model's modes, its attention kernel and the RNG are the same afterwards.
+    Afterwards the model's train and eval modes, its attention kernel and the global random state are as before.
 
     Args:
         model: classifier with attention between tokens.
-        special_ids: ids of special tokens. In the middle of a text they must be tokens like others.
+        special_ids: ids of special tokens. In the middle of a text the model must treat them like other tokens.
         segmented: whether the model cuts texts into segments, so that attentions have fewer columns than the text.
 
     Example:
@@ -109,16 +109,16 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
         (output.logits * class_weights).sum(), output.hidden_states[-1], allow_unused=True
     )[0]
     if gradient is None:
-        return ["the last hidden state is not what the head reads"]
+        return ["the head does not read the last hidden state"]
     share = gradient.norm(dim=-1)  # [B, T]
     share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-30)
     unread = float((share * (output.readout.sum(dim=1) == 0)).sum(dim=1).max())
-    return [f"the head reads {unread:.0%} from other tokens than its pooling says"] if unread > 1e-6 else []
+    return [f"the head takes {unread:.0%} from tokens outside its pooling"] if unread > 1e-6 else []
 
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if eager attentions are missing or not [B * N, H, S, S]."""
+    """Returns a message if eager attentions are missing or not [B * N, H, S, S], or if their rows do not sum to 1."""
     attentions = model(inputs, output_attentions=True).attentions
     assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}
@@ -126,4 +126,4 @@ def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bo
     if not square or (not segmented and {shape[2] for shape in shapes} != {inputs.input_ids.shape[1]}):
         return [f"attentions have shapes {sorted(shapes)}, not one row and column for each token"]
     gap = max(float((attention.sum(dim=-1) - 1).abs().max()) for attention in attentions)
-    return [f"rows of attentions miss 1 by {gap:.2g}"] if gap > 1e-3 else []
+    return [f"rows of attentions sum to 1 with an error of {gap:.2g}"] if gap > 1e-3 else []

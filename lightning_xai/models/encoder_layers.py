@@ -1,6 +1,6 @@
-"""Finds the roles of a Hugging Face network's layers and head, so that decompositions need no modeling fork.
+"""Finds the parts of a Hugging Face network's layers and head by role, so that decompositions need no changed network.
 
-Modules of transformers are typed Any here, since each architecture names their parts differently.
+Modules of transformers have the type Any here, because each architecture names the parts differently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DECOMPOSABLE = "BERT, RoBERTa, ELECTRA, DistilBERT, BigBird (full attention), De
 
 
 def _part(module: Any, *names: str) -> Any:
-    """Returns the part of a module under the first dotted name that it has, None if it has none of them."""
+    """Returns the part of `module` under the first of the dotted `names` that exists, None if none exists."""
     for name in names:
         part = module
         for attribute in name.split("."):
@@ -85,9 +85,10 @@ def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
 
 
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
-    """Returns the roles of the layers of `transformer`, first layer first.
+    """Returns the layers of `transformer`, first layer first, with their parts sorted by role.
 
-    Roles follow from the names of parts; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
+    The names of the parts give their roles; `decomposition.encoder_layer.trace_layers` checks the roles on a forward
+    pass.
 
     Raises:
         ValueError: the architecture has no layers of a known form.
@@ -104,14 +105,14 @@ def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
     layers = [layer for module in modules if (layer := _layer(module, num_heads)) is not None]
     if not layers or len(layers) < len(modules):
         raise ValueError(
-            f"the layers of {base.config.model_type} have no known roles: decompositions are for {DECOMPOSABLE}; "
+            f"the layers of {base.config.model_type} have no known roles: decompositions support {DECOMPOSABLE}; "
             "choose a gradient or perturbation method"
         )
     return layers
 
 
 def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]]:
-    """Returns the layers of a sequence classifier's head, in the order in which they are applied to the state it reads.
+    """Returns the layers of a sequence classifier's head, in the order in which they are applied.
 
     Raises:
         ValueError: the architecture has no head of a known form.
@@ -142,6 +143,6 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     if _part(network, "score") is not None and _part(base, "norm") is not None:
         return [base.norm, network.score]
     raise ValueError(
-        f"the head of {config.model_type} has no known form: decompositions are for {DECOMPOSABLE}; "
+        f"the head of {config.model_type} has no known form: decompositions support {DECOMPOSABLE}; "
         "choose a gradient or perturbation method"
     )

@@ -1,4 +1,4 @@
-"""Hugging Face encoders and decoders with the classification head that transformers gives them."""
+"""Hugging Face encoders and decoders with the classification head that transformers has for them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dt
 
     Args:
         attention_mask: [B, T] bool, False at padding.
-        pooling: "cls" reads the first token, "last" the last one, "mean" all of them alike.
+        pooling: "cls" reads the first token, "last" the last token, "mean" all tokens with equal weights.
 
     Example:
         >>> mask = torch.tensor([[True, True, False]])
@@ -51,21 +51,23 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dt
 class HFClassifier(HuggingFaceClassifier):
     """A pretrained encoder or decoder with the classification head that transformers has for it.
 
-    The head of an encoder reads the first token, or the mean of all; that of a decoder (Llama, Qwen2, Mistral, GPT-2)
-    reads the last token.
+    The head of an encoder reads the first token or the mean of all tokens. The head of a decoder (Llama, Qwen2,
+    Mistral, GPT-2) reads the last token.
 
     Args:
-        path: folder, hub id, or "package:NAME/FOLDER". A head in it is kept; without one, a random head is drawn.
+        path: folder, hub id, or "package:NAME/FOLDER" of a network. If it has no classification head, a random head is
+            drawn.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
         dropout: replaces every dropout probability of the network; None keeps them.
-        embedding: which module's output is embedded, explained and attacked: the "word" table or the whole "module".
-        config: instead of `path`, a Hugging Face config with "model_type", for a random network.
+        embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
+            "module" with its LayerNorm.
+        config: a Hugging Face config with "model_type" for a random network, instead of `path`.
 
     Raises:
         ValueError: there is nothing at `path`, its head has another number of classes, or the architecture breaks a
-            contract on which attributions rest (the message says which, and by how much).
+            contract that attributions need (the message says which, and by how much).
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -97,12 +99,12 @@ class HFClassifier(HuggingFaceClassifier):
         super().__init__(load_transformer(AutoModelForSequenceClassification, weights, settings), embedding)
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders apply a layer named `score` to the last token; check_contracts refuses those that read another one
+        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that do not
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
         if is_decoder:
-            self.transformer.config.pad_token_id = self.pad_id  # without one, transformers refuses to batch
+            self.transformer.config.pad_token_id = self.pad_id  # without a pad id, transformers refuses batches
             self.transformer.config.use_cache = False
         self.check_contracts()
 
@@ -114,13 +116,13 @@ class HFClassifier(HuggingFaceClassifier):
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        # a row without any token attends to its first padding token, since kernels treat an empty row differently
+        # a row without any token attends to its first padding token, because kernels disagree on empty rows
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         if self.pooling == "last":
-            # transformers reads the last id that is not the pad id, but a text may hold the pad id too. So real tokens
-            # get another id here, and their embeddings from the hook
+            # transformers takes the last id that is not the pad id for the last token, but a text may end with the pad
+            # id. So all real tokens get another id here; the hook still gives them their own embeddings
             inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
             no_pad_id = (self.pad_id + 1) % self.embedding_matrix.shape[0]
             arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, no_pad_id)
@@ -136,7 +138,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # with a pad id that the config did not have, the network built again would not train that token's embedding
+        # the pad id of the original config, which may be None: a pad id that was added here would stop the training of
+        # this token's embedding in the rebuilt network
         arguments["config"]["pad_token_id"] = self._given_pad_id
         return arguments
 
@@ -145,7 +148,7 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from those of the bare transformer, as when positions are miscounted."""
+        """Returns a message if logits differ from the bare transformer's, for example by miscounted positions."""
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
@@ -154,10 +157,10 @@ class HFClassifier(HuggingFaceClassifier):
 
 
 def random_bert(num_classes: int = 2) -> HFClassifier:
-    """Returns a random BERT with one layer and 20 tokens in its vocabulary, in eval mode: a network for examples.
+    """Returns a random BERT with one layer and a vocabulary of 20 tokens, in eval mode, for use in examples.
 
-    Its weights are always the same and have the spread of trained ones; attention is eager, so every method explains
-    it. The global random state is left alone.
+    Its weight matrices are always the same draw from N(0, 1). Attention is eager, so that every method can explain the
+    network. The global random state is left alone.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])

@@ -22,10 +22,10 @@ Embedding = Literal["word", "module"]
 
 
 class TransformerCall(NamedTuple):
-    """One forward pass of the transformer."""
+    """What the transformer gets in one forward pass."""
 
-    arguments: dict[str, Tensor]  # by name; those that the transformer does not accept are left out
-    embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None keeps all of it
+    arguments: dict[str, Tensor]  # by name; arguments that the transformer does not accept are left out
+    embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
 
 
@@ -40,16 +40,17 @@ class Reading(NamedTuple):
 class HuggingFaceClassifier(Classifier):
     """A classifier whose `transformer` is a Hugging Face network.
 
-    `forward` moves padding to the right, runs the transformer and checks its output. Subclasses say how inputs are
-    laid out for the transformer (`transformer_call`) and how its states become logits (`read`).
+    `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define how inputs are
+    laid out for the transformer (`transformer_call`) and how its output becomes logits (`read`).
 
-    The transformer always gets the real input ids. Where embeddings are given instead, a forward hook puts them in the
-    place of the embedding module's output, so that they never change what else the network sees.
+    The transformer always gets input ids. If embeddings are given too, a forward hook replaces the output of the
+    embedding module by these embeddings; everything else that the network computes from the ids stays the same.
 
     Args:
         transformer: network with or without a classification head.
-        embedding: "word" is the word embedding table (the network then adds positions and types and normalizes),
-            "module" is the whole embedding module, its LayerNorm and dropout included.
+        embedding: the part whose output is explained and attacked. "word" is the word embedding table, after which the
+            network still adds positions and token types and normalizes. "module" is the whole embedding module, with
+            its LayerNorm and dropout.
 
     Example:
         >>> import torch
@@ -70,7 +71,7 @@ class HuggingFaceClassifier(Classifier):
         True
     """
 
-    segment_length: int | None = None  # positions start again in every segment
+    segment_length: int | None = None  # if set, positions start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class HuggingFaceClassifier(Classifier):
 
     def _set_positions(self, config: PretrainedConfig, table: nn.Embedding | None) -> None:
         padding = table.padding_idx if table is not None else None
-        self.position_offset = 0 if padding is None else padding + 1  # RoBERTa counts from padding_idx + 1
+        self.position_offset = 0 if padding is None else padding + 1  # RoBERTa counts positions from padding_idx + 1
         size = getattr(config, "max_position_embeddings", None) if table is None else table.num_embeddings
         self.max_length: int | None = size - self.position_offset if size and size > 0 else None
 
@@ -107,7 +108,7 @@ class HuggingFaceClassifier(Classifier):
         """Returns how the transformer is called on inputs whose padding is on the right.
 
         Args:
-            inputs_embeds: [B, T, D] embeddings that replace `embed(inputs)`, None to keep them.
+            inputs_embeds: [B, T, D] embeddings that replace `embed(inputs)`; None replaces nothing.
         """
 
     @abstractmethod
@@ -117,7 +118,7 @@ class HuggingFaceClassifier(Classifier):
         Args:
             output: the transformer's output, whose padding is on the right.
             inputs: as the caller gave them.
-            columns: [B, T] column of the output for each of the caller's columns, None if they are the same.
+            columns: [B, T], for each of the caller's columns the matching column of the output; None if all are equal.
         """
 
     def forward(
@@ -128,11 +129,11 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout; padding may be in any column, but attentions need it on the right.
+        """Returns logits and readout; padding may be in any column, but attentions need padding on the right.
 
         Raises:
-            ValueError: the text is longer than the network's positions; or attentions are asked for with padding that
-                is not on the right, or without eager attention.
+            ValueError: the text has more tokens than the network has positions, or attentions are requested although
+                padding is not on the right or attention is not eager.
         """
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
@@ -164,7 +165,7 @@ class HuggingFaceClassifier(Classifier):
 
     @property
     def embedding_module(self) -> nn.Module:
-        """The part of the transformer whose output is embedded, explained and attacked."""
+        """The part of the transformer whose output is explained and attacked as embeddings."""
         base: Any = self.transformer.base_model
         return base.embeddings if self.embedding == "module" else base.get_input_embeddings()
 
@@ -199,7 +200,7 @@ class HuggingFaceClassifier(Classifier):
         return call_with_known_arguments(self.embedding_module, mask=inputs.attention_mask, **arguments)
 
     def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor]:
-        """Returns the transformer's arguments [B, T]: ids with the pad id at padding, positions, and types if any."""
+        """Returns the transformer's arguments [B, T]: ids (pad id at padding), positions, and token types if any."""
         arguments = {
             "input_ids": inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id),
             "position_ids": position_ids(
@@ -211,21 +212,21 @@ class HuggingFaceClassifier(Classifier):
         return arguments
 
     def check_contracts(self) -> None:
-        """Raises ValueError, naming the architecture, if it breaks a contract of the Classifier interface."""
+        """Raises a ValueError that names the architecture if it breaks a contract of the Classifier interface."""
         model_type = self.transformer.config.model_type
         try:
             violations = contract_violations(
                 self, special_ids=self.special_ids, segmented=self.segment_length is not None
             )
             violations += self.differences_from_transformer()
-        # foreign code has unknown demands; whatever it raises here means that the network cannot be explained
+        # third-party code may raise any error; every error here means that the network cannot be explained
         except Exception as error:
             raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
         if violations:
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from those of the bare transformer; [] if not, or if it has no logits."""
+        """Returns a message if logits differ from the bare transformer's; [] if not, or if the transformer has none."""
         return []
 
     def architecture(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Parts that loaders of trained networks share: files of tensors, networks from their specs, weights that must fit."""
+"""What loaders of trained networks share: they read tensor files, build networks, and check and copy weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU, without running code in it.
+    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU; no code from the file is run.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.
@@ -32,19 +32,21 @@ def read_tensors(path: Path) -> dict[str, Any]:
         {'epoch': 3}
     """
     try:
-        # defaultdict holds optimizer state in files of older torch versions
+        # older torch versions save optimizer state in a defaultdict
         with torch.serialization.safe_globals([defaultdict]):
             return torch.load(path, map_location="cpu", weights_only=True)
     # torch's unpickler raises errors of many types, even a KeyError for a text file
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(
-            f"{path}: not a file of tensors and primitives alone, so it is not loaded ({reason})"
+            f"{path}: not a file of tensors and primitives only, so it is not loaded ({reason})"
         ) from error
 
 
 def build_network(spec: dict[str, Any]) -> Classifier:
-    """Returns a randomly initialized network from {"class_path", "init_args"}; names of older formats are understood.
+    """Returns a randomly initialized network of the class `class_path`, built with the arguments `init_args`.
+
+    Class and argument names of older versions of the package are replaced by the current names.
 
     Raises:
         ValueError: class_path names no Classifier.
@@ -74,12 +76,12 @@ class WeightDifference(NamedTuple):
     """
 
     name: str
-    shape: Shape  # in the weights given
+    shape: Shape  # in the given weights
     needed: Shape  # in the network that shall take them
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
-    """Returns the first weight, in the order of names, that only one side has or whose shapes differ; None without one.
+    """Returns the first weight, in alphabetical order, that is absent or of another shape on one side; None if all fit.
 
     Example:
         >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})
@@ -95,13 +97,13 @@ def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]
 
 
 def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str | Path) -> None:
-    """Copies `weights` into `network`; names of compiled networks are understood.
+    """Copies `weights` into `network`, without the prefix "_orig_mod." that torch.compile adds to parameter names.
 
     Args:
         path: where the weights come from, for error messages.
 
     Raises:
-        ValueError: a weight is missing, unknown or of another shape (it is named).
+        ValueError: a weight is missing, unknown or of another shape (the message names the weight).
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention

@@ -32,14 +32,14 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
         >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
         [[[0.5, 0.5, 0.0]]]
     """
-    # bmm, since matmul would broadcast by copying its result
+    # bmm, because matmul copies its result when it broadcasts
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
     # in place: with thousands of classes and tokens this tensor is the largest of all
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the padding of each text's last segment: columns [B, S] after the text, and a mask [B, S] of those in it.
+    """Returns the S columns [B, S] after each text, and a mask [B, S] of the columns that pad the last segment.
 
     A text whose length is a multiple of S = `segment_length` is followed by one whole segment of padding.
 
@@ -56,26 +56,27 @@ def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tenso
 class PLMCA(HuggingFaceClassifier):
     """Encodes each segment of `segment_length` tokens by itself, then lets each class attend to all tokens of the text.
 
-    A = softmax(Q (H W_k)^T) over tokens, where each class has one learned query in Q and scores are not scaled, and
-    logit_j = w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes share w, b and the LayerNorm.
-    Segments get no special tokens: [CLS] opens and the end token closes the whole text.
+    H are the token states. The attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds one
+    learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes share
+    w, b and the LayerNorm. Segments get no special tokens: [CLS] opens and the end token closes the whole text.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
-        segment_length: tokens S per segment; positions start again in each.
+        segment_length: number S of tokens in a segment; positions start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
         mask_mode: "correct" lets classes attend to tokens only. "legacy" lets them also attend to the padding of the
             text's last segment, as in the training of the authors' released weights; rows of the readout then sum to
             less than 1.
-        embedding: which module's output is embedded, explained and attacked: the "word" table or the whole "module".
-        config: instead of `path`, a Hugging Face config with "model_type", for a random encoder.
+        embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
+            "module" with its LayerNorm.
+        config: a Hugging Face config with "model_type" for a random encoder, instead of `path`.
 
     Raises:
-        ValueError: there is nothing at `path`, a segment is longer than the encoder's positions, or the encoder
-            breaks a contract on which attributions rest.
+        ValueError: there is nothing at `path`, a segment has more tokens than the encoder has positions, or the encoder
+            breaks a contract that attributions need.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -89,7 +90,8 @@ class PLMCA(HuggingFaceClassifier):
     Records", arXiv 2406.08958, section 3 and appendix A.
 
     Differs: values and output have biases, as in the authors' code but not in the paper's formula. The mask of the
-    code's cross-attention had no effect until 2026, so published results attend to padding, as mask_mode="legacy" does.
+    code's cross-attention had no effect until 2026, so the published results come from attention that includes padding,
+    as with mask_mode="legacy".
     """
 
     readout_is_attention: ClassVar[bool] = True
@@ -121,7 +123,8 @@ class PLMCA(HuggingFaceClassifier):
         super().__init__(load_transformer(AutoModel, path if pretrained else None, settings, **options), embedding)
         if segment_length < 1 or segment_length > (self.max_length or segment_length):
             raise ValueError(
-                f"segment_length is {segment_length}: {settings.model_type} has {self.max_length} positions here"
+                f"segment_length is {segment_length}: give at least 1, and at most the {self.max_length} positions of "
+                f"{settings.model_type}"
             )
         self.num_classes = num_classes
         self.multilabel = multilabel
@@ -137,13 +140,13 @@ class PLMCA(HuggingFaceClassifier):
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns a call on segments: N rows [S] for each row [T] of the inputs, the last ones padded."""
+        """Returns a call on segments: each row [T] of the inputs becomes N rows [S], of which the last is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
             size = max(min(self.segment_length, length), 1)  # a short batch is one segment of its own length
             num_segments = max(-(-length // size), 1)
         else:
-            # room for the segment of padding after a text that ends with its segment
+            # room for the segment of padding that follows a text whose length is a multiple of S
             size, num_segments = self.segment_length, length // self.segment_length + 1
         padding = num_segments * size - length
         padded = inputs.map(lambda tensor: F.pad(tensor, (0, padding)) if tensor.dim() > 1 else tensor)
@@ -162,18 +165,18 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention has no positions, so the columns can go back to the caller's order before it
+        # class attention does not depend on positions, so the columns can return to the caller's order before it
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         values = self.value(states[-1])
         scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)
-        # in half precision, weights over thousands of tokens would not sum to 1
+        # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
         precision = torch.promote_types(scores.dtype, torch.float32)
         if self.mask_mode == "correct":
             readout = scores.softmax(dim=-1, dtype=precision)
             return Reading(self.read_logits(readout, values), readout, states)
         lengths = inputs.attention_mask.sum(dim=1)
         columns_of_padding, keep = last_segment_padding(lengths, segment_length=self.segment_length)
-        # S columns only: keys of all padding would double the largest tensors
+        # only S columns of padding are read, because keys of all padding would double the largest tensors
         padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
         scores = torch.cat([scores, class_attention(self.class_queries, self.key(padding), keep)], dim=-1)
         weights = scores.softmax(dim=-1, dtype=precision)
@@ -187,7 +190,7 @@ class PLMCA(HuggingFaceClassifier):
         Args:
             readout: [B, C, T].
             values: [B, T, D], the layer `value` applied to the last hidden state.
-            padding: [B, C, D], the part that classes read from padding; None if they read none.
+            padding: [B, C, D], the part that classes read from padding; None if classes do not read padding.
         """
         read = readout.to(values.dtype) @ values  # [B, C, D]
         return self.output(self.norm(read if padding is None else read + padding)).squeeze(-1)

@@ -13,7 +13,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 
 _PLM_CA = "lightning_xai.models.plm_ca.PLMCA"
-# names in released weights -> ours
+# names in released weights -> names in this package
 _RELEASED_NAMES = {
     "roberta_encoder.": "transformer.",
     "label_wise_attention.label_representations": "class_queries",
@@ -31,7 +31,7 @@ _RELEASED_UNUSED = (
 
 
 class Released(NamedTuple):
-    """The content of a released folder."""
+    """The content of a folder of released weights."""
 
     network: Classifier
     class_names: list[str]
@@ -52,7 +52,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Returns released PLM-CA weights under this package's names.
 
     Raises:
-        ValueError: they are of the authors' other model, without cross-attention.
+        ValueError: the weights belong to PLM-ICD, the authors' model without cross-attention.
 
     Example:
         >>> import torch
@@ -79,7 +79,7 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    The config of its encoder may lie in the folder or in any folder above it.
+    The encoder's config may be in `folder` or in any folder above.
 
     Raises:
         ValueError: the encoder's config is missing, weights do not fit, or there are more or fewer names than classes.
@@ -105,10 +105,10 @@ def load_released(folder: Path) -> Released:
 
 
 def _encoder_folder(folder: Path, model_path: str) -> Path:
-    """Returns the folder of the encoder's config: `model_path` from here, from `folder` or from one above it."""
+    """Returns the folder of the encoder's config: `model_path` in the working directory, `folder` or a parent of it."""
     for candidate in [Path(model_path), *(parent / model_path for parent in [folder, *folder.resolve().parents])]:
         if (candidate / "config.json").is_file():
             return candidate
     raise ValueError(
-        f"{folder}: its encoder's config is needed: put {model_path}/config.json into this folder or one above it"
+        f"{folder}: the encoder's config is missing: put {model_path}/config.json into this folder or a parent folder"
     )

@@ -42,7 +42,8 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
         dropout: replaces every dropout probability of the config; None keeps them.
 
     Raises:
-        ValueError: none or both of `path` and `config` are given, or they name nothing that can be loaded.
+        ValueError: none or both of `path` and `config` are given, nothing can be loaded from them, or `dropout` is no
+            probability.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -57,7 +58,7 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # block_sparse turns itself into original_full for good at the first short batch, and logits change
+        # a short batch would switch the network from block_sparse to original_full for good, which changes logits
         settings.attention_type = "original_full"
     if dropout is not None:
         for name, value in settings.to_dict().items():
@@ -70,7 +71,7 @@ def _config_of(config: dict[str, Any]) -> PretrainedConfig:
     settings = {key: value for key, value in config.items() if key not in _NOT_ARCHITECTURE}
     model_type = settings.pop("model_type", None)
     if model_type not in transformers.CONFIG_MAPPING:
-        raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, as 'bert'")
+        raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, such as 'bert'")
     return AutoConfig.for_model(model_type, **settings)
 
 
@@ -79,7 +80,7 @@ def _config_at(path: str) -> PretrainedConfig:
         return AutoConfig.from_pretrained(resolve_model_path(path))
     except OSError as error:
         raise ValueError(
-            f"{path}: neither a folder with a config.json nor a model that the Hugging Face hub gives; "
+            f"{path}: neither a folder with a config.json nor a model on the Hugging Face hub; "
             "package:NAME/FOLDER names a folder of an installed package (transformers says: "
             f"{str(error).strip().splitlines()[0]})"
         ) from error
@@ -87,7 +88,7 @@ def _config_at(path: str) -> PretrainedConfig:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Silences transformers within the context, errors excepted: it reports every head that starts at random.
+    """Within the context transformers reports errors only, and not every head that starts at random.
 
     Example:
         >>> with quiet_loading():
@@ -106,15 +107,15 @@ def quiet_loading() -> Iterator[None]:
 
 
 def load_transformer(auto_class: Any, path: str | None, config: PretrainedConfig, **options: Any) -> PreTrainedModel:
-    """Returns a float32 network: the weights at `path`, or random ones if it is None.
+    """Returns a float32 network with the weights at `path`, or with random weights if `path` is None.
 
     Args:
-        auto_class: AutoModel, or one of its kind for a task.
+        auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
         path: folder, hub id or "package:NAME/FOLDER".
         options: further arguments of the network's constructor.
 
     Raises:
-        ValueError: the weights do not fit `config`, or the encoder's are not among them.
+        ValueError: the weights do not fit `config`, or weights of the encoder are missing.
 
     Example:
         >>> sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
@@ -132,7 +133,7 @@ def load_transformer(auto_class: Any, path: str | None, config: PretrainedConfig
     for key, shape, needed in sorted(report["mismatched_keys"]):
         raise ValueError(
             f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: give the number of classes "
-            "that it was trained on, or a folder with the encoder alone"
+            "on which the weights were trained, or a folder with only the encoder"
         )
     prefix = f"{network.base_model_prefix}." if network.base_model is not network else ""
     missing = sorted(key for key in report["missing_keys"] if key.startswith(prefix) and "pooler" not in key)

@@ -88,9 +88,9 @@ def test_a_network_that_keeps_all_contracts_has_no_violations():
         ("neighbors", "a neighbor in the batch changes logits by 1"),
         ("ids at padding", "ids at padding change logits by"),
         ("special ids", "pad or special ids inside the text do more than their embeddings by"),
-        ("readout", "the head reads 100% from other tokens than its pooling says"),
-        ("states", "the last hidden state is not what the head reads"),
-        ("attentions", "rows of attentions miss 1 by 1"),
+        ("readout", "the head takes 100% from tokens outside its pooling"),
+        ("states", "the head does not read the last hidden state"),
+        ("attentions", "rows of attentions sum to 1 with an error of 1"),
         ("shapes", "not one row and column for each token"),
     ],
 )
