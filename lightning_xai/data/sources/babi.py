@@ -1,4 +1,4 @@
-"""bAbI tasks 1 to 3: short stories of who goes where with what, and the sentences from which an answer follows."""
+"""bAbI tasks 1 to 3: questions about short stories, and the sentences of the story that answer them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from lightning_xai.functional.choices import require_choices
 
 
 def read_stories(path: Path) -> list[list[Question]]:
-    """Returns the questions of every story of a file of release 1.2.
+    """Returns the questions of every story in a file of bAbI release 1.2.
 
-    A line is "number sentence", or "number question<TAB>answer<TAB>numbers of the supporting lines". The number 1
-    begins a story.
+    A line is "number sentence", or "number question<TAB>answer<TAB>numbers of the supporting lines". A line with number
+    1 begins a new story.
 
     Raises:
-        ValueError: a line has another form, or names supporting lines that are no sentences; the error names it.
+        ValueError: a line has another form, or its supporting lines are not earlier sentences; the message names the
+            line.
 
     Example:
         >>> import tempfile
@@ -67,7 +68,7 @@ def read_stories(path: Path) -> list[list[Question]]:
 
 
 def story_spans(question: Question) -> list[list[int]]:
-    """Returns the character spans of the supporting sentences in the story, whose sentences are joined by spaces.
+    """Returns the character spans of the supporting sentences in the story, which is its sentences joined by spaces.
 
     Example:
         >>> story_spans(Question(["It rains.", "Mary left."], [1], "Who left?", "Mary", line=3))
@@ -82,19 +83,20 @@ def story_spans(question: Question) -> list[list[int]]:
 class BAbI(TextSource):
     """Questions about a story. The story is the text, the question its pair, and the answer the class.
 
-    The rationale of the right answer is the supporting sentences. The published files are read from `data_dir`;
-    without it, stories are generated. These name the published actors, places and objects in published sentences, with
-    two sentences before each question of task 1 and three or more before one of tasks 2 and 3. Everything starts at a
-    random place, so the answers are more evenly distributed. No story has questions in two splits.
+    The rationale of the right answer is the supporting sentences. The published files are read from `data_dir`. Without
+    `data_dir`, stories are generated, with the actors, places, objects and sentence forms of the published stories. In
+    task 1, two new sentences precede each question; in tasks 2 and 3, three or more. In generated stories everything
+    starts at a random place, so the answers are more evenly distributed. No story has questions in two splits.
 
     Args:
-        task: 1, "Where is Mary?"; 2, "Where is the milk?"; 3, "Where was the milk before the office?". They need one,
-            two and three sentences.
-        data_dir: folder of the published files, "en" with 1,000 training questions a task or "en-10k", with
-            qa{task}_*train.txt and qa{task}_*test.txt, and perhaps qa{task}_*valid.txt; None generates stories.
-        validation_fraction: fraction of the published training stories that validates, if there is no file for it.
+        task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the
+            office?". The answers follow from one, two and three sentences.
+        data_dir: folder of the published files, "en" (1,000 training questions per task) or "en-10k". It must have
+            qa{task}_*train.txt and qa{task}_*test.txt, and may have qa{task}_*valid.txt. None generates stories.
+        validation_fraction: fraction of the published training stories that becomes the validation split, if the folder
+            has no qa{task}_*valid.txt.
         num_train, num_validation, num_test: numbers of generated questions.
-        seed: seeds the stories and that division.
+        seed: seed of generated stories, and of the random choice of validation stories.
 
     Raises:
         ValueError: a number is out of range; `load` raises it if a file is missing or a line is wrong.
@@ -107,8 +109,9 @@ class BAbI(TextSource):
 
     Reference: Weston et al. (2015), "Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks", arXiv
         1502.05698, Sec. 3.
-    Differs: Madsen et al. (2022), arXiv 2110.08412, divide 10,000 training questions into 8,500 and 1,500 one by one,
-        so a story can be in both; and they have a class for every word, not only for every answer.
+    Differs: Madsen et al. (2022), arXiv 2110.08412, divide the 10,000 training questions, not the stories, into 8,500
+        for training and 1,500 for validation, so questions of one story can be in both splits. Their classes are all
+        words, not only the answers.
     """
 
     name = "babi"
@@ -158,7 +161,7 @@ class BAbI(TextSource):
         paths = sorted(folder.glob(pattern))
         if len(paths) != 1:
             names = ", ".join(path.name for path in paths) or "none"
-            raise ValueError(f"data_dir {folder} must hold one file {pattern}, it has {names}")
+            raise ValueError(f"data_dir {folder} must hold one file {pattern}, but has {names}")
         return read_stories(paths[0])
 
     def _generated(self, split: str, size: int) -> list[list[Question]]:

@@ -1,4 +1,4 @@
-"""Random bAbI stories: who goes where with which object, questions about it, and the sentences that answer them."""
+"""Random bAbI stories of actors who carry objects around, with questions and the sentences that answer them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # task -> chance of a question after a sentence; 0.1 gives the published length
+QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # task -> chance of a question after a sentence; 0.1 makes stories as long as published
 
 
 class Question(NamedTuple):
@@ -26,19 +26,19 @@ class Question(NamedTuple):
     """
 
     sentences: list[str]  # the story before the question, without earlier questions
-    supporting: list[int]  # positions in `sentences` of those that answer the question
+    supporting: list[int]  # positions, in `sentences`, of the sentences that answer the question
     text: str
     answer: str
     line: int  # number of the question's line in its story, from 1
 
 
 class _World:
-    """Where actors and objects are, and which sentences say so. A sentence is named by its position in the story."""
+    """Where actors and objects are, and which sentences say so. Sentences are given as positions in the story."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell these
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # untold at first
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
         self.holders: dict[str, str] = {}  # object -> the actor who has it now
         self.gets: dict[str, int] = {}  # object -> the sentence in which it was last taken
@@ -65,7 +65,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object at their place, or drop one. If nobody can do either, an actor moves."""
+        """Lets an actor take an object from the same place, or drop one. If no actor can do either, an actor moves."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]
@@ -80,7 +80,7 @@ class _World:
             self.tell(actor, DROP_VERBS, thing)
 
     def questions(self, task: Task) -> list[tuple[str, str, list[int]]]:
-        """Returns all questions (text, answer, supporting sentences) of the task that can be answered now."""
+        """Returns the task's questions that can be answered now, as (text, answer, supporting sentences)."""
         if task == 1:
             return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
         if task == 2:
@@ -90,7 +90,7 @@ class _World:
 
 
 def generate_story(task: Task, chance: random.Random) -> list[Question]:
-    """Returns the five questions of a random story; each needs all its supporting sentences and no other.
+    """Returns the five questions of a random story. Each is answered by all its supporting sentences and no others.
 
     Example:
         >>> question = generate_story(1, random.Random(0))[0]
@@ -99,7 +99,7 @@ def generate_story(task: Task, chance: random.Random) -> list[Question]:
     """
     world = _World(chance)
     questions: list[Question] = []
-    num_sentences = 0  # since the last question
+    num_sentences = 0  # number of sentences since the last question
     while len(questions) < QUESTIONS_PER_STORY:
         if task == 1 or chance.random() < 1 / 3:
             world.move()

@@ -1,4 +1,4 @@
-"""The interface of every data set, and the functions that sources share."""
+"""The interface of all data sources, and the functions that they share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.functional.spans import check_spans
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns rows with the columns of TextSource as a data set in memory; a column may be missing in some rows.
+    """Returns the rows as a data set in memory. A row has columns of TextSource as keys, of which some may be missing.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -34,7 +34,7 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
 
 
 def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: bool = False) -> DatasetDict:
-    """Returns the rows of every split as TextSource.load returns them.
+    """Returns the rows of every split in the form that TextSource.load must return.
 
     Example:
         >>> rows_to_splits({"train": [{"text": "good", "labels": 1, "id": "a"}]})["train"]["text"][:]
@@ -44,7 +44,7 @@ def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: b
 
 
 def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
-    """Returns the column `rationales` of a row with evidence for one class at most; no spans make no rationale.
+    """Returns the column `rationales` of a row whose only evidence is `spans` for the class `label`; [] without spans.
 
     Example:
         >>> rationales_of(1, [[0, 4]]), rationales_of(1, [])
@@ -54,7 +54,7 @@ def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
-    """Returns the row numbers of a random partition into train, validation and test, each ascending.
+    """Returns a random partition of the rows: split -> ascending row numbers, for train, validation and test.
 
     Example:
         >>> [len(rows) for rows in split_rows(10, 0.1, 0.2, seed=0).values()]
@@ -67,10 +67,10 @@ def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, 
 
 
 def require_fractions(**fractions: float) -> None:
-    """Checks the fractions of the rows that leave the training split.
+    """Checks the fractions of the rows that go into other splits than the training split.
 
     Raises:
-        ValueError: one of them is not above 0, or they leave no training data.
+        ValueError: a fraction is not above 0, or the fractions leave no training data.
 
     Example:
         >>> require_fractions(validation_fraction=0.1, test_fraction=0.2)
@@ -89,12 +89,12 @@ class TextSource(ABC):
         rationales (optional): a list of {"label": int, "spans": list of [begin, end]} with character offsets into
             `text`, end exclusive; `label` is the class that the evidence supports,
         id (str): the row's name in its source.
-    Splits: "train", "validation", "test", and any further test splits under names of their own.
+    Splits: "train", "validation" and "test". Splits with other names are further test splits.
 
     Attributes:
-        name: tells the sources apart that are mixed in one data set.
-        multilabel: whether a row has any number of labels.
-        rationales_are_weak: True where spans come from a heuristic or a lexicon, not from annotators.
+        name: distinguishes sources that are mixed in one data set.
+        multilabel: whether a row may have any number of labels.
+        rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
 
     Example:
         >>> class Reviews(TextSource):
@@ -113,19 +113,19 @@ class TextSource(ABC):
 
     @cached_property
     def class_names(self) -> list[str]:
-        """Names of the classes 0, 1, ...; a source sets them, or finds them in its data at their first use."""
+        """Names of the classes 0, 1, ... A source sets this attribute, or finds the names in its data at first use."""
         raise NotImplementedError(f"{type(self).__name__} does not say its class_names")
 
     @abstractmethod
     def load(self) -> DatasetDict:
-        """Returns the splits. Called after construction, on every process; downloads belong in `prepare`."""
+        """Returns the splits. Every process calls `load`, so downloads belong in `prepare`."""
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Returns texts by split that support no class, {} if the source has none; no text is in two splits."""
+        """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
-        """Fetches the files that `load` reads. Called once a node, before any process loads."""
+        """Downloads the files that `load` reads. Called once per node, before any process calls `load`."""
 
     def summary(self) -> dict[str, Any]:
         """Returns facts about the data for the log."""
@@ -141,7 +141,7 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
     """Checks the types, labels and spans of a row.
 
     Raises:
-        ValueError: the row is not as TextSource promises; the error names the row.
+        ValueError: the row breaks the format that TextSource describes; the message names the row.
 
     Example:
         >>> check_example({"text": "good", "labels": 1, "id": "a"}, "train", num_classes=2, multilabel=False)
@@ -158,17 +158,17 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
         if not isinstance(label, int) or not 0 <= label < num_classes:
             raise ValueError(
                 f"{where}: label {label!r} is not one of the {num_classes} classes (0-{num_classes - 1}); "
-                "correct it, or add its class to the source"
+                "correct the label, or add its class to the source"
             )
     for rationale in rationales:
         check_spans(rationale["spans"], example["text"], where)
 
 
 def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict[str, Any]]:
-    """Returns the rows of a split as dicts.
+    """Returns the rows of a split as dicts, after a check of each row.
 
     Raises:
-        ValueError: there is no row, a column is missing, or a row is not as TextSource promises.
+        ValueError: the split is empty, lacks a column, or has a row that breaks the format of TextSource.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

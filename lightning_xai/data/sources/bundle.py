@@ -1,4 +1,4 @@
-"""Long multi-label documents composed of the labelled texts of other sources."""
+"""Long multi-label documents, composed of the labelled texts of other sources."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from lightning_xai.data.sources.base import TextSource, rows_to_splits
 
 
 def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tuple[str, list[dict[str, Any]]]:
-    """Returns the joined text, and its rationales: for each class the character spans of its snippets.
+    """Returns the joined text and its rationales, which are the character spans of each class's snippets.
 
     Args:
         snippets: pairs of a class (None for filler) and a text.
+        separator: text between snippets.
 
     Example:
         >>> join_snippets([(1, "good"), (None, "so so")], " | ")
@@ -31,24 +32,25 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 
 
 class Bundle(TextSource):
-    """Documents that mix labelled snippets with filler. A class is gold if one of its snippets is in the document.
+    """Documents of labelled snippets and filler. A document has a class as label if it contains a snippet of the class.
 
-    The rationale of a class is the spans of its snippets. With several sources a class is "name/class", for instance
-    "movie/positive". No snippet is in two splits or twice in a document. Further test splits of the sources are
-    ignored.
+    The rationale of a class is the spans of its snippets. With several sources, classes are named "source/class", for
+    instance "movie/positive". No snippet is in two splits or twice in a document. Further test splits of the sources
+    are ignored.
 
     Args:
-        sources: single-label sources; their rows are the evidence, and their filler is the rest.
-        evidence_per_document: fewest and most evidence snippets; each is of a class drawn uniformly.
-        filler_per_document: fewest and most filler snippets.
-        words_per_document: fewest and most whitespace words of the goal: a number is drawn between them, and filler is
-            added until the document has that many words, so the last snippet may exceed it. None sets no goal.
+        sources: single-label sources. Their rows are the labelled snippets, their `load_filler` gives the filler.
+        evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
+        filler_per_document: smallest and largest number of filler snippets.
+        words_per_document: smallest and largest length to aim at, in whitespace words. Each document draws its length
+            from this range, and gets more filler until it has that many words or a few more. None adds no more filler.
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seeds everything; a document does not depend on their number.
+        seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.
 
     Raises:
-        ValueError: a source is multi-label, or names repeat; `load` raises it if a split has too few snippets.
+        ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises it if
+            a split has too few snippets.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -75,7 +77,7 @@ class Bundle(TextSource):
     ) -> None:
         names = [source.name for source in sources]
         if not sources or len(set(names)) < len(names):
-            raise ValueError(f"sources are named {names}; give one or more, with names of their own")
+            raise ValueError(f"sources are named {names}; give one or more sources with different names")
         for source in sources:
             if source.multilabel:
                 raise ValueError(
@@ -133,7 +135,7 @@ class Bundle(TextSource):
         for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
             texts = snippets[label]
             if count > len(texts):
-                raise ValueError(f"{name}: {count} snippets of {self.class_names[label]!r}, but the split has fewer")
+                raise ValueError(f"{name} needs {count} snippets of {self.class_names[label]!r}; the split has fewer")
             chosen += [(label, texts[i]) for i in generator.choice(len(texts), count, replace=False)]
         return chosen
 

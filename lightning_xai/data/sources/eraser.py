@@ -1,4 +1,4 @@
-"""Corpora in the ERASER format: documents, and annotations that give evidence as ranges of token numbers."""
+"""Corpora in the ERASER format: documents, and annotations with evidence as ranges of token numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPLIT_FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a file with one JSON object a line.
+    """Returns the objects of a file with one JSON object per line.
 
     Example:
         >>> import tempfile
@@ -33,7 +33,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 def document_ids(annotation: dict[str, Any]) -> list[str]:
     """Returns the ids of an annotation's documents.
 
-    They are those that it lists, or else those of its evidence, or else the one with the annotation's own id.
+    These are its "docids" if it has them, else the documents of its evidence, else the annotation's own id.
 
     Example:
         >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
@@ -46,15 +46,15 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns the merged character spans of an annotation's evidence in its documents, joined by line breaks.
+    """Returns the merged spans of an annotation's evidence, in characters of its documents joined by line breaks.
 
     Args:
-        evidences: groups of {"docid", "start_token", "end_token"}; tokens are whitespace words, the end is exclusive.
-        documents: id -> text of the annotation's documents, in their order.
-        name: of the annotation, for errors.
+        evidences: lists of {"docid", "start_token", "end_token"}; tokens are whitespace words, the end is exclusive.
+        documents: id -> text, for the annotation's documents in their order.
+        name: id of the annotation, for error messages.
 
     Raises:
-        ValueError: evidence is outside its document.
+        ValueError: an evidence range reaches beyond its document.
 
     Example:
         >>> evidence_spans([[{"docid": "d", "start_token": 1, "end_token": 3}]], {"d": "a very good film"}, "a1")
@@ -67,7 +67,7 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
             first, end = evidence["start_token"], evidence["end_token"]
             if not 0 <= first <= end <= len(words):
                 raise ValueError(
-                    f"{name}: evidence tokens {first}-{end} are outside {document_id}: {len(words)} tokens"
+                    f"{name}: evidence tokens {first}-{end} are outside {document_id}, which has {len(words)} tokens"
                 )
             if first < end:  # some evidence in ERASER Movies has no token
                 spans.append([begin + int(words[first, 0]), begin + int(words[end - 1, 1])])
@@ -76,13 +76,14 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
 
 
 class Eraser(TextSource):
-    """The rows of train.jsonl, val.jsonl and test.jsonl, with the documents in docs/ or docs.jsonl as texts.
+    """A corpus of annotations (train.jsonl, val.jsonl and test.jsonl) and documents (in docs/ or docs.jsonl).
 
-    All evidence of a row is the rationale of its class. The documents of a row are joined by line breaks.
+    Each annotation is a row. Its text is the annotation's documents, joined by line breaks. All evidence of the
+    annotation is the rationale of its class.
 
     Args:
         data_dir: the corpus folder.
-        class_names: the values of "classification" in the order of the classes; None sorts those of the corpus.
+        class_names: the values of "classification" for classes 0, 1, ...; None sorts the values found in the corpus.
         query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ from row to row.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Local CSV, TSV, JSON Lines, Parquet and Arrow files, whose columns have any names."""
+"""Local CSV, TSV, JSON Lines, Parquet and Arrow files with any column names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
     """Returns the character spans of the words whose mask is 1.
 
     Args:
-        mask: one 0 or 1 for each whitespace word; or a list of such masks, one an annotator, and a word counts if at
-            least half of the annotators marked it.
-        name: of the row, for errors.
+        mask: 0 or 1 for each whitespace word; or a list of such masks, one per annotator. Then a word counts as 1 if
+            at least half of the annotators marked it.
+        text: the text.
+        name: name of the row, for error messages.
 
     Raises:
-        ValueError: a mask has another length than the text has words.
+        ValueError: a mask does not have as many values as the text has words.
 
     Example:
         >>> word_mask_spans([0, 1, 1], "a good film", "row 0")
@@ -43,21 +44,22 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
 
 
 class ColumnSource(TextSource):
-    """Base of sources that read tables whose columns have names of their own.
+    """Base of sources that read tables with any column names.
 
-    A text that is a list of words is joined by spaces. Labels are class names or class numbers. In formats without
-    lists, a rationale is JSON text, and the labels of a multi-label row are one text with a separator.
+    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. Where
+    cells cannot hold lists, as in CSV, a rationale is written as JSON, and labels are joined by `label_separator`.
 
     Args:
-        text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if there
-            is none. Without ids, rows are numbered.
-        rationale_format: "char_spans" for [begin, end] pairs, or a list of {"label", "spans"} if multi-label;
-            "word_mask" for 0 or 1 a whitespace word. A rationale without labels supports all labels of its row.
-        class_names: names of the classes in their order; None sorts those of the data.
-        multilabel: whether a row has any number of labels.
-        label_separator: stands between the labels in one text; white space around a label is dropped.
-        validation_fraction: fraction of the training rows that validates, if there is no validation split.
-        seed: seeds that division.
+        text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
+            table lacks the column. Without an id column, rows are numbered.
+        rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
+            for 0 or 1 per whitespace word. A rationale that names no label supports all labels of its row.
+        class_names: names of classes 0, 1, ...; None takes the names from the data, in the order of the data set's
+            ClassLabel feature, or else sorted.
+        multilabel: whether a row may have any number of labels.
+        label_separator: separates the labels in one string. White space around a label is dropped.
+        validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
+        seed: seed of the random choice of validation rows.
 
     Raises:
         ValueError: `validation_fraction` is out of range. `load` raises it if a column, a label or a class is missing,
@@ -103,7 +105,7 @@ class ColumnSource(TextSource):
 
     @abstractmethod
     def load_table(self) -> DatasetDict:
-        """Returns the splits under the names that TextSource gives them, with the columns of the table."""
+        """Returns the table's splits, named as in TextSource, with the table's own columns."""
 
     @cached_property
     def _table(self) -> DatasetDict:
@@ -123,7 +125,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _label_values(self) -> list[Any]:
-        """The values of labels 0, 1, ... in the table."""
+        """The values that stand for labels 0, 1, ... in the table."""
         column = self.columns["labels"]
         feature = next(iter(self._table.values())).features[column]
         if isinstance(getattr(feature, "feature", feature), ClassLabel):
@@ -133,7 +135,7 @@ class ColumnSource(TextSource):
     @cached_property
     def class_names(self) -> list[str]:
         feature = next(iter(self._table.values())).features[self.columns["labels"]]
-        feature = getattr(feature, "feature", feature)  # a list of class labels
+        feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
         return list(feature.names) if isinstance(feature, ClassLabel) else [str(value) for value in self._label_values]
 
     def _cells(self, cell: Any) -> list[Any]:
@@ -189,7 +191,7 @@ class ColumnSource(TextSource):
 
 
 def has_rows(path: Path) -> bool:
-    """Returns whether a file has any row: a line below the header of CSV and TSV, a line, or in other kinds a byte.
+    """Returns whether a file has a row: in CSV and TSV a line below the header, in JSON Lines a line, else any byte.
 
     Example:
         >>> import tempfile
@@ -210,9 +212,9 @@ class Files(ColumnSource):
     """Rows of local files.
 
     Args:
-        data_files: split -> a file or several; all of one kind: csv, tsv, jsonl, json, parquet or arrow. Splits
-            beside "train", "validation" and "test" are further test splits.
-        kwargs: see ColumnSource.
+        data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
+            or arrow. Splits with other names than "train", "validation" and "test" are further test splits.
+        kwargs: arguments of ColumnSource.
 
     Raises:
         ValueError: the files are not all of one known kind. `load` raises it if a file is missing or has no rows.

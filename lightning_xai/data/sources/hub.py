@@ -1,4 +1,4 @@
-"""Hugging Face data sets, whose splits and columns have any names."""
+"""Hugging Face data sets with any names of splits and columns."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def is_saved_dataset(path: str | Path) -> bool:
 
 
 class Hub(ColumnSource):
-    """Rows of a data set on the Hugging Face hub, of a local copy of one, or of a folder that `save_to_disk` wrote.
+    """Rows of a data set on the Hugging Face hub, of a local copy of it, or of a folder that `save_to_disk` wrote.
 
     Args:
-        path: the hub's id of the data set, or a folder.
+        path: a hub id, or a folder.
         config_name: the data set's configuration; None if it has only one.
-        splits: name of a split in this package -> its name in the data set. Splits beside "train", "validation" and
-            "test" are further test splits.
-        revision: commit, tag or branch; None for the newest. "refs/convert/parquet" is the hub's own copy of many data
-            sets, also of those that are scripts, which `datasets` no longer runs.
-        data_dir: folder of the data set whose files are read; None for all. In the hub's own copy each configuration is
-            a folder without a name, so `data_dir` takes the place of `config_name`.
-        kwargs: see ColumnSource.
+        splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with other
+            names than "train", "validation" and "test" are further test splits.
+        revision: commit, tag or branch; None for the newest version. In the branch "refs/convert/parquet" the hub keeps
+            Parquet copies. Data sets that are defined by a script need it, since `datasets` no longer runs scripts.
+        data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
+            folder per configuration, so set `data_dir` for them, not `config_name`.
+        kwargs: arguments of ColumnSource.
 
     Raises:
         ValueError: `load` raises it if the data set or a split is missing.
@@ -77,13 +77,13 @@ class Hub(ColumnSource):
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{self.path} gives no data set, as a folder or from the Hugging Face hub ({str(error).strip()}): "
-                "correct the path, fetch it once where the hub can be reached, or give a local copy"
+                "correct the path, load it once where the hub can be reached, or give a local copy"
             ) from error
 
     def _folder(self) -> str:
         if self.data_dir is None or Path(self.path).is_dir():
             return self.path
-        # offline, `datasets` does not find the part of a data set that it has downloaded before
+        # offline, `load_dataset` with `data_dir` does not find what it downloaded before; `snapshot_download` does
         # https://github.com/huggingface/datasets/issues/7551
         only = f"{self.data_dir}/*"
         return snapshot_download(self.path, repo_type="dataset", revision=self.revision, allow_patterns=only)

@@ -14,10 +14,10 @@ CLASS_FOLDERS = ("neg", "pos")
 
 
 def read_reviews(folder: Path) -> list[dict[str, Any]]:
-    """Returns the reviews of folder/neg and folder/pos, each in the order of their numbers.
+    """Returns the reviews of folder/neg, then of folder/pos, in the order of the numbers in their file names.
 
     Raises:
-        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the error names it.
+        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the message says which.
 
     Example:
         >>> import tempfile
@@ -33,8 +33,8 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
         paths = list((folder / name).glob("*.txt"))
         if not paths:
             raise ValueError(
-                f"{folder / name} has no reviews: the folder must hold train/neg, train/pos, test/neg and test/pos as "
-                "the archive aclImdb has them"
+                f"{folder / name} has no reviews: path must be a folder with train/neg, train/pos, test/neg and "
+                "test/pos, like the archive's aclImdb"
             )
         for path in paths:
             if not path.stem.partition("_")[0].isdecimal():
@@ -46,15 +46,15 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
 
 
 class IMDB(TextSource):
-    """Reviews, negative or positive. Line breaks, "<br />" in the data, become spaces.
+    """Movie reviews, negative or positive. Line breaks, which the data writes as "<br />", become spaces.
 
     Args:
-        path: the hub's id of the data set, a folder with train/neg, train/pos, test/neg and test/pos, or one that
+        path: a Hugging Face hub id, a folder with train/neg, train/pos, test/neg and test/pos, or a folder that
             `save_to_disk` wrote.
-        min_words: fewest whitespace words of a review; shorter ones are left out of every split.
-        max_words: most whitespace words of a review; longer ones are left out. None for no limit.
-        validation_fraction: fraction of the training reviews, without those left out, that validates.
-        seed: seeds that division.
+        min_words: reviews with fewer whitespace words are left out of every split.
+        max_words: reviews with more whitespace words are left out of every split. None for no limit.
+        validation_fraction: fraction of the remaining training reviews that becomes the validation split.
+        seed: seed of the random choice of validation reviews.
 
     Raises:
         ValueError: a number is out of range; `load` raises it if a folder or split is missing.
@@ -69,9 +69,9 @@ class IMDB(TextSource):
         ['a film of 1990', 'a film of 1990']
 
     Reference: Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis", ACL.
-    Differs: Jain, Wallace (2019), arXiv 1902.10186, and Madsen et al. (2022), arXiv 2110.08412, keep 7 to 399 words, a
-        fifth of train as validation and a fifth of test. They count words without punctuation, and "br" is one of them,
-        so `min_words` and `max_words` keep slightly different reviews.
+    Differs: Jain, Wallace (2019), arXiv 1902.10186, and Madsen et al. (2022), arXiv 2110.08412, keep reviews of 7 to
+        399 words, validate on a fifth of the training reviews, and test on a fifth of the test reviews. They do not
+        count punctuation marks as words, but count "br", so their limits keep slightly different reviews.
     """
 
     name = "imdb"
@@ -87,7 +87,9 @@ class IMDB(TextSource):
     ) -> None:
         require_fractions(validation_fraction=validation_fraction)
         if min_words < 1 or (max_words is not None and max_words < min_words):
-            raise ValueError(f"min_words={min_words} and max_words={max_words} keep nothing: give 1 <= min <= max")
+            raise ValueError(
+                f"min_words={min_words} and max_words={max_words}: min_words must be at least 1 and at most max_words"
+            )
         self.path = path
         self.min_words = min_words
         self.max_words = max_words

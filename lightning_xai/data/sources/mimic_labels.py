@@ -1,4 +1,4 @@
-"""Discharge summaries of MIMIC-III, labelled by their diagnoses: diabetes or not, or the kind of anemia."""
+"""Discharge summaries of MIMIC-III, labelled from diagnosis codes: diabetes or not, or acute or chronic anemia."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lightning_xai.functional.choices import require_choices
 
 Task = Literal["diabetes", "anemia"]
 NUMBER = "qqq"
-LONGEST_CELL = 2**24  # characters; notes are longer than the 131,072 that csv takes by default
+LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of csv, 131,072
 LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", "test": "test_50_hadm_ids.csv"}
 
 
 def diabetes_label(codes: Collection[str]) -> int:
-    """Returns 1 for type II diabetes without complications, ICD-9 250.00, else 0. Codes are written without points.
+    """Returns 1 if a code is ICD-9 250.00 (type II diabetes without complications), else 0. Codes have no points.
 
     Example:
         >>> diabetes_label(["4019", "25000"]), diabetes_label(["4019"])
@@ -32,7 +32,7 @@ def diabetes_label(codes: Collection[str]) -> int:
 
 
 def anemia_label(codes: Collection[str]) -> int | None:
-    """Returns 1 for acute anemia, ICD-9 285.1, 0 for anemia of chronic disease, 285.2, and None for neither or both.
+    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), None for neither or both.
 
     Example:
         >>> anemia_label(["2851"]), anemia_label(["28521"]), anemia_label(["2851", "28521"])
@@ -51,7 +51,8 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 def normalize(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    De-identified names, "[**...**]", become "<de>"; repeated marks become one; a word with a digit becomes "qqq".
+    Private data, which MIMIC-III replaces by "[**...**]", become "<de>". A repeated punctuation mark is kept once. A
+    word with a digit becomes "qqq".
 
     Example:
         >>> normalize("Dr. [**Last Name**] gave 2 mg!!")
@@ -65,10 +66,11 @@ def normalize(text: str) -> str:
 
 
 def read_table(folder: Path, name: str, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields "file, line" and the given columns of every row of {name}.csv or {name}.csv.gz, one row at a time.
+    """Yields ("file, line", {column: value}) for every row of {name}.csv or {name}.csv.gz, one row at a time.
 
     Raises:
-        ValueError: the file is missing, lacks a column, or has a row of another width; the error names file and line.
+        ValueError: the file is missing or lacks a column, or a row has not as many columns as the header; the message
+            names file and line.
 
     Example:
         >>> import tempfile
@@ -117,9 +119,9 @@ def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:
 
 
 def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
-    """Returns admission -> discharge summary: its reports, then its addenda, each by date, joined by spaces.
+    """Returns admission -> discharge summary: the reports by date, then the addenda by date, joined by spaces.
 
-    Notes that are marked as errors are left out. The file is read row by row, and other notes are not kept.
+    Notes that are marked as errors are left out. The file is read row by row, so memory holds only the notes in use.
 
     Example:
         >>> import tempfile
@@ -143,7 +145,7 @@ def read_summaries(folder: Path, admissions: Collection[str]) -> dict[str, str]:
 
 
 def read_admission_lists(folder: Path) -> dict[str, list[str]]:
-    """Returns split -> admissions, from files with one number a line.
+    """Returns split -> admissions, from files with one admission number (HADM_ID) per line.
 
     Raises:
         ValueError: a file is missing, or a line is not a number.
@@ -164,7 +166,7 @@ def read_admission_lists(folder: Path) -> dict[str, list[str]]:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         for number, line in enumerate(lines, start=1):
             if line and not line.isdecimal():
-                raise ValueError(f"{path}, line {number}: {line!r} is no admission (HADM_ID); the file has no header")
+                raise ValueError(f"{path}, line {number}: {line!r} is no HADM_ID; the file must have no header")
         admissions[split] = [line for line in lines if line]
     return admissions
 
@@ -190,24 +192,28 @@ def split_by_patient(
 
 
 class MimicLabels(TextSource):
-    """Discharge summaries with the label diabetes or other, or with acute anemia or anemia of chronic disease.
+    """Discharge summaries of hospital admissions, for one of two binary tasks.
 
-    The summaries of an admission and their addenda are joined. Diabetes is ICD-9 250.00. Acute anemia is 285.1, that of
-    chronic disease 285.2, and admissions with both or neither are left out. See `normalize` for the text.
+    "diabetes": class 1 has the ICD-9 code 250.00 among the admission's diagnoses, class 0 does not.
+    "anemia": class 1 has the code 285.1 (acute anemia), class 0 has 285.2 (anemia of chronic disease). Admissions with
+    both codes or neither are left out.
+
+    The text of an admission is all its summaries and their addenda, joined and then passed to `normalize`.
 
     Args:
-        data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, perhaps as .csv.gz. Several
-            gigabytes are read, row by row; only the notes of the task are kept.
+        data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.
+            They have several gigabytes and are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
-        splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, one admission a
-            line; other admissions are left out. None takes all admissions of the task and divides them by patient.
-        normalized: whether the text is normalized; else it is the text of the notes.
-        max_words: most words of a document, after normalization; longer ones are left out. None for no limit.
-        validation_fraction, test_fraction: fractions of the patients, if there are no lists.
-        seed: seeds that division.
+        splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which have one
+            admission per line; other admissions are left out. None uses all admissions of the task. All admissions of
+            a patient are then in the same split.
+        normalized: whether `normalize` is applied to the text.
+        max_words: documents with more words are left out, counted after `normalize`. None for no limit.
+        validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
+        seed: seed of the random division into splits, if `splits_dir` is None.
 
     Raises:
-        ValueError: an option is wrong; `load` raises it if a file, a column or a listed admission is missing.
+        ValueError: an option is out of range. `load` raises it if a file, a column or a listed admission is missing.
 
     Example:
         >>> MimicLabels("data/mimiciii", task="anemia").class_names
@@ -216,9 +222,10 @@ class MimicLabels(TextSource):
     Reference: Jain, Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, Sec. 3.2; Madsen et al. (2022),
         "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly Important Tokens
         and Retraining", arXiv 2110.08412, App. B.
-    Differs: Jain and Wallace split words by spaCy, not by a regular expression, take the diabetes admissions of the
-        lists, and divide anemia by admission, stratified by class, so a patient can be in two splits. Their code limits
-        anemia to 4,000 words, but its check of diabetes, 6 > length > 4000, never holds.
+    Differs: Jain and Wallace split texts into words with spaCy, not with a regular expression. For diabetes, they use
+        the admissions of the lists. For anemia, they divide admissions, stratified by class, so a patient can be in two
+        splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes document, because its
+        condition for these, 6 > length > 4000, is never true.
     """
 
     def __init__(
@@ -275,5 +282,5 @@ class MimicLabels(TextSource):
             if admission not in known:
                 raise ValueError(
                     f"admission {admission} of the lists in {self.splits_dir} has no {fact} of {self.data_dir}; use "
-                    "the whole of MIMIC-III 1.4, or lists that fit the files"
+                    "the whole of MIMIC-III 1.4, or lists of admissions that the files contain"
                 )

@@ -18,13 +18,14 @@ def planted_document(
     length: int,
     generator: np.random.Generator,
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Returns a text of background words with signal words at random places, and the rationales of the classes.
+    """Returns a text of background words with signal words at random positions, and the rationales of the classes.
 
     Args:
-        words: the vocabulary.
-        signals: class -> numbers of the words to plant; their character spans are the class's rationale.
-        background: numbers of the words that support no class.
-        length: words of the text.
+        words: the vocabulary. The other arguments name a word by its number, from 0.
+        signals: class -> the signal words to plant; their character spans are the class's rationale.
+        background: words that support no class.
+        length: number of words in the text.
+        generator: source of randomness.
 
     Example:
         >>> planted_document(["bad", "so"], {0: [0]}, np.array([1]), 3, np.random.default_rng(0))
@@ -46,23 +47,23 @@ def planted_document(
 
 
 class Planted(TextSource):
-    """Documents of random words in which the signal words of a class are planted; nothing else tells the class.
+    """Documents of random words. Each class has signal words, which are planted in its documents and in no others.
 
-    The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. The signal words of class c are
-    `signal_words_per_class` words from number c * signal_words_per_class on. They are in no document without class c.
+    The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. With n = `signal_words_per_class`, the signal
+    words of class c are "w{c * n}" to "w{c * n + n - 1}".
 
     Args:
-        num_classes: number of classes; single-label documents have each with the same probability.
+        num_classes: number of classes. In single-label documents, all classes are equally probable.
         num_words: size of the vocabulary.
-        signal_words_per_class: number of signal words of a class.
-        signals_per_document: fewest and most words planted for a class.
-        words_per_document: fewest and most words of a document.
-        label_noise: probability in training that a label is another class's (single-label), or that a class's label
-            is flipped (multi-label). Rationales stay with the planted class.
-        multilabel: whether a document has any number of classes, each with `class_probability`.
-        class_probability: see `multilabel`.
+        signal_words_per_class: number of signal words of each class.
+        signals_per_document: smallest and largest number of signal words planted for a class of the document.
+        words_per_document: smallest and largest number of words in a document.
+        label_noise: probability that a training label is replaced by another class (single-label), or that the label
+            of a class is flipped (multi-label). Signal words and rationales still belong to the original class.
+        multilabel: whether a document may have any number of classes.
+        class_probability: probability of each class in a multi-label document.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seeds everything; a document does not depend on their number.
+        seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.
 
     Raises:
         ValueError: the signal words leave no other word, or do not fit into the shortest document.
@@ -93,7 +94,7 @@ class Planted(TextSource):
     ) -> None:
         num_signals = num_classes * signal_words_per_class
         if num_signals >= num_words:
-            raise ValueError(f"num_words={num_words} leaves none beside {num_signals} signal words; raise it")
+            raise ValueError(f"num_words={num_words} leaves none besides {num_signals} signal words; raise it")
         most = signals_per_document[1] * (num_classes if multilabel else 1)
         if most > words_per_document[0]:
             raise ValueError(f"{most} planted words do not fit into words_per_document={words_per_document}; raise it")

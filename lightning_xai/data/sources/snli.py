@@ -1,4 +1,4 @@
-"""Stanford Natural Language Inference, from the hub or local files, with the highlighted words of e-SNLI."""
+"""Stanford Natural Language Inference, from the hub or local files, and e-SNLI, in which annotators marked words."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
 Main = Literal["premise", "hypothesis"]
 CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub
-WITHOUT_LABEL = ("-", -1)  # of rows on which the annotators disagreed
+WITHOUT_LABEL = ("-", -1)  # labels of rows on which the annotators disagreed
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> its number in column names
 MOST_ANNOTATORS = 3
 
 
 def marked_words(marked: str, text: str, where: str) -> list[bool]:
-    """Returns for each whitespace word of `text` whether `marked` has it between asterisks.
+    """Returns, for each whitespace word of `text`, whether `marked` has this word between asterisks.
 
     Raises:
         ValueError: `marked` is not the text with some words between asterisks.
@@ -41,7 +41,10 @@ def marked_words(marked: str, text: str, where: str) -> list[bool]:
 
 
 def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of s1.{part}, s2.{part} and labels.{part}, which have one row a line.
+    """Yields the rows of s1.{part}, s2.{part} and labels.{part}. Line i of each file belongs to row i.
+
+    Raises:
+        ValueError: a file is missing, or the files differ in their number of lines.
 
     Example:
         >>> import tempfile
@@ -55,12 +58,12 @@ def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     for path in paths:
         if not path.is_file():
             raise ValueError(
-                f"{path} is missing beside {folder / f's1.{part}'}; premises, hypotheses and labels belong together"
+                f"{path} is missing; {folder} must have s1.{part}, s2.{part} and labels.{part}"
             )
     columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths]
     for path, column in zip(paths, columns, strict=True):
         if len(column) != len(columns[0]):
-            raise ValueError(f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; fetch both again")
+            raise ValueError(f"{path} has {len(column)} lines, but {paths[0]} has {len(columns[0])}; fetch them again")
     for line, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), start=1):
         yield {
             "premise": premise.strip(), "hypothesis": hypothesis.strip(), "label": label.strip(),
@@ -90,9 +93,12 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 
 
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of esnli_{part}.csv; those of the training split are in esnli_train_1.csv and esnli_train_2.csv.
+    """Yields the rows of esnli_{part}.csv, or for the part "train" of esnli_train_1.csv and esnli_train_2.csv.
 
     A row also has "premise_masks" and "hypothesis_masks": for each annotator, whether each word was marked.
+
+    Raises:
+        ValueError: a column is missing, or a marked sentence is not the sentence with words between asterisks.
 
     Example:
         >>> import tempfile
@@ -109,7 +115,7 @@ def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
             needed = {"pairID", "gold_label", "Sentence1", "Sentence2", "Sentence1_marked_1", "Sentence2_marked_1"}
             missing = sorted(needed - set(rows.fieldnames or []))
             if missing:
-                raise ValueError(f"{path} has no column {', '.join(missing)}; it is no file of e-SNLI")
+                raise ValueError(f"{path} has no column {', '.join(missing)}; it is not a file of e-SNLI")
             for row in rows:
                 where = f"{path}, line {rows.line_num}"
                 example: dict[str, Any] = {"label": row["gold_label"], "id": row["pairID"], "where": where}
@@ -121,7 +127,7 @@ def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
                 yield example
 
 
-# name of a split's first file -> the function that reads the split; the first existing file decides
+# pattern of a file name -> the function that reads a split from such files; the first pattern with a file is used
 READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
     "esnli_{part}*.csv": read_highlights,
     "snli_1.0_{part}.jsonl": read_json_lines,
@@ -130,22 +136,22 @@ READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
 
 
 class SNLI(TextSource):
-    """Premises and hypotheses: entailment, neutral or contradiction. Rows without a gold label are left out.
+    """Pairs of a premise and a hypothesis, with the classes entailment, neutral and contradiction.
 
-    One of the sentences is the text, the other its pair. An encoder with `explain_pair: false` explains and erases the
-    text alone. Where annotators marked words (e-SNLI), the words of the text that at least half of them marked are the
-    rationale of the gold class. In the premise of a neutral row they marked none.
+    Rows without a gold label are left out. One sentence of a pair is `text`, the other `text_pair`. To explain and
+    erase `text` only, set the encoder's `explain_pair` to false. In e-SNLI, the rationale of the gold class is the
+    words of `text` that at least half of the annotators marked. In premises of neutral rows they marked no words.
 
     Args:
-        path: the hub's id of the data set, or a folder. For each of the splits train, dev and test, a folder holds
-            esnli_{split}.csv (train in two files), snli_1.0_{split}.jsonl, or s1.{split}, s2.{split} and
-            labels.{split}; the first of these that exists is read. A split without files is left out.
-        main: the sentence that is the text: the premise, as in the paper, or the hypothesis, which has highlights for
-            all classes.
-        revision: commit, tag or branch on the hub; None for the newest.
+        path: a Hugging Face hub id, or a folder with files for each of the splits train, dev and test:
+            esnli_{split}.csv (two files for train), snli_1.0_{split}.jsonl, or s1.{split}, s2.{split} and
+            labels.{split}. The first of these formats that exists is read. A split without files is left out.
+        main: the sentence that becomes `text`: "premise" or "hypothesis". Only hypotheses have marked words in all
+            classes.
+        revision: commit, tag or branch on the hub; None for the newest version.
 
     Raises:
-        ValueError: `load` raises it if a folder has no files, or a row has a wrong label or wrong marks; the error
+        ValueError: `load` raises it if a folder has no files, or a row has a wrong label or wrong marks; the message
             names file and line.
 
     Example:
@@ -190,7 +196,7 @@ class SNLI(TextSource):
             return {split: read(Path(self.path), SPLITS[split]) for split, read in readers.items()}
         if Path(self.path).is_dir() and not is_saved_dataset(self.path):
             raise ValueError(
-                f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for some of the splits"
+                f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for at least one split"
             )
         return {split: hub_rows(rows, split) for split, rows in self._hub().load_table().items()}
 
@@ -217,7 +223,7 @@ class SNLI(TextSource):
 
 
 def hub_rows(rows: Any, split: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a split on the hub, whose labels are numbers.
+    """Yields the rows of a split from the hub, with class names in place of the hub's label numbers.
 
     Example:
         >>> row = {"premise": "A dog runs", "hypothesis": "It moves", "label": 0}

@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: sentences with a sentiment on every phrase, from which word rationales follow."""
+"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase. Rationales are derived from phrases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMN = "ptb_tree"  # the hub's column of bracketed trees
 
 
 class Tree(NamedTuple):
-    """A phrase with its sentiment from 0 (very negative) to 4; a leaf has a word and no children.
+    """A phrase with its sentiment from 0 (very negative) to 4 (very positive). A leaf has a word and no children.
 
     Example:
         >>> Tree(4, (Tree(2, word="very"), Tree(3, word="good"))).children[1].word
@@ -42,7 +42,7 @@ def parse_tree(line: str) -> Tree:
         4
     """
     stack: list[tuple[int, list[Tree]]] = []
-    # words are separated by ASCII spaces only, since some contain a no-break space
+    # only ASCII spaces separate words, since some words contain a no-break space
     for opening, word, closing in re.findall(r"\((\d) ?|([^ ()\n]+)|(\))", line):
         if opening:
             stack.append((int(opening), []))
@@ -70,10 +70,10 @@ def leaves(tree: Tree) -> list[str]:
 
 
 def phrase_scores(tree: Tree) -> list[float]:
-    """Returns a score in {0, .5, 1} for each word: the strength of the largest phrase that is stronger than its parts.
+    """Returns a score of 0, 0.5 or 1 for each word: the strength of the largest phrase that counts and has the word.
 
-    The strength is the distance of the sentiment from neutral. A phrase counts if it is stronger than the highest and
-    the lowest sentiment inside it; a word that is in no such phrase has its own strength.
+    The strength of a phrase is half the distance of its sentiment from neutral. A phrase counts if it is stronger than
+    every smaller phrase and word inside it. A word in no such phrase gets its own strength.
 
     Example:
         >>> phrase_scores(parse_tree("(4 (2 very) (3 good))")), phrase_scores(parse_tree("(3 (2 a) (3 hit))"))
@@ -85,7 +85,7 @@ def phrase_scores(tree: Tree) -> list[float]:
 
 
 def _scored(tree: Tree) -> tuple[list[float], int, int]:
-    """Returns the phrase scores, and the lowest and the highest sentiment in the tree, itself included."""
+    """Returns the phrase scores, and the lowest and the highest sentiment of all phrases in the tree."""
     strength = abs(tree.label - 2) / 2
     if not tree.children:
         return [strength], tree.label, tree.label
@@ -101,7 +101,7 @@ def read_lines(path: Path) -> list[str]:
     """Returns the lines of one of the treebank's files.
 
     Raises:
-        ValueError: it is missing.
+        ValueError: the file is missing.
 
     Example:
         >>> import tempfile
@@ -117,20 +117,20 @@ def read_lines(path: Path) -> list[str]:
 
 
 class SST(TextSource):
-    """Sentences of movie reviews. Their rationales are weak, since they are derived from the phrase labels.
+    """Sentences of movie reviews. The rationales are weak, since they are derived from the labels of phrases.
 
-    The hub has the bracketed trees in the configuration "ptb". The data set there is a script, so its parquet copy is
-    read.
+    On the hub, the bracketed trees are in the configuration "ptb". The data set there is defined by a script, which
+    `datasets` no longer runs, so the hub's Parquet copy is read.
 
     Args:
-        path: the hub's id of the data set; a folder with train.txt, dev.txt and test.txt, one bracketed tree a line;
-            one that `save_to_disk` wrote; or a downloaded copy of the hub's parquet files, with the folder `hub_dir`.
-        binary: whether classes are negative and positive, without the neutral sentences; else there are five classes.
-        rationale_threshold: a word is evidence if its phrase score, 0, .5 or 1, is at least this.
-        min_words: fewest words of a sentence, punctuation marks included; shorter ones are left out of every split.
-            Madsen et al. (2022), arXiv 2110.08412, have 6.
-        revision: commit, tag or branch on the hub; None for the newest, which `datasets` cannot read.
-        hub_dir: folder of the hub's data set with the trees, in a column "ptb_tree"; None if they are in no folder.
+        path: a Hugging Face hub id; a folder with train.txt, dev.txt and test.txt, one bracketed tree per line; a
+            folder that `save_to_disk` wrote; or a copy of the hub's Parquet files that contains the folder `hub_dir`.
+        binary: True for the classes negative and positive, without neutral sentences; False for five classes.
+        rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
+        min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
+            al. (2022), arXiv 2110.08412, use 6.
+        revision: commit, tag or branch on the hub; None for the newest version, a script that `datasets` cannot read.
+        hub_dir: folder of the hub's data set that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:
         ValueError: a number is out of range; `load` raises it if a file, the data set, a split or the column is
@@ -161,7 +161,7 @@ class SST(TextSource):
         hub_dir: str | None = "ptb",
     ) -> None:
         if not 0 < rationale_threshold <= 1:
-            raise ValueError(f"rationale_threshold={rationale_threshold} is not over 0 and at most 1")
+            raise ValueError(f"rationale_threshold={rationale_threshold} must be above 0 and at most 1")
         if min_words < 1:
             raise ValueError(f"min_words is {min_words}: give at least 1")
         five = ["very negative", "negative", "neutral", "positive", "very positive"]
@@ -195,8 +195,8 @@ class SST(TextSource):
             if COLUMN not in rows.column_names:
                 raise ValueError(
                     f"{self.path}, split {split!r}: no column {COLUMN!r} of bracketed trees among "
-                    f"{', '.join(rows.column_names)}; on the hub it is in the configuration 'ptb', so set hub_dir to "
-                    "its folder, or save that one to disk"
+                    f"{', '.join(rows.column_names)}; the hub has the trees in configuration 'ptb': set hub_dir to the "
+                    "folder of this configuration, or save the configuration to disk"
                 )
         return {split: rows[COLUMN] for split, rows in table.items()}
 

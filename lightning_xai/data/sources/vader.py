@@ -32,12 +32,12 @@ RATING_FILES: dict[str, str] = {
     "tweets": "tweets_GroundTruth.txt",
 }
 LEXICON_FILE = "vader_lexicon.txt"
-PACKAGE = "vaderSentiment==3.3.2"  # the source distribution; the wheel lacks the rated texts
+PACKAGE = "vaderSentiment==3.3.2"  # its source distribution is read, since the wheel lacks the rated texts
 SDIST_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
 
 
 def parse_ratings(lines: Iterable[str]) -> list[tuple[str, float, str]]:
-    """Returns (id, mean rating in [-4, 4], text) of every line "id<TAB>rating<TAB>text".
+    """Returns (id, mean rating in [-4, 4], text) for every line "id<TAB>rating<TAB>text".
 
     Example:
         >>> parse_ratings(["1\\t-0.9\\ta bad film\\n"])
@@ -48,7 +48,7 @@ def parse_ratings(lines: Iterable[str]) -> list[tuple[str, float, str]]:
 
 
 def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
-    """Returns the mean valence in [-4, 4] of every lower-case word or emoticon.
+    """Returns word or emoticon -> mean valence in [-4, 4]. Words are in lower case.
 
     Example:
         >>> parse_lexicon(["great\\t3.1\\t0.7\\t[3, 4]\\n"])
@@ -59,7 +59,7 @@ def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
 
 
 def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
-    """Returns the rows without those whose text repeats an earlier one up to case and white space.
+    """Returns the rows whose text does not repeat the text of an earlier row, apart from case and white space.
 
     Example:
         >>> drop_repeated([("1", 2.0, "So  good"), ("2", 1.0, "so good")])
@@ -72,9 +72,9 @@ def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, flo
 
 
 def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[int]]:
-    """Returns the character spans of the words whose valence has the given sign, without punctuation around them.
+    """Returns the character spans of the words whose valence has the given sign. Punctuation around a word is excluded.
 
-    Negation is ignored ("not good" counts as positive), so these are weak rationales.
+    Negation is ignored ("not good" counts as positive), so these spans are weak rationales.
 
     Example:
         >>> lexicon_spans("A great, bad film", {"great": 3.1, "bad": -2.5}, sign=1)
@@ -83,7 +83,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # emoticons are punctuation, so the whole word comes first
+        if word.lower() not in lexicon:  # looked up whole first, since emoticons consist of punctuation
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -92,7 +92,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def cache_folder(cache_dir: str | None) -> Path:
-    """Returns `cache_dir`, else the folder in the variable LIGHTNING_XAI_CACHE, else ~/.cache/lightning_xai.
+    """Returns `cache_dir` if given, else $LIGHTNING_XAI_CACHE if set, else ~/.cache/lightning_xai.
 
     Example:
         >>> cache_folder("my/cache").as_posix()
@@ -102,16 +102,17 @@ def cache_folder(cache_dir: str | None) -> Path:
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """Returns the archive's file with the given name in any folder."""
+    """Opens the archive's file with the given name, whatever folder it is in."""
     file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
     assert file is not None, f"{name} is a folder or a link"
     return file
 
 
 def fetch_vader(folder: Path) -> None:
-    """Downloads the rated texts and the lexicon into `folder` with pip, unless they are there.
+    """Downloads the rated texts and the lexicon into `folder` with pip, unless all files are there.
 
-    Several processes may download at once: each writes its own folder, and the first to rename it wins.
+    Several processes may download at once. Each writes into a folder of its own, and the first to finish renames its
+    folder to `folder`.
 
     Raises:
         ValueError: pip cannot fetch the package, or its checksum is wrong.
@@ -153,23 +154,26 @@ def fetch_vader(folder: Path) -> None:
 
 
 class Vader(TextSource):
-    """Sentiment of movie, Amazon, New York Times or Twitter snippets: negative or positive by the mean human rating.
+    """Short texts (snippets) of one domain, labelled negative or positive by their mean human rating.
 
     Repeated snippets are dropped before the split. The rationales are weak: the words of the VADER lexicon whose
     valence agrees with the label. Snippets without a label are the filler. Most of the movie snippets are also
-    sentences of the Stanford Sentiment Treebank: never train on one and test on the other.
+    sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets and test on the other.
 
     Args:
-        domain: the snippets that are split into train, validation and test.
+        domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets"; its snippets are split
+            into train, validation and test.
         threshold: a snippet has a label if its mean rating, in [-4, 4], is further than this from 0.
-        other_domains: domains whose labelled snippets are further test splits, under their names; None for all others.
-        seed: seeds the split.
+        other_domains: domains whose labelled snippets are further test splits, named after the domains; None for all
+            other domains.
+        seed: seed of the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.
         cache_dir: folder that keeps the data; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
-        weak_rationales: whether rows have rationales.
+        weak_rationales: whether rows get the weak rationales.
 
     Raises:
-        ValueError: the fractions leave no training data, or the domain is among the others.
+        ValueError: the fractions leave no training data, or `domain` is among `other_domains`. `load` raises it if the
+            data has not been downloaded.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as cache:
@@ -217,7 +221,7 @@ class Vader(TextSource):
     def _ratings(self, domain: str) -> list[tuple[str, float, str]]:
         path = self.folder / RATING_FILES[domain]
         if not path.is_file():
-            raise ValueError(f"{path} is missing; call prepare() first, where there is a network")
+            raise ValueError(f"{path} is missing; call prepare() first, with access to the network")
         with path.open(encoding="utf-8", newline="\n") as lines:
             return drop_repeated(parse_ratings(lines))
 

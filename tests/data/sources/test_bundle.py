@@ -84,7 +84,7 @@ def test_too_little_filler_is_refused():
 
 
 def test_sources_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="different names"):
         Bundle([Snippets("a"), Snippets("a")])
 
 
