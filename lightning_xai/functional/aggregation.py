@@ -82,7 +82,7 @@ def normalize(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
-    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the largest number of words in a text.
+    """Returns word scores [B, K, W] from token scores [B, K, T]; W is the number of words of the longest text.
 
     In a text with fewer words, the scores of the missing words are 0.
 

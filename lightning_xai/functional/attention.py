@@ -48,8 +48,8 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
         >>> read_through(torch.tensor([[[1.0, 0.0]]]), [mixing, mixing]).tolist()
         [[[0.25, 0.75]]]
     """
-    for mixing in reversed(mixings):  # cheaper than the product of all matrices
-        readout = read_tokens(readout, mixing.to(readout.dtype))  # it may be in half precision
+    for mixing in reversed(mixings):  # rows times matrices cost less than matrix products
+        readout = read_tokens(readout, mixing.to(readout.dtype))  # `mixing` may be in half precision
     return readout
 
 
@@ -102,7 +102,7 @@ def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
 
 
 def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_attention: bool) -> Tensor:
-    """Returns the attention [B, K, T] to tokens with which the classification head reads them for `targets` [B, K].
+    """Returns the attention weights [B, K, T] with which the classification head reads tokens for `targets` [B, K].
 
     A classification head that attends to tokens (`readout_is_attention`) has one attention row per class; the result is
     this row. Any other classification head reads the state of one token ([CLS] or the last token). The result is then
@@ -138,7 +138,7 @@ def rollout(readout: Tensor, attentions: Sequence[Tensor], *, residual: float = 
         [[[0.25, 0.75]]]
     """
     identity = torch.eye(attentions[0].shape[-1], dtype=readout.dtype, device=readout.device)
-    for attention in reversed(attentions):  # cheaper than the product of all matrices
+    for attention in reversed(attentions):  # rows times matrices cost less than matrix products
         mixing = (1 - residual) * attention.mean(dim=1) + residual * identity
         readout = read_tokens(readout, mixing / mixing.sum(dim=-1, keepdim=True))
     return readout

@@ -15,7 +15,7 @@ def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
         values: option name -> value. Names that are not in `literals` are ignored.
 
     Raises:
-        ValueError: a value is none of the allowed words of its option.
+        ValueError: a value is not among the allowed words of its option.
 
     Example:
         >>> from typing import Literal

@@ -1,4 +1,4 @@
-"""The distinct rows of a table: where each occurs first, and which of them every row equals."""
+"""The distinct rows of a table: where each distinct row first occurs, and which distinct row every row equals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where models are: in a folder, on the Hugging Face hub, or in a folder inside an installed package."""
+"""Finds models: in a folder, on the Hugging Face hub, or in a folder inside an installed package."""
 
 import importlib.util
 from pathlib import Path

@@ -48,7 +48,7 @@ def quadrature_points(num_steps: int, method: Quadrature) -> WeightedPoints:
 
     "riemann_left", "riemann_middle" and "riemann_right" take the points i / n, (i + 1/2) / n and (i + 1) / n for
     i = 0 ... n - 1, each with the weight 1 / n. "riemann_trapezoid" takes the points i / (n - 1), each with the weight
-    1 / (n - 1), but half of it at both ends. "gausslegendre" integrates polynomials up to degree 2 n - 1 exactly.
+    1 / (n - 1), halved at both ends. "gausslegendre" integrates polynomials up to degree 2 n - 1 exactly.
 
     Raises:
         ValueError: `num_steps` is too small for the rule, or `method` is not a rule.
@@ -113,7 +113,7 @@ def path_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: the average gradient of the target's logit along the line.
+    """Returns K tensors [B, T, D], one per target: the average gradient of the target's logit on the line.
 
     Args:
         model: the classifier.

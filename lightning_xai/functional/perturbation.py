@@ -111,7 +111,7 @@ def perturbed_outputs(
         versions: R versions.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
-        chunk_size: largest number of versions per forward pass; None lets the device decide. Results are the same.
+        chunk_size: largest number of versions per forward pass; None lets the device decide. Results stay the same.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -229,7 +229,7 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns each version's probability [R, J] of its row's class when all its embeddings are zeros, in float64.
+    """Returns the probability [R, J] of each version for the class of its row, with zero embeddings, in float64.
 
     The arguments are those of `predict_erased`.
 

@@ -98,7 +98,7 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 
 
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the step-wise area under the precision-recall curve [...] in float64, over the last dimension.
+    """Returns the step-wise area [...] under the precision-recall curve of the last dimension, in float64.
 
     Equal scores share one threshold, as in scikit-learn. NaN where nothing is positive.
 
@@ -120,7 +120,7 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 
 
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the probability [...] that a positive outranks a negative, in float64; equal scores count half.
+    """Returns the probability [...] in float64 that a positive outranks a negative; pairs of equal scores count half.
 
     NaN where positives or negatives are missing. The arguments are those of `average_precision`.
 

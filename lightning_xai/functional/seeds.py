@@ -25,7 +25,7 @@ def check_seed(seed: int) -> None:
 
 
 def example_indices(inputs: TextInputs) -> list[int] | list[None]:
-    """Returns the index of each of the B examples, or B times None if the inputs have no index.
+    """Returns the index of each of the B examples, or a list of B times None if the inputs have no index.
 
     Example:
         >>> example_indices(TextInputs.of_ids([[5, 6], [7, 8]]))
@@ -56,5 +56,5 @@ def example_generator(
         [5, 9, 0, 6]
     """
     if index is None:
-        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to the rows' numbers in the split")
+        raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to row numbers in the split")
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])

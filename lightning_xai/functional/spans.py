@@ -156,7 +156,7 @@ def check_spans(spans: Spans, text: str, name: str) -> None:
     """Checks that every span lies inside `text` and ends after it begins.
 
     Raises:
-        ValueError: a span does not; the message starts with `name`.
+        ValueError: a span is empty or outside `text`; the message starts with `name`.
 
     Example:
         >>> check_spans([[0, 9]], "so good", "row 3")

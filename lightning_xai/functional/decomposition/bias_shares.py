@@ -14,15 +14,15 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Divides each bias b of a layer among the sources, by the vectors x_j of the sources at the place where b enters.
+    """Divides each bias b of a layer among the sources by their vectors x_j at the place where b enters.
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule gives the weights w_j: |x_j . b| ("absdot"),
     |x_j . b| / |x_j| ("abssim", the absolute cosine times |b|, which is equal for all sources), |x_j| ("norm"), or 1
     ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
     x_j includes the shares of source j in all biases that entered the layer before b.
 
-    Shares are known only after all sources have passed the layer, but the vectors of all sources do not fit in memory
-    together. The work therefore has three steps:
+    Shares are known only after all sources have gone through the layer, but memory cannot hold the vectors of all
+    sources together. The work therefore has three steps:
 
     1. The biases go through the layer without the sources; `enter` adds each bias as a column.
     2. The sources go through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
@@ -107,7 +107,7 @@ class BiasShares:
             given = products.new_zeros(*products.shape[:2], 0)
         weight = torch.ones_like(products[..., 0])
         if self.rule in ("absdot", "abssim"):
-            # x + sum_q given_q b_q, with the earlier biases b_q, has the inner product x . b + sum_q given_q b_q . b
+            # x gets its shares of the earlier biases b_q: (x + sum_q given_q b_q) . b = x . b + sum_q given_q b_q . b
             along = (earlier * bias.expand(len(earlier), -1).unsqueeze(1)).sum(-1)  # [R, k]
             weight = (products[..., 0] + (given * along.unsqueeze(1)).sum(-1)).abs()
             products = products[..., 1:]

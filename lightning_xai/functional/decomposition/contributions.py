@@ -35,7 +35,7 @@ def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
 
 
 def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
-    """Centers vectors [..., D] and multiplies them by the weight of `norm`; omits its deviation and its bias.
+    """Centers vectors [..., D] and multiplies them by the weight of `norm`, but does not use its deviation and bias.
 
     Example:
         >>> normalize_without_deviation(nn.LayerNorm(2), torch.tensor([[1.0, 5.0]])).tolist()
@@ -45,9 +45,10 @@ def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
 
 
 def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer after `norms`, without their deviations.
+    """Returns `vectors` [N, S, H, D] and `residual` [N, S, D] of one layer, after `norms`.
 
-    The vectors contain the value biases. Neither result contains the output bias.
+    The norms do not divide by their deviations. The vectors contain the value biases. Neither result contains the
+    output bias.
 
     Args:
         layer: the layer.
@@ -105,7 +106,7 @@ def diagonal_vectors(attention: Tensor, vectors: Tensor, residual: Tensor) -> Te
 
 
 def squared_mixed_norms(attention: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without forming the vectors.
+    """Returns |sum_h A^h_ij U_jh|^2 [N, S target, S source] without forming these sums.
 
     The square is computed as sum_h sum_k A^h_ij A^k_ij (U_jh . U_jk), a sum over pairs of heads.
 
@@ -235,7 +236,7 @@ def l1_distances(
 
 
 def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
-    """Returns |y_i - sum_h A^h_ij U_jh|_1 [n, sources, targets].
+    """Returns |y_i - sum_h A^h_ij U_jh|_1 [n, sources, targets] for a block of n rows.
 
     Args:
         targets: [n, 1, targets, D], the states y_i.
@@ -261,9 +262,9 @@ def alti_contributions(
 ) -> Tensor:
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
 
-    The contribution c_ij is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these terms over j. The term says how
-    much nearer to the state y_i the vector T_ij is than zero is. A common factor of y_i and T_ij (the scale of a
-    LayerNorm) cancels. If no T_ij is nearer to y_i than zero is, c_ii = 1.
+    The contribution c_ij is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these terms over j. The term is
+    how much closer T_ij is to the state y_i than the zero vector is. A common factor of y_i and T_ij (the scale of a
+    LayerNorm) cancels. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
 
     Args:
         attention: [N, H, S, S], rows sum to one.

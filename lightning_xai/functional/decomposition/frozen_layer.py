@@ -69,7 +69,7 @@ class FrozenLayer:
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
         """Returns input + attention [R, c, D], without bias, for the vectors [T, c, D] of c sources at every token.
 
-        With gradients off, the result is written into `vectors`. None says that `up` is still to be applied.
+        With gradients off, the result is written into `vectors`. The second result is None: `up` is not yet applied.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -107,8 +107,8 @@ class FrozenLayer:
 
         In the first layer each source is one token's input vector. Nothing is summed over tokens, so the value bias
         stays with its token. For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the
-        source's output of each head, and its input vector. To save time, only these H + 1 vectors go through `up`.
-        The second result is None if the feed-forward block is left out.
+        output of each head for the source, and the source's input vector. To save time, only these H + 1 vectors go
+        through `up`. The second result is None if the feed-forward block is left out.
 
         Args:
             sources: places of the c sources.

@@ -18,7 +18,7 @@ from lightning_xai.functional.decomposition.frozen_activation import Approximati
 from lightning_xai.functional.decomposition.frozen_layer import FrozenLayer
 from lightning_xai.functional.decomposition.frozen_norm import freeze_norm
 
-Attended = Iterable[tuple[Tensor, Tensor | None]]  # see `decompose_layer`
+Attended = Iterable[tuple[Tensor, Tensor | None]]  # results of `attend` and its variants
 
 
 @dataclass
@@ -37,7 +37,7 @@ class SourceSums:
     biases: Tensor  # [R, K, D]
 
     def chunks(self) -> Iterator[Tensor]:
-        """Yields each chunk [R, c, D] with its shares of the biases added, once: then `parts` no longer holds it."""
+        """Yields each chunk [R, c, D] with its shares of the biases added, and removes the chunk from `parts`."""
         first = 0
         while self.parts:
             part = self.parts.pop(0)
@@ -156,7 +156,7 @@ def decompose_head(
     rule: BiasRule,
     activation: Approximation,
 ) -> Tensor:
-    """Returns the parts [R, S, C or 1] of a classification head's outputs that come from each source.
+    """Returns the part [R, S, C or 1] of a classification head's outputs that comes from each source.
 
     Args:
         head: linear maps, norms and elementwise activations of the classification head, in the order of their use.

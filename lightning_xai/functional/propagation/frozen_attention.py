@@ -60,7 +60,7 @@ class FrozenAttention:
 
     @property
     def _precision(self) -> torch.dtype:
-        return torch.promote_types(self.query.dtype, torch.float32)  # for exact sums over thousands of tokens
+        return torch.promote_types(self.query.dtype, torch.float32)  # precise enough for long sums
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
         """Yields slices of b queries, each with its attention probabilities [..., H, b, T], for all queries."""

@@ -68,9 +68,9 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
-    """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)), shaped like x.
+    """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)).
 
-    The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b), so the slopes s give
+    Both have the shape of x. The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b), so the slopes s give
     softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). Adding a constant to x or to b does not change softmax,
     and it does not make w or s large. Separate rules for exp(x) and 1 / sum would give large multipliers that cancel.
 

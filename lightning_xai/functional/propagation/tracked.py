@@ -49,7 +49,7 @@ class Tracked(Tensor):
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need that run
     nonlinear_function: str | None = None  # name of the first non-linear function; None if linear in the states
-    is_gate: bool = False  # True for an activated tensor, which is a coefficient in products with linear tensors
+    is_gate: bool = False  # True for an activated tensor; its products with linear tensors take it as a coefficient
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -187,7 +187,7 @@ class Rules(ABC):
             kwargs: named arguments.
 
         Raises:
-            ValueError: there is no rule for `func`; the message names it.
+            ValueError: there is no rule for `func`; the message names `func`.
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
