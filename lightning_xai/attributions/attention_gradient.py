@@ -21,9 +21,9 @@ Layers = Literal["last", "all"]
 class AttentionGradient(DifferentiableAttribution):
     """Scores tokens by attention times the gradient of the class's logit with respect to this attention.
 
-    If the head attends to tokens, the attention is that of the head. Otherwise it is the attention in the encoder of
-    the token that the head reads ([CLS] or the last token); the products are then averaged over attention heads, and
-    over layers if `layers` is "all".
+    If the head attends to tokens, the head's attention is explained. Otherwise the encoder's attention is explained,
+    from the token that the head reads ([CLS] or the last token) to all tokens. The products are then averaged over
+    attention heads, and over layers if `layers` is "all".
 
     Passes: one forward pass, and at most one backward pass for each class. If each class has its own attention, one
     backward pass serves all classes. Backward passes stop at the explained attention.

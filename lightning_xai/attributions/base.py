@@ -105,7 +105,7 @@ class AttributionMethod(ABC):
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Rows and columns of `target_mask` without True cost nothing.
+        where `target_mask` is False may be any number. Rows and columns of `target_mask` with only False cost nothing.
 
         Raises:
             ValueError: a target is not one of the model's classes, or a score is not finite (the message names the

@@ -131,7 +131,7 @@ class CoalitionAttribution(AttributionMethod):
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
-        """Skips examples without units, and yields the others in groups that fit the memory: rows and coalitions."""
+        """Yields rows and coalitions of the examples that have units, in groups of examples that fit the memory."""
         rows: list[int] = []
         coalitions: list[Coalitions] = []
         num_elements = 0

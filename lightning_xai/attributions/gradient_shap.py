@@ -21,7 +21,7 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_METHOD = zlib.crc32(b"GradientSHAP")  # so that methods with the same seed have different draws
+_METHOD = zlib.crc32(b"GradientSHAP")  # mixed into the seed, so that no other method has the same draws
 
 # maps the numbers of n samples to points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]

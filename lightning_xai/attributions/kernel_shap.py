@@ -22,9 +22,9 @@ _DRAWN_ELEMENTS = 2**22  # limit on random numbers that are held at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
-    """Returns the share of the Shapley kernel's weight for sizes s and M - s together, for s = 1, 2, ..., M // 2.
+    """Returns, for s = 1, 2, ..., M // 2, the Shapley kernel's weight of all coalitions of the sizes s and M - s.
 
-    M is `num_units`. The share belongs to all coalitions of these sizes together.
+    M is `num_units`. The weights sum to 1.
 
     Example:
         >>> (11 * size_shares(4)).round()  # sizes 1 and 3 together, then size 2

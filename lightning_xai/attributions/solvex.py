@@ -35,7 +35,7 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # a row with N < M units needs no own list: offsets above N - 1/2 also make all ranks negative, so they never win
+    # a row with N < M units can share these offsets: all from N - 1/2 on make every rank negative, and the first wins
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -117,7 +117,7 @@ class Solvex(AttributionMethod):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         solution = self._search(model, inputs, targets)
         ranks = signed_ranks(solution.ranks, solution.effects, solution.ranks >= 0)
-        ranks[~solution.totals.isfinite()] = torch.nan  # otherwise finite ranks would hide probabilities that are not
+        ranks[~solution.totals.isfinite()] = torch.nan  # ranks alone would hide non-finite probabilities
         return spread_over_tokens(ranks.view(*targets.shape, -1), solution.units).float().to(inputs.device)
 
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,7 +148,7 @@ class Solvex(AttributionMethod):
                 chunk_size=self.chunk_size,
             )
 
-        # each text, and each text without one of its units, evaluated together
+        # the texts, and the texts without one of their units, are evaluated together
         texts = torch.arange(len(inputs))
         example, unit = (torch.arange(most_units) < num_units.unsqueeze(1)).nonzero(as_tuple=True)
         erased = torch.cat([torch.zeros(len(inputs), most_units), torch.eye(most_units)[unit]]).bool()

@@ -37,15 +37,15 @@ def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -
 def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Returns X'WX [B, M, M] and X'WY [B, M, K] for centered X and Y, and the sum [B, 1, 1] of each example's weights.
 
-    X is `design` and Y is `outputs`. Centering subtracts their weighted means, which removes the intercept from the
-    regression. If all weights of an example are 0, their sum is replaced by 1.
+    X is `design`, Y is `outputs`, and W has the weights on its diagonal. Centering subtracts the weighted means of X
+    and Y, which removes the intercept from the regression. If an example has only weights of 0, their sum is set to 1.
     """
     outputs, weights = outputs.double(), weights.double()
     total = weights.sum(dim=1).view(-1, 1, 1)
     total = total.masked_fill(total == 0, 1.0)
     outputs = outputs - weights.unsqueeze(1) @ outputs / total
     gram, moments = _products(design, torch.zeros_like(weights).unsqueeze(-1), outputs, weights)
-    sums = gram.diagonal(dim1=1, dim2=2)  # weighted sums of the columns of X too, because 0 and 1 are their squares
+    sums = gram.diagonal(dim1=1, dim2=2)  # = weighted column sums of X, because x * x = x for 0 and 1
     return gram - sums.unsqueeze(2) * sums.unsqueeze(1) / total, moments, total
 
 
@@ -96,7 +96,7 @@ def lasso(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> 
 
 
 def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
-    """Returns the lasso's coefficients [M, K] from X'WX [M, M] and X'WY [M, K] of one example, over the weights' sum.
+    """Returns the lasso's coefficients [M, K] of one example from X'WX [M, M] and X'WY [M, K]; weights sum to 1.
 
     This uses NumPy, because each step is a few operations on only K numbers: torch's call overhead dominates there, so
     torch takes ten times as long as NumPy, and longer than the network takes for a short text.
@@ -138,7 +138,7 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
     if not (np.sign(solution) == signs[chosen]).all():  # NaN, from a singular system, equals no sign
         return None
-    gradient = moments - gram[:, chosen] @ solution  # at the optimum alpha * sign where chosen, within alpha elsewhere
+    gradient = moments - gram[:, chosen] @ solution  # optimal: alpha * sign where chosen, at most alpha elsewhere
     gradient[chosen] -= alpha * signs[chosen]
     bounds = np.full_like(gradient, alpha)
     bounds[chosen] = 0.0

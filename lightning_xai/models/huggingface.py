@@ -118,7 +118,7 @@ class HuggingFaceClassifier(Classifier):
         Args:
             output: the transformer's output, whose padding is on the right.
             inputs: as the caller gave them.
-            columns: [B, T], for each of the caller's columns the matching column of the output; None if all are equal.
+            columns: [B, T], for each of the caller's columns the matching column of the output; None if they agree.
         """
 
     def forward(
@@ -226,7 +226,7 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the bare transformer's; [] if not, or if the transformer has none."""
+        """Returns a message if logits differ from the bare transformer's; [] if not, or if that has no logits."""
         return []
 
     def architecture(self) -> dict[str, Any]:

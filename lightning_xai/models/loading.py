@@ -77,7 +77,7 @@ class WeightDifference(NamedTuple):
 
     name: str
     shape: Shape  # in the given weights
-    needed: Shape  # in the network that shall take them
+    needed: Shape  # in the network
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:

@@ -34,7 +34,7 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     """
     # bmm, because matmul copies its result when it broadcasts
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
-    # in place: with thousands of classes and tokens this tensor is the largest of all
+    # in place, because with thousands of classes and tokens this tensor is the largest of all
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 
