@@ -89,8 +89,8 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 def frozen(module: nn.Module) -> Iterator[None]:
     """Within the context, `module` is in eval mode, gradients are enabled, and parameters of `module` get no gradient.
 
-    A backward pass costs less without gradients of parameters. Afterwards, all flags are restored. Autocast stays as
-    it is.
+    A backward pass costs less without gradients of parameters. Afterwards, modes and `requires_grad` flags are
+    restored. The setting of autocast does not change.
 
     Example:
         >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)

@@ -62,7 +62,7 @@ class FrozenLayer:
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether mixing tokens before the value map costs less than mixing them after it."""
+        """Whether mixing tokens before the value map costs less than mixing tokens after the map."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 

@@ -227,4 +227,4 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     return writes
 
 
-WITHOUT_RULE = "choose an architecture without it, or a gradient or perturbation method"
+WITHOUT_RULE = "choose an architecture without this function, or a gradient or perturbation method"
