@@ -54,7 +54,7 @@ def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
 
 
 def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
-    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]; a single row is for all classes.
+    """Returns the rows [B, K, T] of `readout` [B, 1 or C, T] for `targets` [B, K]; a single row serves all classes.
 
     Example:
         >>> target_rows(torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), torch.tensor([[1]])).tolist()

@@ -66,7 +66,7 @@ def token_mask_from_spans(
 ) -> np.ndarray:
     """Returns bool [T], True where a token shares a visible character with a span.
 
-    If two tokens share such a character (an emoji in byte-level BPE), both are True. A token without a visible
+    If two tokens share a character of a span (an emoji in byte-level BPE), both are True. A token without a visible
     character (a space) takes the value of the next visible token; at the end of the text, of the last visible token.
 
     Args:

@@ -79,9 +79,9 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Divides the scores [B, K, M] of M units equally among their tokens. Returns [B, K, T], 0 outside units.
+    """Divides the scores [B, K, M] of M units equally among their tokens. Returns token scores [B, K, T].
 
-    The scores of a word's tokens therefore sum to the word's score.
+    The scores of a word's tokens therefore sum to the word's score. Tokens outside units score 0.
 
     Example:
         >>> spread_over_tokens(torch.tensor([[[3.0, 5.0]]]), torch.tensor([[-1, 0, 0, 1]])).tolist()

@@ -97,7 +97,7 @@ def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
     epsilon, rms_weight = getattr(norm, "variance_epsilon", None), getattr(norm, "weight", None)
     if epsilon is None or rms_weight is None:
         raise ValueError(
-            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon, so it cannot be frozen: "
+            f"{type(norm).__name__} is neither a LayerNorm nor an RMSNorm with variance_epsilon and cannot be frozen: "
             "choose a gradient or perturbation method"
         )
     square = states.square().mean(dim=-1, keepdim=True)
