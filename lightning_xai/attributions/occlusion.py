@@ -54,8 +54,8 @@ def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int)
 class Occlusion(CoalitionAttribution):
     """Scores a unit by the output for the text minus the output for the text without the unit.
 
-    If `window` is above 1, that many neighboring units are erased together. The score of a unit is then the mean drop of
-    the output over all windows that cover the unit.
+    If `window` is above 1, that many neighboring units are erased together. The score of a unit is then the mean drop
+    of the output over all windows that cover the unit.
 
     Passes: one forward pass for the text, and at most one for each unit.
 
