@@ -30,7 +30,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """Predicts for the metrics of one batch, and computes only once the results that these metrics share.
+    """Predicts for the metrics of one batch, and computes their shared results only once.
 
     The metrics share the probabilities of the batch's unchanged inputs. They also share `memo`, a dictionary of results
     that do not depend on the attribution.

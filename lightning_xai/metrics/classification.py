@@ -43,7 +43,7 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor, gold: Tensor) -> Tensor:
-    """Returns the mean of a ranking metric over the classes for which it is defined.
+    """Returns the mean of a ranking metric over the classes with a defined value.
 
     Args:
         metric: returns the values [C'] of C' classes from their scores [C', B] and their positives [C', B] bool.

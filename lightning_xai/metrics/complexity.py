@@ -56,7 +56,7 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of all absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of summed absolute scores.
 
     NaN for scores that are all 0.
 
@@ -77,7 +77,7 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the share of all absolute scores that the k largest hold, for J numbers k.
+    """Returns [..., J] in [0, 1]: the share of summed absolute scores that the k largest hold, for J numbers k.
 
     NaN for scores that are all 0.
 
@@ -171,7 +171,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Share of all absolute scores that the k largest hold, for several k. The shares draw a sparsity curve.
+    """Share of the sum of absolute scores that the k largest hold, for several k: the points of a sparsity curve.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.

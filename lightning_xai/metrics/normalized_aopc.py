@@ -19,7 +19,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-_LEAST_ROOM = 1e-6  # smallest range that is not rounding: ten times the float32 noise between batch sizes
+_LEAST_ROOM = 1e-6  # smaller ranges of AOPC are noise; ten times the float32 noise between batch sizes
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ _BEAM = OrderSearch()
 
 @dataclass(frozen=True)
 class _Rows:
-    """R rows (example, class) of a batch, on the CPU."""
+    """R rows (example, class) of a batch. All but `inputs` is on the CPU."""
 
     inputs: TextInputs  # the B texts
     targets: Tensor  # [B, K] long, the explained classes of each text

@@ -40,8 +40,8 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
     """Returns in [0, 1] the share of the empty input's drop that the most important units prevent; higher is better.
 
-    The value is 1 if these units keep the probability of the whole input, and 0 if they do not exceed the probability
-    of the empty input. NaN where the probability does not drop for the empty input.
+    The value is 1 if these units alone give the probability of the whole input or more, and 0 if they give the
+    probability of the empty input or less. NaN where the probability does not drop for the empty input.
 
     Args:
         prob: probability for the whole input.

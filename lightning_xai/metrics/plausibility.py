@@ -65,7 +65,8 @@ class EvidenceOverlap(EvidenceMetric):
     Three values are means over examples: empty (1 if no token is selected), span_recall (fraction of spans with a
     selected token) and span_cover (selected fraction of the tokens in these spans, 0 without such a span). The other
     values need no threshold: auprc from counts summed over all examples, iou of the n top tokens, where n is the number
-    of evidence tokens, kl in nats, and precision and recall of the top k tokens. Rows without evidence are skipped.
+    of evidence tokens, kl from `uniform_kl`, and precision and recall of the top k tokens. Rows without evidence are
+    skipped.
 
     Args:
         threshold: a number, or a grid from which the validation split selects the threshold.
@@ -104,7 +105,7 @@ class EvidenceOverlap(EvidenceMetric):
     ) -> None:
         super().__init__(sign=sign, **kwargs)
         if min(ks, default=1) < 1:
-            raise ValueError(f"ks are {ks}: give numbers of tokens of at least 1")
+            raise ValueError(f"ks are {ks}: each must be a number of tokens >= 1")
         if sign == "signed":
             raise ValueError("sign is signed, but scores divided by their sum must not be negative: use absolute")
         self.threshold, self.area, self.ks, self.ties = threshold, curve.area, ks, ties

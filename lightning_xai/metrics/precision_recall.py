@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: the sum of weights [R, T] over scores [R, T] strictly above each of G thresholds.
+    """Returns [R, G] float64: the summed weights [R, T] of scores [R, T] that are strictly above each of G thresholds.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()

@@ -14,10 +14,10 @@ from torch import Tensor
 def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = True) -> Tensor:
     """Returns [...] float64: the area between the random curve and a method's curve, divided by the largest area.
 
-    The largest area lies between the random curve and the level of its last point, where everything is erased. The
-    value is near 1 if the method's first erasure already lowers the score to this level. The value is 0 if the method's
-    erasures lower scores as much as random erasures, and negative if they lower scores less. The value is NaN where the
-    largest area is not positive, because random erasures do not lower scores.
+    The largest area lies between the random curve and the level of its last point, where everything is erased. With
+    small steps, the value is close to 1 if the method's first erasure already lowers the score to this level. The value
+    is 0 if the method's erasures lower scores as much as random erasures, and negative if they lower scores less. The
+    value is NaN where the largest area is not positive, because random erasures do not lower scores.
 
     Args:
         random: [..., P] scores of networks after random erasures; higher scores are better.
@@ -67,7 +67,7 @@ def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
 
 
 def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
-    """Returns the area under `heights` [..., P], divided by the area of the random curve above its last point."""
+    """Returns the area under `heights` [..., P], divided by the area of `random` above the level of its last point."""
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
         raise ValueError(f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points")

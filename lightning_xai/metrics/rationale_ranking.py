@@ -33,7 +33,7 @@ def recall_at_annotated(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tenso
 class RationaleRanking(EvidenceMetric):
     """AUROC, average precision, and recall at n, where n is the number of evidence tokens; means over examples.
 
-    Rows without evidence are skipped. AUROC is also undefined for a row in which every token is evidence.
+    Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence.
 
     Args:
         rank_special: also ranks special tokens, which count as tokens without evidence.

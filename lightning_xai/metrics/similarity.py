@@ -26,12 +26,12 @@ def require_percentage(percentage: float) -> None:
 
 
 def similarities(scores: Tensor, percentage: float) -> Tensor:
-    """Returns [3, R, R] float64: the similarities in the order of SIMILARITIES, for each pair of networks.
+    """Returns [3, R, R] float64: Jaccard, Spearman and Kendall similarity, in this order, for each pair of networks.
 
-    All values are NaN for a text without tokens that may be explained.
+    All values are NaN if no token of the text may be explained (T is 0).
 
     Args:
-        scores: [R, T] scores of R networks for the T tokens of one text that may be explained.
+        scores: [R, T] scores of R networks for one text with T tokens that may be explained.
         percentage: percent of the tokens whose overlap `jaccard` measures.
 
     Example:
@@ -47,8 +47,8 @@ def similarities(scores: Tensor, percentage: float) -> Tensor:
 def jaccard(scores: Tensor, percentage: float) -> Tensor:
     """Returns [R, R] float64 in [0, 1]: the overlap of the most important tokens, for each pair of networks.
 
-    The overlap is the number of tokens in both sets, divided by the number of tokens in at least one set. Of tokens
-    with equal scores, the first in the text ranks higher.
+    The overlap of two sets of tokens is their intersection over their union. Of tokens with equal scores, the first in
+    the text ranks higher.
 
     Args:
         scores: [R, T] scores of R networks for the T tokens of one text, T at least 1.

@@ -83,7 +83,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if self.step < 1 or self.last < self.first:
-            raise ValueError(f"{self} holds no number: give last from {self.first} and step from 1")
+            raise ValueError(f"{self} holds no number: give last >= {self.first} and step >= 1")
 
     def numbers(self) -> list[int]:
         """Returns the numbers in ascending order."""
@@ -97,7 +97,7 @@ class Percentages:
     Args:
         percentages: percent in [0, 100]; each percentage gives one k.
         rounding: how k is rounded to a whole number. The percentage itself is computed exactly.
-        minimum: smallest k; a text with fewer units gets k = all its units.
+        minimum: smallest k; in a text with fewer units, k is the number of units.
 
     Example:
         >>> sizes = Percentages([10, 50], rounding="ceil")
@@ -127,7 +127,7 @@ class Percentages:
 
 @dataclass(frozen=True)
 class Counts:
-    """Fixed numbers k of top units; a text with fewer units gets k = all its units.
+    """Fixed numbers k of top units; in a text with fewer units, k is the number of units.
 
     Args:
         counts: the numbers k, each at least 0.
@@ -165,7 +165,7 @@ class Window(Counts):
 
     Args:
         counts: the numbers k, each at least 0.
-        window: number of top units for k = 0; in a text with fewer units, the number of its units replaces `window`.
+        window: number of top units for k = 0; in a text with fewer units, the number of units replaces `window`.
 
     Example:
         >>> Window([0, 1, 2], window=3).of(torch.tensor([2, 20])).tolist()  # two texts, of 2 and of 20 units

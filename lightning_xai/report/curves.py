@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-# colors that can be distinguished with color blindness (after Okabe and Ito, 2008); markers differ as well
+# people with color blindness can distinguish these colors (after Okabe and Ito, 2008); markers differ as well
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = "osD^vPX*"
 REFERENCE_COLOR = "#555555"

@@ -50,7 +50,7 @@ class ExplainedDocument:
     """A text with the classes that are explained.
 
     Attributes:
-        name: shown above the text.
+        name: name that is shown above the text.
         text: the source text.
         offsets: [T, 2] character offsets of each token; begin and end of a special token are equal.
         classes: explained classes, in the order in which they are shown.

@@ -70,7 +70,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 def _wrapped_pieces(
     pieces: Sequence[Piece], font: ImageFont.FreeTypeFont, width: int
 ) -> list[list[tuple[float, Piece]]]:
-    """Returns lines of (x, piece), where x is in pixels; lines break at line feeds, and between pieces at `width`."""
+    """Returns lines of (x, piece), x in pixels; a line ends at a line feed or before a piece that exceeds `width`."""
     lines: list[list[tuple[float, Piece]]] = []
     line: list[tuple[float, Piece]] = []
     x = 0.0

@@ -41,7 +41,7 @@ def percent_curve(name: str, points: pd.DataFrame, x: str, role: Role = "curve")
 
     Args:
         name: name of the curve.
-        points: rows of `with_intervals`, sorted by `x`.
+        points: rows that `with_intervals` returns, sorted by `x`.
         x: name of the column for the horizontal axis.
         role: how the curve is drawn; Curve describes the options.
 

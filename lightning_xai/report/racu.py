@@ -33,7 +33,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns the RACU of each experiment, seed and method, and the leakage of each method with a control curve.
 
     Args:
-        rows: rows of `read_chains`. Chains that erase a number of tokens, not a percentage, are left out.
+        rows: rows that `read_chains` returns. Chains that erase a number of tokens, not a percentage, are left out.
 
     Returns:
         The columns experiment, method, quantity ("racu" or "leakage"), seed and value.
@@ -145,7 +145,7 @@ def write_report(
         events: folder of the TensorBoard file with the same pictures; by default `output`.
 
     Raises:
-        ValueError: `read_chains` finds no rows to report, or curves of a chain have different points.
+        ValueError: `read_chains` refuses the folders or metrics, or the curves of a chain have different points.
 
     Example:
         >>> import tempfile

@@ -66,7 +66,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         ['roar']
     """
     if len(metrics) not in (1, len(folders)):
-        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one, or one for each")
+        raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one, or one per experiment")
     metric_of_each = list(metrics) * (len(folders) if len(metrics) == 1 else 1)
     parts = []
     for folder, name, metric in zip(folders, experiment_names(folders), metric_of_each, strict=True):
@@ -89,7 +89,7 @@ def roar_panels(rows: pd.DataFrame) -> list[Panel]:
     """Returns a panel for each experiment: mean scores over seeds, in percent, against the amount of erased tokens.
 
     Args:
-        rows: rows of `read_chains`.
+        rows: rows that `read_chains` returns.
 
     Example:
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])

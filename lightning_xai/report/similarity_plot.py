@@ -33,7 +33,7 @@ class Matrix:
 
 
 def matrices_figure(rows: Sequence[Sequence[Matrix]], names: Sequence[str]) -> Figure:
-    """Returns a figure of the matrices.
+    """Returns a figure that shows the matrices as colored cells with numbers.
 
     Args:
         rows: rows of matrices [R, R]; the matrices of a row are side by side, and all rows are equally long.

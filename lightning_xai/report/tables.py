@@ -58,7 +58,7 @@ def text_table(rows: Sequence[str], columns: Sequence[Column], *, title: str = "
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Returns the lines of a text, broken after spaces and after / _ . - where a line would exceed `width` characters.
+    """Returns the lines of a text. A line longer than `width` characters is broken after a space or one of / _ . -
 
     A part without these characters is cut only if it is longer than a line.
 
@@ -135,7 +135,7 @@ def _total_width(columns: Sequence[_PrintedColumn]) -> int:
 
 def _block_text(names: Sequence[list[str]], label_width: int, columns: Sequence[_PrintedColumn]) -> str:
     height = max((len(column.header) for column in columns), default=0)
-    headers = [[""] * (height - len(column.header)) + column.header for column in columns]  # bottoms align
+    headers = [[""] * (height - len(column.header)) + column.header for column in columns]  # padded at the top
     lines = [("", [header[line] for header in headers]) for line in range(height)]
     for row, (*above, last) in enumerate(names):
         lines += [(part, [""] * len(columns)) for part in above]
