@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lightning_xai.models.loading import build_network, first_difference
-from lightning_xai.runs import moved
+from lightning_xai.runs import renamed_classes
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ def test_class_path_must_name_a_classifier(class_path, message):
 
 def test_a_spec_of_an_older_format_is_built_from_todays_class(monkeypatch):
     path = "lightning_xai.models.bilstm.BiLSTMAttention"
-    monkeypatch.setattr(moved, "MOVED_CLASS_PATHS", {"lightning_xai.old.LSTM": path})
-    monkeypatch.setattr(moved, "RENAMED_ARGUMENTS", {path: {"num_words": "vocab_size"}})
+    monkeypatch.setattr(renamed_classes, "MOVED_CLASS_PATHS", {"lightning_xai.old.LSTM": path})
+    monkeypatch.setattr(renamed_classes, "RENAMED_ARGUMENTS", {path: {"num_words": "vocab_size"}})
     network = build_network({"class_path": "lightning_xai.old.LSTM", "init_args": {"num_words": 9}})
     assert network.embedding_matrix.shape == (9, 300)
 

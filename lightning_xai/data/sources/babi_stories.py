@@ -13,7 +13,8 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-QUESTION_CHANCE = {2: 0.5, 3: 0.1}  # task -> chance of a question after a sentence; 0.1 makes stories as long as published
+# task -> chance of a question after a sentence; with 0.1 the stories are as long as the published ones
+QUESTION_CHANCE = {2: 0.5, 3: 0.1}
 
 
 class Question(NamedTuple):

@@ -57,9 +57,7 @@ def read_sentence_files(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     paths = [folder / f"{name}.{part}" for name in ("s1", "s2", "labels")]
     for path in paths:
         if not path.is_file():
-            raise ValueError(
-                f"{path} is missing; {folder} must have s1.{part}, s2.{part} and labels.{part}"
-            )
+            raise ValueError(f"{path} is missing; {folder} must have s1.{part}, s2.{part} and labels.{part}")
     columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in paths]
     for path, column in zip(paths, columns, strict=True):
         if len(column) != len(columns[0]):
