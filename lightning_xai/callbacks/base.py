@@ -51,7 +51,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: attributions of the examples in `batch`, by the name of the method.
-        predict: returns the network's probabilities. It computes the probabilities of `batch.inputs` only once.
+        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
         split: name of the split.
 
     Example:

@@ -21,9 +21,9 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 class AttributionEvaluation(ExplainedCallback):
     """Measures every method of the nearest ComputeAttributions, and logs `<split>/<preset>/<method>/<metric>`.
 
-    In log tags the validation split is called `val`. A test evaluates the validation split first, and uses it only to
-    tune the thresholds of metrics that need tuning. Numbers are exact under DDP, since AttributionMetric aggregates the
-    records of all processes. In `predict` nothing is measured, since there may be no labels.
+    In log tags the validation split is called `val`. A test that evaluates the validation split does this first and
+    only to tune thresholds. Numbers are exact under DDP, since AttributionMetric aggregates the records of all
+    processes. In `predict` nothing is measured, since there may be no labels.
 
     Args:
         preset: name of this list of metrics, which is part of every log tag.

@@ -116,7 +116,7 @@ class ResultsFile(Callback):
             file = file.with_stem(f"{file.stem}_{self._checkpoint}")
         self.written = file.with_suffix(".csv")
         write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(file, partial(table.to_parquet, index=False))  # last, so that where this file exists both exist
+        write_whole(file, partial(table.to_parquet, index=False))  # last: this file implies the other
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

@@ -24,12 +24,12 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 Selection = Literal["top", "contiguous"]
 
-FULL_TEXT = "full text"  # in the column "method" of the extractor's rows
+FULL_TEXT = "full text"  # value of the column "method" for the extractor
 COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 
 
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
-    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all tokens of a smaller `mask`.
+    """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all if `mask` has fewer.
 
     Among equal scores, or equal sums, the first token or window is taken.
 

@@ -33,7 +33,7 @@ from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
-EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the order
+EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the scores
 ONCE = "_once"  # suffix of a method whose scores all come from the root's network
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "step", "run"]
 

@@ -1,4 +1,4 @@
-"""One run from the command line: a Lightning subcommand with a run folder, where a fit resumes and a test reads."""
+"""One run from the command line: a Lightning subcommand whose files lie in the run's folder."""
 
 from __future__ import annotations
 

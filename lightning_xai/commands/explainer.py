@@ -32,7 +32,7 @@ class Explainer:
         trained: the network and the names of its classes.
         encoder: encoder that the network was trained with.
         method: attribution method that scores the tokens.
-        num_classes: on multi-label data, at least this many classes are explained, the most probable ones.
+        num_classes: smallest number of explained classes per text on multi-label data, the most probable ones.
         text_pair: second text of every example; None if the network reads single texts.
 
     Example:
@@ -116,7 +116,7 @@ class Explainer:
 
 
 def encoder_of(config_file: Path) -> Encoder:
-    """Builds the encoder of a run's configuration, without anything that it learned from training texts.
+    """Builds the encoder of a run's configuration, without the vocabulary that was learned from training texts.
 
     Example:
         >>> import tempfile

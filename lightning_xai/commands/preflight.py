@@ -139,7 +139,9 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
 def resolve_checkpoint(
     run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
 ) -> str | None:
-    """Returns the checkpoint "best", "last" or at a path; None gives the run's best checkpoint, or None if it has none.
+    """Returns the checkpoint file that `ckpt_path` means: "best", "last" or a path; None means "best", if it exists.
+
+    Returns None if `ckpt_path` is None and the run has no best checkpoint.
 
     Raises:
         ValueError: there is no such file, the checkpoint does not fit `objective`, or its classes are in another order

@@ -189,7 +189,10 @@ class RunFolder:
             )
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
-        """Returns a short hash of the test examples of these settings, or "" if the run tests the same or is new."""
+        """Returns a short hash of the test examples of these settings, or "" if the run tests the same ones.
+
+        The result is also "" if the run has no settings yet.
+        """
         tested = hash_of_test_data(settings)
         return "" if self.settings is None or tested == hash_of_test_data(self.settings) else tested
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lightning_xai.runs.ranks import rank
 
-# they concern deliberate choices of this package, or things that a user cannot change
+# these concern deliberate choices of this package, or things that a user cannot change
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",

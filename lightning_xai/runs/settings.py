@@ -32,9 +32,7 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     kept["trainer"] = {name: value for name, value in trainer.items() if name not in INCIDENTAL_OF_TRAINER}
     settings = flat(json.loads(json.dumps(kept, default=str)))
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
-    if (
-        erasures and runs_dir and Path(erasures).is_relative_to(runs_dir)
-    ):  # relative, since the folder of all runs may be moved
+    if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # the folder of all runs may be moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()
     return settings
 

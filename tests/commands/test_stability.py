@@ -119,7 +119,7 @@ def test_scores_without_token_masks_are_refused_until_a_test_adds_the_masks(trai
     before = (scores_of(runs[1]) / "0.values").read_bytes()
     message = refusal("stability", *runs, "--split", "test")
     assert "seed1/attributions/test/input_x_gradient does not tell which tokens of example 0" in message
-    assert "test that run again, which adds it" in message
+    assert "test that run again to add the token masks" in message
     command("test", "--config", runs[1] / "config.yaml")
     assert (scores_of(runs[1]) / "0.values").read_bytes() == before
     assert "stability of input_x_gradient on test" in command("stability", *runs, "--split", "test")
