@@ -24,27 +24,27 @@ from lightning_xai.types import Batch
 
 
 class Objective(LightningModule, ABC):
-    """Trains a network to minimize the loss of `losses`, and evaluates it in the same way for every loss.
+    """Trains a network to minimize the "loss" that `losses` returns. Evaluation is the same for all objectives.
 
-    A subclass defines `losses`; one that differentiates a gradient sets `needs_double_backward`, so that attention runs
-    eagerly from the first step on.
+    A subclass defines `losses`. If its loss contains a gradient, it sets `needs_double_backward`, so that the network
+    uses eager attention, which can be differentiated twice.
 
     Args:
-        network: the classifier. Its class and arguments go into every checkpoint, so a checkpoint alone can rebuild it.
-        optimizer: called with the parameters that require a gradient.
-        warmup_fraction: fraction of all steps in which the learning rate rises linearly from 0.
-        decay: course of the learning rate after the warm-up.
-        head_lr_factor: the head's learning rate as a multiple of the optimizer's; heads start at random.
+        network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
+        optimizer: function that returns an optimizer for the parameters that require a gradient.
+        warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
+        decay: what the learning rate does after the warm-up: "linear" (falls to 0) or "constant".
+        head_lr_factor: factor on the learning rate of the head, whose weights start at random.
 
     Attributes:
-        decision_threshold: [] probability above which a class is predicted if multi-label, tuned on the validation
-            split; 0.5 before that and for single-label networks.
-        val_metrics: classification metrics of the validation split, empty between two epochs.
-        test_metrics: classification metrics of each test split by its name, in the order of the test loaders.
-        test_results: by test split, the values of its metrics by their names and its number of examples.
+        decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
+            split; 0.5 before tuning and for single-label networks.
+        val_metrics: classification metrics of the validation split, reset after every epoch.
+        test_metrics: test split -> its classification metrics, in the order of the test loaders.
+        test_results: test split -> (name of a metric -> value, number of examples).
 
     Raises:
-        ValueError: a number is out of range, or the network was compiled although it has to be differentiated twice.
+        ValueError: a number is out of range, or the objective differentiates twice and the network was compiled.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -84,7 +84,7 @@ class Objective(LightningModule, ABC):
         self.val_metrics = ClassificationMetrics(network.num_classes, network.multilabel)
         self.test_metrics: dict[str, ClassificationMetrics] = {}
         self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}
-        self._run_seed: int | None = None  # read at its first use, since seed_everything may come after construction
+        self._run_seed: int | None = None  # set at its first use, since seed_everything may run after construction
         if self.needs_double_backward:
             if isinstance(network, OptimizedModule):
                 raise ValueError(
@@ -95,7 +95,7 @@ class Objective(LightningModule, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Returns scalars by name: "loss" is minimized, and all of them are logged as train/<name>."""
+        """Returns name -> scalar. The scalar "loss" is minimized, and all scalars are logged as train/<name>."""
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         losses = self.losses(batch)
@@ -112,35 +112,35 @@ class Objective(LightningModule, ABC):
 
     @property
     def run_seed(self) -> int:
-        """The seed given to `seed_everything`, or else torch's seed when training began."""
+        """The seed given to `seed_everything`, or else torch's initial seed."""
         if self._run_seed is None:
             self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
         return self._run_seed
 
     @property
     def step_seed(self) -> int:
-        """A seed for the current training step: the same on every process, and again the same after a resume."""
+        """A seed for the current training step, the same on every process and in resumed and uninterrupted runs."""
         num_batches = self.trainer.fit_loop.total_batch_idx if self._trainer else 0
         return (self.run_seed + 1_000_003 * num_batches) % 2**63
 
     @property
     def data_module(self) -> Any:
-        """The trainer's data module; None without a trainer, or if the trainer was given loaders."""
+        """The trainer's data module; None without a trainer, or if the trainer was given only loaders."""
         return getattr(self._trainer, "datamodule", None)
 
     def setup(self, stage: str) -> None:
         """Checks the trainer and the data before training or evaluation.
 
         Raises:
-            ValueError: the trainer casts the weights, a text is too long for the network, or the network has a setting
-                with which second derivatives are wrong.
+            ValueError: the trainer's precision casts the weights, a text is too long for the network, or the network
+                cannot be differentiated twice although the objective needs it.
         """
         if self._trainer is not None:
             self._check_precision(str(self._trainer.precision))
         self._check_lengths()
         if stage != "fit":
             return
-        self.network.train()  # Lightning keeps the eval mode of pretrained networks, which would switch off dropout
+        self.network.train()  # else Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
             self._check_double_backward()
 
@@ -162,12 +162,12 @@ class Objective(LightningModule, ABC):
             options = getattr(getattr(module, "_gradient_checkpointing_func", None), "keywords", {})
             if getattr(module, "gradient_checkpointing", False) and options.get("use_reentrant", True):
                 raise ValueError(
-                    f"network.{name} checkpoints with use_reentrant=True, which {type(self).__name__} cannot "
-                    "differentiate: enable it with use_reentrant=False"
+                    f"network.{name} has gradient checkpointing with use_reentrant=True, which {type(self).__name__} "
+                    "cannot differentiate twice: enable checkpointing with use_reentrant=False"
                 )
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        # dropout depends on the step alone, so a resumed run has the same numbers as an uninterrupted one
+        # seeded in every step, so that dropout in a resumed run is the same as in an uninterrupted one
         torch.manual_seed((self.step_seed + self.global_rank) % 2**63)
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:

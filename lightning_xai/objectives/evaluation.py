@@ -1,4 +1,4 @@
-"""A trained network that is evaluated and explained, and not trained further."""
+"""Evaluation and explanation of a trained network, without further training."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Evaluation(Objective):
             classification head, or a folder of released PLM-CA weights.
 
     Raises:
-        ValueError: there is no such network. `setup` raises it if the data's classes, or their order, are not the
-            network's.
+        ValueError: there is no trained network at `path`. `setup` raises it if the trainer is asked to fit, or if data
+            and network differ in their classes or in the order of the classes.
 
     Example:
         >>> import tempfile
@@ -45,11 +45,11 @@ class Evaluation(Objective):
             return
         if (data.num_classes, data.multilabel) != (network.num_classes, network.multilabel):
             raise ValueError(
-                f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data "
+                f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data has "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
         check_class_order(self._class_names, data.class_names, self.path)
-        if self._data_state:  # token ids must be those of the network's own vocabulary
+        if self._data_state:  # token ids must mean the same as in the network's training
             data.load_state_dict(self._data_state)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

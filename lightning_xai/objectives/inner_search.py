@@ -1,4 +1,4 @@
-"""Inner problems of robust training: gradient steps that find the noise or the mask of every example."""
+"""Inner searches of robust training: gradient steps find a noise or a mask for every example."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lightning_xai.functional.choices import require_choices
 StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
 
-# Inner gradients pass through float16 networks without the trainer's loss scaling, so small ones would underflow.
-# A power of two: multiplying and dividing by it changes no bit in float32 and bfloat16.
+# The trainer does not scale the losses of inner searches, so in float16 networks small gradients would underflow.
+# These losses are multiplied by this factor and their gradients divided by it. A power of two causes no rounding.
 GRADIENT_SCALE = 1024.0
 
 
@@ -24,16 +24,16 @@ class Search:
     """Settings of an inner search: how far a step goes and when the search stops.
 
     Args:
-        num_steps: most steps of the search.
-        lr: learning rate of a step.
+        num_steps: largest number of steps.
+        lr: learning rate.
         weight_decay: weight decay of AdamW.
-        tolerance: the search stops once its loss is within this fraction of the loss two steps earlier, and still takes
-            that step. None takes all steps.
+        tolerance: the search ends with the first step at whose start the loss differs by at most this fraction from the
+            loss two steps earlier. None takes all steps.
         stop: "example" stops each example by its own loss, so that no neighbor in the batch affects it; "batch" stops
             all examples together by their mean loss.
 
     Raises:
-        ValueError: a number is out of range, or `stop` is another word.
+        ValueError: a number is out of range, or `stop` is not one of its two values.
 
     Example:
         >>> Search(num_steps=20, lr=0.5)
@@ -58,7 +58,7 @@ class Search:
 
 
 class Moments(NamedTuple):
-    """State of AdamW: running means of the gradient and of its square, and the number of steps so far.
+    """State of AdamW: running means of the gradient and of the squared gradient, and the number of steps so far.
 
     Example:
         >>> Moments.zeros(torch.ones(1, 2)).first.tolist()
@@ -80,7 +80,7 @@ def adamw_step(
 ) -> tuple[Tensor, Moments]:
     """Returns `variable` after one step of AdamW with torch's default betas and epsilon, and the new moments.
 
-    Every element moves by itself, so the rows of a batch do not affect each other.
+    Elements are updated independently, so the rows of a batch do not affect each other.
 
     Example:
         >>> variable = torch.tensor([1.0, -1.0])
@@ -119,11 +119,11 @@ def minimize_rows(
     """Returns the variable after gradient steps that lower every row of `values`. No other tensor gets a gradient.
 
     Args:
-        values: maps the variable [B, ...] to one value a row [B]; a row's value depends on that row alone.
+        values: maps the variable [B, ...] to one value per row [B], which must depend on that row alone.
         start: [B, ...] float32 or float64, the variable before the first step.
-        search: the number and the size of the steps, and when they end.
+        search: number and size of the steps, and when the search stops.
         step_rule: "adamw", or "sign" for steps of the learning rate along the sign of the gradient.
-        gradient_scale: factor on gradients. AdamW's steps depend on it only where gradients are near its epsilon, 1e-8.
+        gradient_scale: factor on gradients. It matters to AdamW only if gradients are near AdamW's epsilon, 1e-8.
 
     Example:
         >>> def squares(variable):
@@ -160,11 +160,12 @@ def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
     """Returns `variable` [B, ...] unchanged if all of it is finite.
 
     Args:
-        index: [B] the example of each row, for the error.
-        name: of the variable, for the error.
+        variable: [B, ...] result of a search.
+        index: [B] number of each row's example, for the error message.
+        name: name of the variable, for the error message.
 
     Raises:
-        ValueError: a row is not finite; the error names its example.
+        ValueError: a row is not finite; the message names its example.
 
     Example:
         >>> require_finite(torch.tensor([[0.5]]), torch.tensor([7]), "token mask").tolist()

@@ -20,10 +20,11 @@ Wrt = Literal["sequence", "table"]
 
 
 def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
-    """Returns the norms [B] of gradients [B, T, D] or [B, V, D]. The norms are not squared; zero has subgradient 0.
+    """Returns the norms [B], not squared, of gradients [B, T, D] or [B, V, D]. The derivative of a norm at 0 is 0.
 
     Args:
-        norm: "frobenius" is the L2 norm over T and D, "token_sum" the sum over T of L2 norms over D.
+        gradient: [B, T, D] or [B, V, D].
+        norm: "frobenius" is the L2 norm over T (or V) and D, "token_sum" the sum over T (or V) of L2 norms over D.
 
     Example:
         >>> gradient = torch.tensor([[[3.0, 0.0], [0.0, 4.0]]])
@@ -37,7 +38,7 @@ def gradient_norms(gradient: Tensor, *, norm: Norm) -> Tensor:
 
 
 def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
-    """Returns the differentiable gradient of `loss` [] by `variable`, without underflow in float16 networks.
+    """Returns the differentiable gradient of `loss` [] with respect to `variable`, without underflow in float16.
 
     Example:
         >>> variable = torch.tensor([3.0], requires_grad=True)
@@ -52,9 +53,9 @@ def sequence_penalty(losses: Tensor, embeds: Tensor, *, norm: Norm, per: Per) ->
     """Returns the norm [] of the gradient of `losses` [B] with respect to `embeds` [B, T, D].
 
     Args:
-        norm: see `gradient_norms`.
-        per: "example" is the mean norm of the gradients of the examples' own losses; "micro_batch" is the norm of the
-            gradient of the mean loss, over the embeddings of all examples.
+        norm: as in `gradient_norms`.
+        per: "example" is the mean over examples of the norm of the gradient of the example's own loss. "micro_batch" is
+            the norm of the gradient of the mean loss, over the embeddings of all examples.
 
     Example:
         >>> embeds = torch.zeros(1, 2, 2, requires_grad=True)
@@ -63,7 +64,7 @@ def sequence_penalty(losses: Tensor, embeds: Tensor, *, norm: Norm, per: Per) ->
         5.0
     """
     if per == "example":
-        # rows do not affect each other, so the gradient of the sum has the gradient of each example's own loss
+        # examples do not affect each other, so the rows of the sum's gradient are the gradients of the examples' losses
         return gradient_norms(scaled_gradient(losses.sum(), embeds), norm=norm).mean()
     gradient = scaled_gradient(losses.mean(), embeds)
     return gradient_norms(gradient.flatten(0, 1).unsqueeze(0), norm=norm).sum()
@@ -75,8 +76,8 @@ def table_penalty(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Ten
     The gradients of all occurrences of a token are added before the norm, and may cancel.
 
     Args:
-        norm: see `gradient_norms`.
-        per: see `sequence_penalty`; "example" costs one backward pass an example.
+        norm: as in `gradient_norms`.
+        per: as in `sequence_penalty`; "example" costs one backward pass per example.
 
     Example:
         >>> table = torch.zeros(3, 2, requires_grad=True)
@@ -90,15 +91,16 @@ def table_penalty(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Ten
 
 
 class InputGradient(Objective):
-    """Adds to the classification loss the L2 norm of its gradient with respect to the input (IGR).
+    """Minimizes the classification loss plus the L2 norm of its gradient with respect to the input (IGR).
 
     Args:
-        weight: factor on the penalty, lambda_1.
-        wrt: "sequence", the embeddings of the tokens; or "table", the table of word embeddings, in which the gradients
-            of a token's occurrences are added.
-        per: "example" for one penalty an example, which no neighbor in the batch affects; "micro_batch" for the penalty
-            of the batch's mean loss, which depends on the batch size.
-        norm: "frobenius", the norm of the whole gradient; or "token_sum", the sum of the norms of tokens (table rows).
+        weight: factor lambda_1 on the norm.
+        wrt: input of the gradient: "sequence", the embeddings of the tokens; or "table", the table of word embeddings,
+            in which the gradients of all occurrences of a token are added.
+        per: "example" for the mean of one norm per example, so that other examples in the batch have no effect;
+            "micro_batch" for one norm from the batch's mean loss, which depends on the batch size.
+        norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows, which
+            are tokens of the sequence or of the table.
 
     Raises:
         ValueError: a setting is out of range, the network was compiled (torch.compile gives wrong second derivatives,
@@ -115,7 +117,7 @@ class InputGradient(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Drucker and Le Cun (1992).
-    Differs: the authors' code is `wrt: table, per: micro_batch, norm: token_sum`, and skips the penalty when it is NaN.
+    Differs: the authors' code is `wrt: table, per: micro_batch, norm: token_sum`, and leaves out a norm that is NaN.
     """
 
     needs_double_backward: ClassVar[bool] = True
@@ -141,7 +143,7 @@ class InputGradient(Objective):
         self.norm: Norm = norm
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        # cuDNN's recurrent layers have no second derivative, but torch's own have
+        # recurrent layers can be differentiated twice in torch's own implementation, but not in cuDNN's
         with torch.backends.cudnn.flags(enabled=False):
             embeds = self.network.embed(batch.inputs)
             if not embeds.requires_grad:  # frozen embeddings

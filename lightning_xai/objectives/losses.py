@@ -12,7 +12,7 @@ Reduction = Literal["per_code", "paper"]
 
 
 def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns cross-entropy [] in nats for labels [B], or binary cross-entropy [] (a mean over B * C) for [B, C].
+    """Returns the mean loss [] in nats: cross-entropy for labels [B], binary cross-entropy for labels [B, C].
 
     Example:
         >>> classification_loss(torch.zeros(2, 4), torch.tensor([0, 3]))  # log 4
@@ -22,7 +22,7 @@ def classification_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Returns the classification loss of every example [B] in nats; binary cross-entropy is a mean over C.
+    """Returns the classification loss of every example [B] in nats; binary cross-entropy is averaged over C.
 
     Example:
         >>> example_losses(torch.zeros(1, 4), torch.tensor([[1.0, 0.0, 1.0, 0.0]]))  # log 2
@@ -35,7 +35,7 @@ def example_losses(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
-    """Returns the L1 distance between the probabilities of every example [B], a sum over C.
+    """Returns, for every example, the L1 distance [B] between probabilities [B, C], summed over C.
 
     Example:
         >>> probability_distances(torch.tensor([[0.75, 0.25]]), torch.tensor([[0.5, 0.5]]))
@@ -45,7 +45,7 @@ def probability_distances(probs: Tensor, reference: Tensor) -> Tensor:
 
 
 def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
-    """Returns KL(uniform over evidence tokens || attention) [B, K] in nats; 0 where a row has no evidence.
+    """Returns KL(uniform over evidence tokens || attention) [B, K] in nats; 0 for classes without evidence.
 
     Args:
         attention: [B, K, T] probabilities over T.
@@ -57,7 +57,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
         tensor([[0.6931]])
     """
     attention = attention if attention.dtype == torch.float64 else attention.float()
-    # softmax weights that underflowed have no gradient anyway, so the clamp removes none
+    # the clamp removes no gradient, since softmax weights that underflowed have none anyway
     logs = attention.clamp_min(torch.finfo(torch.float32).tiny).log().masked_fill(~evidence, 0.0)
     num_tokens = evidence.sum(dim=-1).clamp_min(1).to(logs.dtype)
     divergences = -logs.sum(dim=-1) / num_tokens - num_tokens.log()
@@ -65,14 +65,14 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
 
 
 def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns the divergence [] of `attention` from evidence over the pairs (example, class) with evidence, in nats.
+    """Returns one loss [] from the `evidence_divergences` of pairs (example, class), in nats.
 
     Args:
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
-        pair_mask: [B, K] bool, the pairs that count; those without evidence are left out.
-        reduction: "per_code" is the mean of KL over pairs. "paper" divides an example's sum of KL by its pairs times T
-            (the padded length) and takes the mean over examples with evidence.
+        pair_mask: [B, K] bool, the pairs that count; pairs without evidence do not count in any case.
+        reduction: "per_code" is the mean divergence over all pairs. "paper" divides the mean over each example's pairs
+            by T (the padded length), and then takes the mean over the examples with evidence.
 
     Example:
         >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])

@@ -1,4 +1,4 @@
-"""Training on the noise on token embeddings that raises the loss most."""
+"""Adversarial training: adds to the token embeddings the noise that raises the loss most."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ def initial_variable(
     """Returns the start of the search [B, T, D]: zeros, or random numbers in [-epsilon, epsilon].
 
     Args:
-        embeds: [B, T, D] embeddings, of which only the shape, type and device count.
-        index: [B] the examples; together with `seed` they seed the random numbers.
+        embeds: [B, T, D] embeddings, of which only the shape, type and device are used.
+        index: [B] numbers of the examples; each example's random numbers are seeded by its number and `seed`.
+        epsilon: bound on the random numbers.
+        initialization: "zeros", or "uniform" for random numbers.
+        seed: seed of the random numbers.
 
     Example:
         >>> embeds, index = torch.ones(2, 3, 4), torch.tensor([7, 8])
@@ -44,7 +47,7 @@ def initial_variable(
         >>> start.shape, bool((start.abs() <= 0.5).all())
         (torch.Size([2, 3, 4]), True)
     """
-    dtype = torch.promote_types(embeds.dtype, torch.float32)  # the search itself never runs in half precision
+    dtype = torch.promote_types(embeds.dtype, torch.float32)  # the variable is never in half precision
     if initialization == "zeros":
         return torch.zeros_like(embeds, dtype=dtype)
     rows = []
@@ -64,12 +67,13 @@ def worst_variable(
     initialization: Initialization = "zeros",
     seed: int = 0,
 ) -> Minimum:
-    """Returns the variable Z [B, T, D] whose `bounded_noise` raises every example's loss. The network does not change.
+    """Searches Z [B, T, D] so that its `bounded_noise` raises each example's loss most. The network does not change.
 
     Args:
+        search: settings of the search.
         epsilon: bound on every element of the noise.
-        step_rule: see `minimize_rows`.
-        initialization, seed: see `initial_variable`.
+        step_rule: as in `minimize_rows`.
+        initialization, seed: as in `initial_variable`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -94,7 +98,7 @@ def worst_variable(
             start,
             search,
             step_rule=step_rule,
-            # with an epsilon of 1e-5 the gradients would be below AdamW's own epsilon, and Z would hardly move
+            # gradients are proportional to epsilon; at 1e-5 they are below AdamW's own epsilon, and Z would hardly move
             gradient_scale=1 / epsilon,
         )
 
@@ -103,16 +107,16 @@ class PGD(Objective):
     """Minimizes the loss of clean inputs plus the loss under the worst noise on their embeddings.
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the losses
-    are computed in train mode. In bfloat16 an epsilon of 1e-5 is rounded to nothing in the first matrix product, but
-    the search still follows the gradient at the clean input.
+    are computed in train mode. bfloat16 is too coarse for an epsilon of 1e-5: the first matrix product rounds the noise
+    away. The search then follows the gradient at the clean input.
 
     Args:
         epsilon: bound on every element of the noise.
         clean_weight: factor on the clean loss.
-        adversarial_weight: factor on the loss under noise, lambda_2.
-        search: the steps of the search for Z.
-        step_rule: AdamW, or a step of `search.lr` along the gradient's sign.
-        initialization: Z starts at zeros, or uniform in [-epsilon, epsilon].
+        adversarial_weight: factor lambda_2 on the loss under noise.
+        search: settings of the search for Z.
+        step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
+        initialization: start of Z, "zeros", or "uniform" in [-epsilon, epsilon].
 
     Raises:
         ValueError: a number is out of range.
@@ -127,8 +131,8 @@ class PGD(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.
-    Differs: the paper starts at zeros and gives no stopping rule; the authors' code starts at `uniform` and has
-        `search.stop: batch`. Its gradients are not divided by epsilon, so AdamW's epsilon damps its steps.
+    Differs: the paper starts at zeros and gives no stopping rule. The authors' code starts with "uniform" and has
+        `search.stop: batch`. It does not divide the gradients by epsilon, so AdamW's own epsilon shortens the steps.
     """
 
     def __init__(

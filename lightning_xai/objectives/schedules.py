@@ -1,4 +1,4 @@
-"""Learning rate schedules, as factors of the base rate."""
+"""Learning rate schedules, as factors on the base learning rate."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Decay = Literal["linear", "constant"]
 
 
 def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, decay: Decay) -> float:
-    """Returns the factor of the learning rate at `step`: linear from 0 during warm-up, then linear to 0 or constant.
+    """Returns the learning rate's factor at `step`: it rises linearly from 0 to 1, then falls linearly to 0 or stays 1.
 
     Example:
         >>> [warmup_decay_factor(step, num_steps=20, warmup_fraction=0.1, decay="linear") for step in (0, 1, 2, 11, 20)]
@@ -24,12 +24,13 @@ def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, de
 
 
 def warmup_decay(optimizer: Optimizer, *, num_steps: int, warmup_fraction: float, decay: Decay) -> LambdaLR:
-    """Returns a scheduler that is stepped after every optimizer step.
+    """Returns a scheduler with `warmup_decay_factor`; it must be stepped after every optimizer step.
 
     Args:
-        num_steps: optimizer steps of the whole training.
-        warmup_fraction: fraction of all steps that are warm-up.
-        decay: course of the learning rate after the warm-up.
+        optimizer: the optimizer.
+        num_steps: number of optimizer steps in the whole training.
+        warmup_fraction: fraction of all steps during which the learning rate rises.
+        decay: what the learning rate does after the warm-up: "linear" (falls to 0) or "constant".
 
     Example:
         >>> import torch

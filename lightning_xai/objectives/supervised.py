@@ -8,7 +8,7 @@ from lightning_xai.types import Batch
 
 
 class Supervised(Objective):
-    """Minimizes the cross-entropy of the labels, or the binary cross-entropy if multi-label (B_U of Edin et al. 2024).
+    """Minimizes cross-entropy, or binary cross-entropy if multi-label. Edin et al. (2024) call this objective B_U.
 
     Example:
         >>> import torch

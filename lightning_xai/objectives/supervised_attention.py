@@ -17,18 +17,21 @@ from lightning_xai.types import Batch
 
 
 class SupervisedAttention(Objective):
-    """Adds to the classification loss the divergence of the readout from uniform attention over evidence tokens.
+    """Minimizes the classification loss plus KL(uniform over evidence tokens || readout attention).
 
     Only gold classes with evidence count. Each class's evidence is compared with the readout of the same class.
 
     Args:
-        weight: factor on the divergence. The published 2.5 was used with "paper", whose division by T makes it 2.5 / T
-            a class, so "per_code" needs a smaller weight.
+        network: a classifier whose readout is attention.
+        weight: factor on the divergence. 2.5 is the published value, for the reduction "paper". Since "paper" divides
+            by the padded length T, "per_code" needs a much smaller weight for the same effect.
         reduction: "per_code" is the mean KL over pairs (document, class) with evidence, which does not depend on
-            padding; "paper" also divides by the padded length, and takes the mean over documents.
+            padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
+            documents with evidence.
 
     Raises:
-        ValueError: the network's readout is no attention. Training raises it if the data has no rationales.
+        ValueError: the network's readout is not attention, or `weight` is negative. Training raises it if the data has
+            no rationales, or none for the gold classes.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA
@@ -44,8 +47,9 @@ class SupervisedAttention(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
-    Differs: the authors' code pairs evidence with attention rows by position, which is wrong for unsorted classes. Its
-        latest version attaches no evidence, so its loss is only the classification loss. Neither is reproduced.
+    Differs: the authors' code assigns evidence to rows of attention by position, which is wrong if the classes of an
+        example are not sorted. In its latest version no evidence reaches the loss, so that only the classification loss
+        is minimized. Neither fault is reproduced.
     """
 
     def __init__(
@@ -66,11 +70,11 @@ class SupervisedAttention(Objective):
             raise ValueError(f"weight is {weight}: give 0 or more")
         self.weight = weight
         self.reduction: Reduction = reduction
-        self._num_pairs: int | None = None  # of this epoch; None in an epoch that was resumed halfway
+        self._num_pairs: int | None = None  # pairs of this epoch; None if it was resumed halfway
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         if batch.rationale is None:
-            raise ValueError("the training data has no rationales: choose a data set with evidence, or Supervised")
+            raise ValueError("the training data has no rationales: choose data with evidence, or use Supervised")
         output = self.network(batch.inputs)
         rationale = batch.rationale
         pairs = rationale.target_mask & gold_pairs(batch.labels, rationale.targets)
@@ -95,6 +99,6 @@ class SupervisedAttention(Objective):
         num_pairs = torch.tensor(float(self._num_pairs), device=self.device)
         if not self.trainer.strategy.reduce(num_pairs, reduce_op="sum"):
             raise ValueError(
-                "no training example of this epoch had evidence for a gold class: check that rationales survive "
-                "truncation and name the examples' own labels"
+                "no training example of this epoch had evidence for a gold class: check that truncation does not remove "
+                "all evidence, and that rationales are for the examples' own labels"
             )

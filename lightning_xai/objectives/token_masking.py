@@ -1,4 +1,4 @@
-"""Training a student to predict the same as its teacher, from few tokens."""
+"""Trains a student to predict the same as its teacher, from few tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
 
 
 def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
-    """Returns the mean or the sum [B] of `masks` [B, T, 1 or D], in [0, 1], over the tokens in `token_mask` [B, T].
+    """Returns each example's mean or sum [B] of `masks` [B, T, 1 or D] over the tokens of `token_mask` [B, T].
 
     Example:
         >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
@@ -53,15 +53,16 @@ def sparse_variable(
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
 ) -> Minimum:
-    """Returns m [B, T, 1 or D], whose mask sigmoid(m) is small and changes the probabilities of each example little.
+    """Searches m [B, T, 1 or D] so that the mask sigmoid(m) is small and changes each example's probabilities little.
 
-    The masked input is mask * x + (1 - mask) * baseline on embeddings. The network does not change.
+    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens and baseline those of
+    the `baseline_ids`. The search minimizes size of mask + fidelity_weight * L1 change of probabilities.
 
     Args:
-        search: the steps of the search.
-        mask: "token" for one number a token, "dimension" for one an embedding dimension.
-        fidelity_weight: factor on the change of probabilities beside the mask's size.
-        sparsity: the mask's size as its mean over tokens that are not padding, or as its sum.
+        search: settings of the search.
+        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
+        fidelity_weight: factor on the change of probabilities.
+        sparsity: size of the mask: its "mean" or its "sum" over the tokens that are not padding.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -90,33 +91,33 @@ def sparse_variable(
             values,
             start,
             search,
-            gradient_scale=width,  # a mean over D dimensions makes gradients D times smaller, near AdamW's epsilon
+            gradient_scale=width,  # undoes the division by D in a mean, which brings gradients near AdamW's epsilon
         )
 
 
 class TokenMasking(Objective):
     """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
 
-    A search in eval mode finds a mask for every example. Tokens whose mask is below 0.5 are replaced by their baseline,
-    the fill token. The student minimizes
+    A search in eval mode finds a mask for every example. Tokens, or embedding dimensions, whose mask is below 0.5 are
+    replaced by those of the fill token. The student minimizes
     |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
     averaged over examples.
 
     Args:
-        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) whose run is trained first. The
-            student starts with its weights. Checkpoints hold the student alone.
-        masked_weight: factor on the distance to the masked prediction, lambda_3.
-        mask: "token" for one number a token, "dimension" for one an embedding dimension.
-        fidelity_weight: factor beta on the change of probabilities in the search. In a mean of masks a token weighs
-            1 / T, so short texts need more than the paper's 0.01 for documents of thousands of tokens; else the search
-            drops every token. `train/kept_fraction` shows it.
-        sparsity: the mask's size as its mean over tokens that are not padding, or as its sum.
-        search: the steps of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
-        stop_gradient: whether the student's prediction from the full input is a constant in the masked term.
+        teacher: a checkpoint, run folder or model folder; or a YAML file (`.yaml`) with the settings of a run, which is
+            then trained first. The student starts with the teacher's weights. Checkpoints contain only the student.
+        masked_weight: factor lambda_3 on the second term.
+        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
+        fidelity_weight: factor beta on the change of probabilities in the search. The paper's 0.01 is for documents of
+            thousands of tokens. Short texts need more, since each token has the weight 1 / T in a mean of masks; else
+            the search drops every token, and `train/kept_fraction` is 0.
+        sparsity: size of the mask in the search: its "mean" or its "sum" over the tokens that are not padding.
+        search: settings of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
+        stop_gradient: whether p_student(x) is a constant in the second term.
 
     Raises:
         ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
-            unfinished, or its classes, their order or its shapes are not the network's.
+            unfinished, or teacher and network differ in their classes, in the order of these, or in shapes of weights.
 
     Example:
         >>> import tempfile
@@ -131,10 +132,10 @@ class TokenMasking(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
-    Differs: the paper's mask has N x D elements (`mask: dimension`, `sparsity: sum`) and no stopping rule. The authors'
-        code has one a token, uses a mean that includes padding, `search.tolerance: 0.03` with `search.stop: batch`,
-        `stop_gradient` and masked_weight 1. That tolerance can end the search at its third step, when all masks are
-        still above 0.8 and no token is dropped: one step of 0.1 changes the mean mask by about 1 %.
+    Differs: the paper's mask has T x D elements (`mask: dimension`, `sparsity: sum`), its search no stopping rule. The
+        authors' code has one element per token, a mean that includes padding, `search.tolerance: 0.03`, `search.stop:
+        batch`, `stop_gradient` and masked_weight 1. One step of 0.1 changes the mean mask by only about 1 %, so their
+        tolerance can end the search at its third step, when all masks are above 0.8 and no token is dropped.
     """
 
     def __init__(
@@ -165,13 +166,13 @@ class TokenMasking(Objective):
         self.sparsity: Sparsity = sparsity
         self.search = search
         self.stop_gradient = stop_gradient
-        self._teacher: tuple[Classifier, ...] = ()  # in a tuple, so that torch does not register it as a submodule
+        self._teacher: tuple[Classifier, ...] = ()  # a tuple, so that torch registers no submodule for the teacher
         self._teacher_facts: dict[str, str] = {}  # path and hash of the teacher's file
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
-        """Returns overrides for the run that trains the teacher, or [] if the teacher is there.
+        """Returns command-line options for the run that trains the teacher, or [] if the teacher exists.
 
-        The teacher of runs/NAME/seedN is the run runs/NAME_teacher/seedN.
+        The teacher of the run runs/NAME/seedN is trained in runs/NAME_teacher/seedN.
         """
         if not self._teacher_is_trained_here():
             return []
@@ -197,7 +198,7 @@ class TokenMasking(Objective):
         if self._teacher_is_trained_here():
             path = str(self.teacher_path(self.trainer))
             if not _is_trained(Path(path)):
-                raise ValueError(f"the teacher's run {path} is not finished: run.py fit trains it first")
+                raise ValueError(f"the teacher's run {path} is not finished: use run.py fit, which trains it first")
         trained = load_trained(path)
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
@@ -256,7 +257,7 @@ class TokenMasking(Objective):
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns logits [B, C] of inputs that are their baseline outside `keep`.
+    """Returns logits [B, C] of the inputs, in which everything outside `keep` is replaced by its baseline.
 
     Args:
         keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.
@@ -283,7 +284,7 @@ def _copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: they differ in their classes or in a weight's shape; the error names the difference and `path`.
+        ValueError: both differ in their classes or in a weight's shape; the message names the difference and `path`.
     """
     if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
         raise ValueError(
