@@ -74,7 +74,7 @@ class SupervisedAttention(Objective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         if batch.rationale is None:
-            raise ValueError("the training data has no rationales: choose data with evidence, or use Supervised")
+            raise ValueError("the training data has no rationales: use data with evidence, or Supervised")
         output = self.network(batch.inputs)
         rationale = batch.rationale
         pairs = rationale.target_mask & gold_pairs(batch.labels, rationale.targets)
