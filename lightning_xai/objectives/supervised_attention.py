@@ -99,6 +99,6 @@ class SupervisedAttention(Objective):
         num_pairs = torch.tensor(float(self._num_pairs), device=self.device)
         if not self.trainer.strategy.reduce(num_pairs, reduce_op="sum"):
             raise ValueError(
-                "no training example of this epoch had evidence for a gold class: check that truncation does not remove "
-                "all evidence, and that rationales are for the examples' own labels"
+                "no training example of this epoch had evidence for a gold class: check that truncation leaves "
+                "some evidence, and that rationales are for the examples' own labels"
             )
