@@ -174,7 +174,7 @@ class FastTokenizerEncoder(Encoder):
             raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}")
         num_special = tokenizer.num_special_tokens_to_add(pair=True)
         if max_length <= num_special:
-            raise ValueError(f"max_length={max_length} leaves no room beside {num_special} special tokens; raise it")
+            raise ValueError(f"max_length={max_length} must be above {num_special}, the number of special tokens")
         tokenizer.truncation_side = "right"
         self.tokenizer = tokenizer
         self.max_length = max_length

@@ -138,5 +138,5 @@ def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> I
         if word in wanted:
             vector = np.frombuffer(buffer, dtype="<f4", count=width, offset=space + 1)
             if not np.isfinite(vector).all():
-                raise ValueError(f"{path}, vector {number}: {word.decode()!r} is not finite; remove it from the file")
+                raise ValueError(f"{path}: vector {number} ({word.decode()!r}) is not finite; remove it from the file")
             yield word, vector

@@ -44,7 +44,7 @@ class Objective(LightningModule, ABC):
         test_results: test split -> (name of a metric -> value, number of examples).
 
     Raises:
-        ValueError: a number is out of range, or the objective differentiates twice and the network was compiled.
+        ValueError: a number is out of range, or the network was compiled although the objective differentiates twice.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

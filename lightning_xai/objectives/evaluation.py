@@ -13,8 +13,8 @@ class Evaluation(Objective):
     """Holds the trained network at `path`, with its decision threshold, for `validate`, `test` and `predict`.
 
     Args:
-        path: a .ckpt of any objective, a run folder, a Hugging Face folder, hub id or "package:NAME/FOLDER" with a
-            classification head, or a folder of released PLM-CA weights.
+        path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
+            or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
 
     Raises:
         ValueError: there is no trained network at `path`. `setup` raises it if the trainer is asked to fit, or if data

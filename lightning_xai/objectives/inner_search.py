@@ -15,7 +15,7 @@ StepRule = Literal["adamw", "sign"]
 Stop = Literal["example", "batch"]
 
 # The trainer does not scale the losses of inner searches, so in float16 networks small gradients would underflow.
-# These losses are multiplied by this factor and their gradients divided by it. A power of two causes no rounding.
+# The losses are multiplied by this factor and the gradients divided by it. It is a power of two, so nothing is rounded.
 GRADIENT_SCALE = 1024.0
 
 
@@ -105,7 +105,7 @@ class Minimum(NamedTuple):
     """
 
     variable: Tensor  # [B, ...]
-    num_steps: Tensor  # [B] long, the steps that each row took
+    num_steps: Tensor  # [B] long, number of steps that each row took
 
 
 def minimize_rows(

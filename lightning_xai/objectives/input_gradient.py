@@ -54,8 +54,8 @@ def sequence_penalty(losses: Tensor, embeds: Tensor, *, norm: Norm, per: Per) ->
 
     Args:
         norm: as in `gradient_norms`.
-        per: "example" is the mean over examples of the norm of the gradient of the example's own loss. "micro_batch" is
-            the norm of the gradient of the mean loss, over the embeddings of all examples.
+        per: "example" takes the gradient of each example's own loss, and averages the norms. "micro_batch"
+            takes the gradient of the mean loss, and one norm over the embeddings of all examples.
 
     Example:
         >>> embeds = torch.zeros(1, 2, 2, requires_grad=True)

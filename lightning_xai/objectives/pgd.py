@@ -132,7 +132,7 @@ class PGD(Objective):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.
     Differs: the paper starts at zeros and gives no stopping rule. The authors' code starts with "uniform" and has
-        `search.stop: batch`. It does not divide the gradients by epsilon, so AdamW's own epsilon shortens the steps.
+        `search.stop: batch`. It does not divide gradients by epsilon, so AdamW's own epsilon shortens its steps.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ class SupervisedAttention(Objective):
             raise ValueError(f"weight is {weight}: give 0 or more")
         self.weight = weight
         self.reduction: Reduction = reduction
-        self._num_pairs: int | None = None  # pairs of this epoch; None if it was resumed halfway
+        self._num_pairs: int | None = None  # pairs with evidence in this epoch; None if the epoch was resumed
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         if batch.rationale is None:

@@ -59,7 +59,7 @@ def read_stories(path: Path) -> list[list[Question]]:
             support = fields[2].split() if len(fields) == 3 else []
             if not support or not all(s.isdecimal() and int(s) in positions for s in support):
                 raise ValueError(
-                    f"{path}, line {row}: {line[:60]!r} is not a question, an answer and the numbers of earlier "
+                    f"{path}, line {row}: {line[:60]!r} must be a question, an answer and the numbers of earlier "
                     "sentences, separated by tabs"
                 )
             supporting = sorted(positions[int(s)] for s in support)
@@ -85,8 +85,8 @@ class BAbI(TextSource):
 
     The rationale of the right answer is the supporting sentences. The published files are read from `data_dir`. Without
     `data_dir`, stories are generated, with the actors, places, objects and sentence forms of the published stories. In
-    task 1, two new sentences precede each question; in tasks 2 and 3, three or more. In generated stories everything
-    starts at a random place, so the answers are more evenly distributed. No story has questions in two splits.
+    task 1, two new sentences precede each question; in tasks 2 and 3, three or more. Actors and objects start at random
+    places, so the answers are more evenly distributed than published. No story has questions in two splits.
 
     Args:
         task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the

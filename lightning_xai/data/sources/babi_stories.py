@@ -39,10 +39,10 @@ class _World:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # untold at first
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell the start
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
         self.holders: dict[str, str] = {}  # object -> the actor who has it now
-        self.gets: dict[str, int] = {}  # object -> the sentence in which it was last taken
+        self.gets: dict[str, int] = {}  # object -> the sentence in which the object was last taken
         self.moves: dict[str, list[tuple[int, str]]] = {actor: [] for actor in ACTORS}  # (sentence, place)
         self.journeys: dict[str, tuple[str, str, list[int]]] = {}  # object -> (from, to, supporting sentences)
 
@@ -66,7 +66,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object from the same place, or drop one. If no actor can do either, an actor moves."""
+        """Lets an actor take an object at the actor's place, or drop a held object; moves an actor if neither works."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]

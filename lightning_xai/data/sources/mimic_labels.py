@@ -22,7 +22,9 @@ LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", 
 
 
 def diabetes_label(codes: Collection[str]) -> int:
-    """Returns 1 if a code is ICD-9 250.00 (type II diabetes without complications), else 0. Codes have no points.
+    """Returns 1 if a code is ICD-9 250.00 (type II diabetes without complications), else 0.
+
+    MIMIC-III writes codes without the point, 250.00 as 25000.
 
     Example:
         >>> diabetes_label(["4019", "25000"]), diabetes_label(["4019"])

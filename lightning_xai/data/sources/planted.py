@@ -97,7 +97,7 @@ class Planted(TextSource):
             raise ValueError(f"num_words={num_words} leaves none besides {num_signals} signal words; raise it")
         most = signals_per_document[1] * (num_classes if multilabel else 1)
         if most > words_per_document[0]:
-            raise ValueError(f"{most} planted words do not fit into words_per_document={words_per_document}; raise it")
+            raise ValueError(f"{most} planted words do not fit into {words_per_document[0]}: raise words_per_document")
         self.class_names = [f"class{i}" for i in range(num_classes)]
         self.multilabel = multilabel
         self.words = numbered_words(num_words)

@@ -19,8 +19,8 @@ from lightning_xai.functional.spans import spans_from_mask, word_offsets
 Main = Literal["premise", "hypothesis"]
 CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub
 WITHOUT_LABEL = ("-", -1)  # labels of rows on which the annotators disagreed
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
-SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> its number in column names
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> the split's name in file names
+SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> the sentence's number in column names
 MOST_ANNOTATORS = 3
 
 

@@ -14,7 +14,7 @@ from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_s
 from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> the split's name in file names
 COLUMN = "ptb_tree"  # the hub's column of bracketed trees
 
 

@@ -149,7 +149,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # if they are there, another process was first
+            if not all((folder / name).is_file() for name in names):  # else another process was first
                 raise
 
 
