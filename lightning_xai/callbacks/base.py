@@ -165,7 +165,7 @@ class ExplainedCallback(Callback, ABC):
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
-    """Returns the nearest AttributionSource before `callback`; it computes the attributions that `callback` receives.
+    """Returns the nearest AttributionSource before `callback`, whose attributions `callback` receives.
 
     Raises:
         ValueError: no AttributionSource precedes `callback`, which the message calls `label`.

@@ -33,7 +33,7 @@ class Heatmaps(ExplainedCallback):
 
     Args:
         num_documents: number of documents per split, the first ones by index.
-        splits: splits to show; None shows all. A test never shows the validation split, which it uses only for tuning.
+        splits: splits to show; None shows all. A test never shows the validation split, which only tunes thresholds.
         max_image_tokens: documents with more tokens than this get no image; they appear in the HTML page only.
         during_fit: whether to draw also in the validation that `fit` runs every epoch.
 

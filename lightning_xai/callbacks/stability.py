@@ -33,8 +33,8 @@ class Stability(ExplainedCallback):
     """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
     With runs of other seeds, this is the "different initializations test" (DIT): the explanations should be alike. With
-    a run whose head is untrained, it is the "untrained model test" (UIT): the explanations should differ. All pairs of
-    runs are compared, over the tokens that may be explained.
+    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. The tokens
+    that may be explained are compared in all pairs of runs.
 
     A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
     folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.

@@ -36,7 +36,7 @@ def write_erasures(
         trainer: trainer whose test has ended.
         folders: folder by the name of the erasures. Each folder gets one store per split.
         keep_masks: decides which tokens are not erased; called with batches on the module's device.
-        facts: facts by the name of the erasures, stored with them.
+        facts: facts to store with the erasures, by the name of the erasures.
 
     Raises:
         ValueError: a folder holds erasures with other facts or in another format.

@@ -86,7 +86,7 @@ class ROAR(ChainCallback):
 
     The run that has this callback is the root, in which nothing is erased. With the root's best checkpoint, every
     method scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The
-    next run is trained on the remaining tokens, its best checkpoint scores them again, and so on. Erased tokens stay
+    next run is trained on the remaining tokens, its best checkpoint scores these tokens, and so on. Erased tokens stay
     erased and are included in later amounts. The baseline "random" draws one order of erasure per example. Finished
     runs are never repeated: the same command continues an interrupted chain.
 

@@ -96,16 +96,16 @@ class Chain:
         return [stage for stage in self.stages if not self.run(stage).is_finished]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
-        """Checks that the run of a stage may begin, and records which erasures it trains on.
+        """Checks that the run of a stage may begin, and records which erasures the run trains on.
 
         Args:
             stage: the stage.
-            data: data of its run.
+            data: data of the stage's run.
             writes: whether this process writes files.
 
         Raises:
-            ValueError: the data are not the stage's data (the message names the remedy), the settings differ from those
-                of earlier stages, or the stage's erasures are missing or have changed since the run first began.
+            ValueError: the data are not the stage's data (the message names the remedy), the settings differ from
+                those of other stages, or the stage's erasures are missing or have changed since the run first began.
         """
         run = self.run(stage)
         if not stage.erasures:

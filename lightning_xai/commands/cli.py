@@ -66,7 +66,7 @@ class XAICLI(LightningCLI):
         next_run: overrides for another run that this run needs; [] if it needs none. Set at construction.
         is_done: whether the subcommand has ended; False if `next_run` must come first.
         is_dry: whether this is a fast_dev_run, which leaves no files.
-        data: data of this run. The next run uses them again if it has the same data settings.
+        data: data of this run. A next run with the same data settings uses these data again.
 
     Args:
         args: the command line.

@@ -62,7 +62,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns the experiment of the last configuration file that sets one, or else the name of the first file.
+    """Returns `experiment` from the last configuration file that sets `experiment`, else the name of the first file.
 
     Example:
         >>> experiment_name([find_config("roar.yaml")]), experiment_name([])

@@ -23,13 +23,13 @@ def racu_command(argv: Sequence[str]) -> None:
 def racu(
     experiments: Sequence[str], metric: Sequence[str] = ("macro_f1",), split: str = "test", output: str | None = None
 ) -> None:
-    """Prints the RACU of finished ROAR chains and writes it, with intervals over seeds, as tables and curves.
+    """Prints the RACU of finished ROAR chains, and writes tables and curves of the RACU with intervals over seeds.
 
     Args:
         experiments: folders of experiments, such as runs/roar.
         metric: one metric for all experiments, or one metric per experiment in the same order.
         split: the split whose results are compared.
-        output: folder for the report; by default `report` in the folder of one experiment, or beside several.
+        output: folder for the report; by default `report` in the only experiment's folder, or beside several folders.
 
     Raises:
         ValueError: no experiment is named, or `write_report` refuses the chains.

@@ -60,7 +60,7 @@ def compare_runs(
 ) -> str:
     """Writes `<split>.csv` and `<split>.png` to `output` and returns one table for each split and method.
 
-    The numbers are those of the Stability callback. No network and no data are read.
+    Computes the same numbers as the Stability callback, but reads neither a network nor data.
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.

@@ -1,4 +1,4 @@
-"""The processes of a distributed run: this one's number, and values gathered from all of them."""
+"""The processes of a distributed run: the number of this process, and values gathered from all processes."""
 
 from __future__ import annotations
 

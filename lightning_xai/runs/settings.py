@@ -1,4 +1,4 @@
-"""The settings of a run by dotted name: which of them its numbers depend on, and which of them choose its data."""
+"""The settings of a run by dotted name: which ones decide its numbers, and which ones choose its data."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flattens nested dictionaries and lists into one dictionary by dotted name; empty ones become values.
+    """Flattens nested dictionaries and lists into one dictionary by dotted name; empty containers become values.
 
     Example:
         >>> flat({"a": {"b": [1, 2]}, "c": []})

@@ -71,7 +71,7 @@ class RaggedWriter:
     Args:
         path: the store's folder, which is made if missing.
         rank: number of the process, which names the shard.
-        metadata: JSON-able facts about all rows, such as method and split. They must equal those of an existing store.
+        metadata: JSON-able facts about all rows, such as method and split; an existing store must have the same facts.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.

@@ -208,7 +208,7 @@ def test_stage_before_its_erasures_is_refused(tmp_path):
     folder = tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040"
     argv = ["--experiment", "roar/gradient/040", "--data.init_args.erasures", folder]
     message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", *argv)
-    assert "run the first stage of that chain first" in message
+    assert "run the first stage of the chain that wrote these erasures" in message
 
 
 def test_chain_under_fast_dev_run_leaves_nothing_behind(tmp_path):
