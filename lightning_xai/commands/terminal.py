@@ -6,6 +6,9 @@ import traceback
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
+OTHER_TYPE = (  # how the parser says that a value has another type than one of several alternatives
+    "Expected a", "Does not validate", "Not a valid subclass", "Problem with given class_path", "a class path ", "a dict ",
+)  # fmt: skip
 
 
 def one_line(message: str) -> str:
@@ -21,8 +24,23 @@ def one_line(message: str) -> str:
     return " ".join(shown)
 
 
+def reasons(message: str) -> str:
+    """Returns the sentences in a parser's message that say what is wrong with a value, else the message in one line.
+
+    For a type with several alternatives the parser lists the errors of all of them, also those of alternatives that
+    were not meant.
+
+    Example:
+        >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
+        'num_points is 1: give at least 2'
+    """
+    listed = [line.strip()[2:] for line in message.splitlines() if line.strip().startswith("- ")]
+    found = [line for line in listed if not line.startswith(OTHER_TYPE) and "__init__() " not in line]
+    return "; ".join(dict.fromkeys(found)) or one_line(message)
+
+
 def message_for_user(error: BaseException) -> str | None:
-    """Returns the message in one line if this package raised the error as a ValueError, else None.
+    """Returns the message in one line if this package or the parser raised the error as a ValueError, else None.
 
     Example:
         >>> from lightning_xai.runs.store import RaggedStore
@@ -32,12 +50,17 @@ def message_for_user(error: BaseException) -> str | None:
         ...     message_for_user(error)
         'no/such/folder is not a store (it has no store.json): check the path'
     """
+    from_parser = _is_of_parser(error)
     cause: BaseException | None = error
-    while cause is not None and "jsonargparse" in _raised_in(cause).parts:  # jsonargparse wraps errors of constructors
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
-        return " ".join(str(cause).split("\n"))
-    return None
+    while cause is not None:
+        if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
+            return " ".join(str(cause).split("\n"))
+        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser wraps other errors
+    return reasons(str(error)) if from_parser and isinstance(error, ValueError) else None
+
+
+def _is_of_parser(error: BaseException) -> bool:
+    return "jsonargparse" in _raised_in(error).parts
 
 
 def _raised_in(error: BaseException) -> Path:

@@ -6,6 +6,9 @@ import pytest
 
 from tests.commands.conftest import ERASER, METHODS, NETWORK, ROOT, changed, command, refusal, save, tiny_config
 
+COMPREHENSIVENESS = "lightning_xai.metrics.faithfulness.Comprehensiveness"
+EVIDENCE_OVERLAP = "lightning_xai.metrics.plausibility.EvidenceOverlap"
+
 
 @pytest.fixture
 def fit(tmp_path):
@@ -151,6 +154,27 @@ def test_checkpoints_away_from_the_run_are_refused(fit, setting, value):
 
 def test_evaluation_without_attributions_is_refused(fit):
     assert "ComputeAttributions" in refusal(*fit(callbacks=[ERASER]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "arguments", "sentence"),
+    [
+        (COMPREHENSIVENESS, {"sizes": {"counts": {"first": 3, "last": 1}}}, "holds no number: give last >= 3"),
+        (COMPREHENSIVENESS, {"sizes": {"counts": []}}, "error: counts are []: give at least one"),
+        (COMPREHENSIVENESS, {"sizes": {"counts": [-1]}}, "error: counts are [-1]: give at least one"),
+        (COMPREHENSIVENESS, {"sizes": {"counts": [1], "window": 0}}, "error: window is 0: give at least 1"),
+        (COMPREHENSIVENESS, {"sizes": {"percentages": []}}, "error: percentages is empty: list at least one"),
+        (EVIDENCE_OVERLAP, {"threshold": {"num_points": 1}}, "error: num_points is 1: give at least 2"),
+    ],
+)
+def test_wrong_value_inside_a_metric_is_named_whichever_type_it_has(fit, tmp_path, metric, arguments, sentence):
+    evaluation = {
+        "class_path": "lightning_xai.callbacks.evaluation.AttributionEvaluation",
+        "init_args": {"preset": "wrong", "metrics": [{"class_path": metric, "init_args": arguments}]},
+    }
+    preset = save(evaluation, tmp_path / "preset.yaml")
+    message = refusal("test", *fit(callbacks=[METHODS])[1:], "--trainer.callbacks+", preset)
+    assert sentence in message and len(message) < 120
 
 
 def test_evaluation_is_refused_to_fit(fitted, fit):

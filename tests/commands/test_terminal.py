@@ -1,6 +1,6 @@
 """Errors as a user reads them."""
 
-from lightning_xai.commands.terminal import message_for_user, one_line
+from lightning_xai.commands.terminal import message_for_user, one_line, reasons
 from lightning_xai.runs.store import RaggedStore
 
 
@@ -41,3 +41,16 @@ def test_list_of_the_types_that_a_parser_tried_is_left_out():
 
 def test_long_values_are_cut():
     assert len(one_line("x" * 500)) == 120
+
+
+def test_errors_of_types_that_were_not_meant_are_left_out():
+    message = (
+        "Does not validate against any of the Union subtypes\nErrors:\n"
+        "  - Percentages.__init__() got an unexpected keyword argument 'counts'\n  - counts are []: give one\n"
+        "  - Not a valid subclass of Callback\n    Subclass types expect one of:\n    - a class path (str)\n"
+    )
+    assert reasons(message) == "counts are []: give one"
+
+
+def test_message_is_shown_if_no_type_was_meant():
+    assert reasons("Errors:\n  - Expected a <class 'float'>") == "Expected a <class 'float'>"
