@@ -183,8 +183,10 @@ class Chain:
         """Returns arguments that, added to the command line of the chain, run a stage other than the root.
 
         Raises:
-            ValueError: the stage's erasures are missing.
+            ValueError: the root has not begun, or the stage's erasures are missing.
         """
+        if not self.root.has_begun:
+            raise ValueError(f"the chain has not begun: run --stage {ROOT} first, which trains {self.root.path}")
         data = []
         if stage.erasures:
             self._erasure_facts(stage)

@@ -139,6 +139,12 @@ def test_command_of_a_stage_starts_from_no_checkpoint(chain):
     ]
 
 
+def test_stage_of_a_chain_whose_root_has_not_begun_is_refused(chain):
+    chain.root.manifest_file.unlink()
+    with pytest.raises(ValueError, match="the chain has not begun: run --stage root first"):
+        chain.overrides(SECOND)
+
+
 def test_stage_is_recognized_by_its_folder(tmp_path):
     stages = [Stage("", "root", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
     save(tmp_path / "mine" / "seed4" / "manifest.json", {"status": "finished"})

@@ -147,7 +147,8 @@ def test_unknown_stage_is_named_with_those_there_are(tmp_path):
 def test_stage_by_name_before_the_root_names_the_root(tmp_path):
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
     message = refusal(*argv, "--stage", "gradient/040")
-    assert f"run {tmp_path / 'runs' / 'roar' / 'seed0'} first" in message
+    root = tmp_path / "runs" / "roar" / "seed0"
+    assert f"the chain has not begun: run --stage root first, which trains {root}" in message
 
 
 def test_stage_without_a_chain_is_refused(tmp_path):
