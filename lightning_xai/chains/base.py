@@ -169,13 +169,16 @@ class ChainCallback(Callback, ABC):
 
         Args:
             name: name of the stage; "root" is the first stage.
-            run: folder of the chain's first run.
+            run: folder of the run that the command describes: the chain's first run or a later one.
 
         Raises:
-            ValueError: there is no such stage (the message lists all stages), or the stage's erasures are missing.
+            ValueError: there is no such stage (the message lists all stages), the root is asked for but `run` is a
+                later stage, the root has not begun, or the stage's erasures are missing.
         """
-        chain, _ = Chain.of_run(run.path, self.stages)
+        chain, own = Chain.of_run(run.path, self.stages)
         stage = chain.stage(name)
+        if own.name and not stage.name:
+            raise ValueError(f"{run.path} is not the root of its chain: give --config {chain.root.config_file}")
         return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:

@@ -11,6 +11,7 @@ from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.chains.roar import ROAR
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
 from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
@@ -256,3 +257,12 @@ def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective
 def test_chain_that_cannot_run_is_refused_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
         ROAR(**{"methods": {"gradient": Gradient()}} | options)
+
+
+def test_root_is_not_run_with_the_configuration_of_a_later_stage(tmp_path):
+    root, later = (RunFolder(tmp_path / name / "seed0") for name in ("roar", "roar/gradient/030"))
+    finish(root.path)
+    roar = ROAR({"gradient": Gradient()}, percentages=(30,))
+    with pytest.raises(ValueError, match=f"is not the root of its chain: give --config {root.config_file}"):
+        roar.overrides("root", later)
+    assert roar.overrides("root", root) == ["--stage=null", "--follow_up=false"]
