@@ -7,7 +7,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 OTHER_TYPE = (  # how the parser says that a value has another type than one of several alternatives
-    "Expected a", "Does not validate", "Not a valid subclass", "Problem with given class_path", "a class path ", "a dict ",
+    "Expected a", "Does not validate", "Not a valid subclass", "Problem with given class_path",
+    "a class path ", "a dict ",
 )  # fmt: skip
 
 
