@@ -103,7 +103,7 @@ def explain(
 
 def _run_and_checkpoint(ckpt: str) -> tuple[RunFolder, Path]:
     path = Path(ckpt)
-    run = RunFolder(path.parents[1] if path.is_file() else path)
+    run = RunFolder.of_checkpoint(path) if path.is_file() else RunFolder(path)
     checkpoint = checkpoint_path(ckpt)
     if checkpoint is None or not run.config_file.is_file():
         raise ValueError(f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run")

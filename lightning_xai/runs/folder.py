@@ -52,6 +52,16 @@ class RunFolder:
 
     path: Path
 
+    @classmethod
+    def of_checkpoint(cls, file: Path) -> RunFolder:
+        """Returns the folder of the run that a checkpoint file lies in, two folders above the file.
+
+        Example:
+            >>> RunFolder.of_checkpoint(Path("runs/tm/seed0/checkpoints/best.ckpt")).path.as_posix()
+            'runs/tm/seed0'
+        """
+        return cls(file.parents[1] if len(file.parents) > 1 else file.absolute().parent.parent)
+
     @property
     def manifest_file(self) -> Path:
         return self.path / "manifest.json"

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 
 import pytest
 
@@ -89,6 +90,19 @@ def test_arguments_of_a_method_can_be_given(fitted, tmp_path):
 
 def test_folder_that_is_no_run_is_named(tmp_path):
     assert str(tmp_path) in refusal("explain", "--ckpt", tmp_path, "--text", TEXT)
+
+
+def test_checkpoint_in_the_working_directory_without_its_run_is_refused(fitted, tmp_path, monkeypatch):
+    shutil.copy(fitted.path / "checkpoints" / "best.ckpt", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    message = refusal("explain", "--ckpt", "best.ckpt", "--text", TEXT)
+    assert message.startswith("error: best.ckpt lacks a checkpoint or a config.yaml")
+
+
+def test_checkpoint_is_explained_from_its_own_folder(run_copy, monkeypatch):
+    monkeypatch.chdir(run_copy / "checkpoints")
+    assert TEXT in command("explain", "--ckpt", "best.ckpt", "--text", TEXT)
+    assert (run_copy / "explain.html").is_file()
 
 
 def test_missing_file_is_named(fitted):
