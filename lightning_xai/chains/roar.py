@@ -17,7 +17,7 @@ from lightning_xai.chains.roar_stages import (
     EVERYTHING,
     POSITIONS,
     RANDOM,
-    Step,
+    AmountUnit,
     parse_stage_name,
     roar_stages,
     stage_name,
@@ -35,27 +35,27 @@ Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the scores
 ONCE = "_once"  # suffix of a method whose scores all come from the root's network
-COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "step", "run"]
+COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 
-def num_erased(num_tokens: Tensor, amount: int, *, step: Step) -> Tensor:
+def num_erased(num_tokens: Tensor, amount: int, *, amount_unit: AmountUnit) -> Tensor:
     """Returns the number of erased tokens of every example, long [B], by integer arithmetic.
 
     Args:
         num_tokens: [B], number of tokens that may be erased or are already erased.
         amount: percentage from 0 to 100, rounded down to whole tokens, or a number of tokens.
-        step: the unit of `amount`.
+        amount_unit: the unit of `amount`.
 
     Raises:
         ValueError: a percentage is outside [0, 100].
 
     Example:
-        >>> num_erased(torch.tensor([7, 90]), 70, step="percentage").tolist()
+        >>> num_erased(torch.tensor([7, 90]), 70, amount_unit="percentage").tolist()
         [4, 63]
-        >>> num_erased(torch.tensor([2, 90]), 3, step="token").tolist()
+        >>> num_erased(torch.tensor([2, 90]), 3, amount_unit="token").tolist()
         [2, 3]
     """
-    return num_tokens.clamp(max=amount) if step == "token" else percent_of(num_tokens, amount)
+    return num_tokens.clamp(max=amount) if amount_unit == "token" else percent_of(num_tokens, amount)
 
 
 def extend_erasure(scores: Tensor, token_mask: Tensor, keep: Tensor, counts: Tensor) -> Tensor:
@@ -91,16 +91,16 @@ class ROAR(ChainCallback):
     runs are never repeated: the same command continues an interrupted chain.
 
     When all runs are finished, the root's folder gets `roar.csv` with the columns seed, method, amount, split, metric,
-    value, control, step (the unit of `amount`) and run. The runs at 0 and 100 percent appear in the rows of every
-    method. The experiment's folder `report` gets the RACU and the curves over all seeds that are finished so far.
+    value, control, amount_unit and run. The runs at 0 and 100 percent appear in the rows of every method. The
+    experiment's folder `report` gets the RACU and the curves over all seeds that are finished so far.
 
     Args:
         methods: attribution methods, by the names that folders and tables show. Large scores are erased first, so wrap
             signed methods in Transformed with "absolute", as the authors do.
         percentages: percentages of each example's explainable tokens, ascending; rounded down to whole tokens.
-        step: "percentage" erases `percentages`. "token" erases one more token in every run, up to `max_tokens`, and has
-            no run that erases everything.
-        max_tokens: largest number of erased tokens if `step` is "token".
+        amount_unit: "percentage" erases `percentages`. "token" erases one more token in every run, up to `max_tokens`,
+            and has no run that erases everything.
+        max_tokens: largest number of erased tokens if `amount_unit` is "token".
         recursive: whether each run's network scores the tokens that the next run erases. If not, the root's network
             scores the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
             "gradient_once" is not.
@@ -137,14 +137,14 @@ class ROAR(ChainCallback):
         self,
         methods: dict[str, AttributionMethod],
         percentages: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90),
-        step: Step = "percentage",
+        amount_unit: AmountUnit = "percentage",
         max_tokens: int = 10,
         recursive: bool | Literal["both"] = True,
         control: bool = False,
         bounds: bool = False,
         metric: Metric = "macro_f1",
     ) -> None:
-        require_choices({"step": Step, "metric": Metric}, {"step": step, "metric": metric})
+        require_choices({"amount_unit": AmountUnit, "metric": Metric}, {"amount_unit": amount_unit, "metric": metric})
         check_names("methods", list(methods), taken=(RANDOM, *EVIDENCE_ORDERS, EVERYTHING, "report"))
         if any(name.endswith((POSITIONS, ONCE)) for name in methods):
             raise ValueError(f"methods are {list(methods)}: choose names that do not end in {POSITIONS} or {ONCE}")
@@ -152,20 +152,20 @@ class ROAR(ChainCallback):
             raise ValueError(f"percentages are {list(percentages)}: give ascending integers from 1 to 99")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
-        self.amounts = list(percentages) if step == "percentage" else list(range(1, max_tokens + 1))
+        self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
         self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # no network decides them
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
             [*methods, *methods_once],
             self.amounts,
-            step=step,
+            amount_unit=amount_unit,
             control=control,
             recursive_methods=self.recursive_methods,
             fixed_orders=self.fixed_orders,
         )
         super().__init__(methods | methods_once, stages)
-        self.step: Step = step
+        self.amount_unit: AmountUnit = amount_unit
         self.control = control
         self.metric = metric
 
@@ -182,20 +182,20 @@ class ROAR(ChainCallback):
             data.check_removal("positions")
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        erasures: list[tuple[str, int, Step]] = []  # method, amount and its unit
+        erasures: list[tuple[str, int, AmountUnit]] = []  # method, amount and its unit
         if stage.name:
             method, amount, control = parse_stage_name(stage.name)
             if method in self.recursive_methods and not control:
-                erasures = [(method, larger, self.step) for larger in self.amounts if larger > amount][:1]
+                erasures = [(method, larger, self.amount_unit) for larger in self.amounts if larger > amount][:1]
         else:
-            if self.step == "percentage":
+            if self.amount_unit == "percentage":
                 erasures.append((EVERYTHING, 100, "percentage"))
             for method in [*self.fixed_orders, *self.methods]:
                 amounts = self.amounts[:1] if method in self.recursive_methods else self.amounts
-                erasures += [(method, amount, self.step) for amount in amounts]
+                erasures += [(method, amount, self.amount_unit) for amount in amounts]
         return {
-            stage_name(method, amount): {"method": method, "amount": amount, "step": step, "run": stage.name}
-            for method, amount, step in erasures
+            stage_name(method, amount): {"method": method, "amount": amount, "amount_unit": unit, "run": stage.name}
+            for method, amount, unit in erasures
         }
 
     def keep_masks(
@@ -206,7 +206,7 @@ class ROAR(ChainCallback):
         scores = {method: self._scores(module, method, batch, split) for method in methods}
         masks = {}
         for name, facts in erasures.items():
-            counts = num_erased(token_mask.sum(dim=1), facts["amount"], step=facts["step"])
+            counts = num_erased(token_mask.sum(dim=1), facts["amount"], amount_unit=facts["amount_unit"])
             masks[name] = extend_erasure(scores[facts["method"].removesuffix(ONCE)], token_mask, keep, counts)
         return masks
 
@@ -222,7 +222,7 @@ class ROAR(ChainCallback):
         """Returns the rows of `roar.csv`, from the results of the finished runs."""
         parts = []
         for stage in chain.stages:
-            scores = scores_of(chain, stage).assign(step=self.step)
+            scores = scores_of(chain, stage).assign(amount_unit=self.amount_unit)
             parts += [
                 scores.assign(method=method, amount=amount, control=control)
                 for method, amount, control in self._points(stage)

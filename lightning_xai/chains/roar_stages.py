@@ -7,7 +7,7 @@ from typing import Literal
 
 from lightning_xai.chains.stages import Stage
 
-Step = Literal["percentage", "token"]
+AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # name of the random order, the baseline of all methods
 EVERYTHING = "all"  # in place of a method, in the name of the stage that erases all tokens
@@ -39,7 +39,7 @@ def roar_stages(
     methods: Sequence[str],
     amounts: Sequence[int],
     *,
-    step: Step,
+    amount_unit: AmountUnit,
     control: bool,
     recursive_methods: Collection[str],
     fixed_orders: Sequence[str] = (RANDOM,),
@@ -49,20 +49,20 @@ def roar_stages(
     Args:
         methods: names of attribution methods.
         amounts: percentages or numbers of erased tokens, ascending.
-        step: unit of `amounts`. Only "percentage" adds a stage that erases all tokens.
+        amount_unit: unit of `amounts`. Only "percentage" adds a stage that erases all tokens.
         control: whether to add stages that train on the positions of the erasures only.
         recursive_methods: names of methods for which each run decides the erasures of the next run. The root decides
             the erasures of all other runs.
         fixed_orders: names of orders of erasure that do not depend on a network.
 
     Example:
-        >>> options = {"step": "percentage", "control": False, "recursive_methods": ["gradient"]}
+        >>> options = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}
         >>> [stage.name for stage in roar_stages(["gradient"], [50], **options)]
         ['', 'all/100', 'random/050', 'gradient/050']
     """
-    erased = "{} %" if step == "percentage" else "{} tokens"
+    erased = "{} %" if amount_unit == "percentage" else "{} tokens"
     stages = [Stage("", f"all methods, {erased.format(0)}", "root")]
-    if step == "percentage":
+    if amount_unit == "percentage":
         name = stage_name(EVERYTHING, 100)
         stages.append(Stage(name, "all methods, 100 %", RANDOM, erasures=name))
     for method in [*fixed_orders, *methods]:

@@ -70,24 +70,29 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Range:
-    """The whole numbers from `first` to `last`, both included.
+    """Whole numbers in equal distances.
+
+    Args:
+        first: the first number.
+        last: no number is larger.
+        every: distance between one number and the next.
 
     Example:
-        >>> Range(first=0, last=6, step=2).numbers()
+        >>> Range(first=0, last=6, every=2).numbers()
         [0, 2, 4, 6]
     """
 
     first: int
     last: int
-    step: int = 1
+    every: int = 1
 
     def __post_init__(self) -> None:
-        if self.step < 1 or self.last < self.first:
-            raise ValueError(f"{self} holds no number: give last >= {self.first} and step >= 1")
+        if self.every < 1 or self.last < self.first:
+            raise ValueError(f"{self} holds no number: give last >= {self.first} and every >= 1")
 
     def numbers(self) -> list[int]:
         """Returns the numbers in ascending order."""
-        return list(range(self.first, self.last + 1, self.step))
+        return list(range(self.first, self.last + 1, self.every))
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,12 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
         >>> points = [("random", 0, 0.9), ("random", 50, 0.8), ("random", 100, 0.5)]
         >>> points += [("gradient", 0, 0.9), ("gradient", 50, 0.5), ("gradient", 100, 0.5)]
         >>> rows = pd.DataFrame(points, columns=["method", "amount", "value"])
-        >>> rows = rows.assign(experiment="roar", seed=0, metric="accuracy", control=False, step="percentage")
+        >>> rows = rows.assign(experiment="roar", seed=0, metric="accuracy", control=False, amount_unit="percentage")
         >>> racu_by_seed(rows)["value"].round(3).tolist()  # 0.15 / 0.25
         [0.6]
     """
     values: list[tuple[Any, ...]] = []
-    chains = rows[rows["step"] == "percentage"]
+    chains = rows[rows["amount_unit"] == "percentage"]
     for (experiment, seed), chain in chains.groupby(["experiment", "seed"], sort=False):
         curves = {
             key: curve.set_index("amount")["value"].sort_index()
@@ -152,7 +152,7 @@ def write_report(
         >>> folder = Path(tempfile.mkdtemp()) / "roar"
         >>> (folder / "seed0").mkdir(parents=True)
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
-        >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, step="percentage")
+        >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, amount_unit="percentage")
         >>> rows.to_csv(folder / "seed0" / "roar.csv", index=False)
         >>> printed = write_report([folder], folder / "report", metrics=["accuracy"])
         >>> sorted(file.name for file in (folder / "report").iterdir() if "events" not in file.name)

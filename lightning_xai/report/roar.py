@@ -28,7 +28,7 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
     Example:
         >>> rows = [("random", 0, 0.9), ("random", 100, 0.5), ("gradient", 0, 0.9), ("gradient", 100, 0.5)]
         >>> results = pd.DataFrame(rows, columns=["method", "amount", "value"])
-        >>> results = results.assign(split="test", metric="accuracy", control=False, step="percentage")
+        >>> results = results.assign(split="test", metric="accuracy", control=False, amount_unit="percentage")
         >>> print(roar_table(results, "accuracy"))
         ROAR, accuracy of test in percent, by % erased
                      0   100
@@ -38,7 +38,7 @@ def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width
     rows = results[(results["metric"] == metric) & (results["split"] == split)]
     names = rows["method"] + rows["control"].map({True: " positions", False: ""})
     table = rows.assign(name=names).pivot(index="name", columns="amount", values="value").loc[names.unique()]
-    unit = "%" if rows["step"].iloc[0] == "percentage" else "tokens"
+    unit = "%" if rows["amount_unit"].iloc[0] == "percentage" else "tokens"
     columns = [Column(str(amount), [_cell(value) for value in table[amount]]) for amount in table.columns]
     title = f"ROAR, {metric} of {split} in percent, by {unit} erased"
     return text_table([str(name) for name in table.index], columns, title=title, width=width)
@@ -93,19 +93,19 @@ def roar_panels(rows: pd.DataFrame) -> list[Panel]:
 
     Example:
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
-        >>> rows = rows.assign(experiment="roar", metric="accuracy", step="percentage", control=False)
+        >>> rows = rows.assign(experiment="roar", metric="accuracy", amount_unit="percentage", control=False)
         >>> (panel,) = roar_panels(rows)
         >>> panel.title, panel.x_label, panel.curves[0].role
         ('roar', '% of tokens erased', 'reference')
     """
     panels = []
-    for (experiment, metric, step), chain in rows.groupby(["experiment", "metric", "step"], sort=False):
+    for (experiment, metric, amount_unit), chain in rows.groupby(["experiment", "metric", "amount_unit"], sort=False):
         points = with_intervals(chain, ["method", "control", "amount"]).sort_values("amount", kind="stable")
         curves = []
         for (method, control), curve in points.groupby(["method", "control"], sort=False):
             role: Role = "control" if control else "reference" if method == RANDOM else "curve"
             curves.append(percent_curve(str(method), curve, "amount", role))
-        x_label = "% of tokens erased" if step == "percentage" else "tokens erased"
+        x_label = "% of tokens erased" if amount_unit == "percentage" else "tokens erased"
         panels.append(Panel(str(experiment), x_label, f"{metric} [%]", curves))
     return panels
 

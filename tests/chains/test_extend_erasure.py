@@ -42,8 +42,8 @@ def test_larger_erasures_of_the_same_scores_contain_smaller_ones():
 
 @pytest.mark.parametrize("amount, wanted", [(0, [0, 0, 0]), (10, [0, 1, 9]), (70, [4, 9, 63]), (100, [7, 13, 90])])
 def test_percentages_are_rounded_down_without_float_errors(amount, wanted):  # oracle E6: 70 % of 90 is 63
-    assert num_erased(torch.tensor([7, 13, 90]), amount, step="percentage").tolist() == wanted
+    assert num_erased(torch.tensor([7, 13, 90]), amount, amount_unit="percentage").tolist() == wanted
 
 
 def test_tokens_are_counted_up_to_the_length():
-    assert num_erased(torch.tensor([0, 2, 9]), 3, step="token").tolist() == [0, 2, 3]
+    assert num_erased(torch.tensor([0, 2, 9]), 3, amount_unit="token").tolist() == [0, 2, 3]

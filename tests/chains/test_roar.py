@@ -66,8 +66,15 @@ def test_control_trains_on_the_positions_of_the_same_erasures():
 
 
 def test_one_token_steps_have_no_run_at_100_percent():
-    names = [stage.name for stage in ROAR({"gradient": Gradient()}, step="token", max_tokens=2).stages]
+    names = [stage.name for stage in ROAR({"gradient": Gradient()}, amount_unit="token", max_tokens=2).stages]
     assert names == ["", "random/001", "random/002", "gradient/001", "gradient/002"]
+
+
+@pytest.mark.parametrize("unit", ["percentage", "token"])
+def test_erasures_say_the_unit_of_their_amount(unit):
+    roar = ROAR({"gradient": Gradient()}, percentages=(1,), amount_unit=unit, max_tokens=1)
+    facts = roar.erasures_by(roar.stages[0])["gradient/001"]
+    assert facts == {"method": "gradient", "amount": 1, "amount_unit": unit, "run": ""}
 
 
 def test_recursive_stage_erases_for_the_next_one_only():
@@ -92,7 +99,8 @@ def test_a_method_may_be_recursive_and_not_in_one_chain(tmp_path, objective):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"recursive": False}, {"recursive": "both"}, {"control": True}, {"step": "token", "max_tokens": 3}]
+    "options",
+    [{}, {"recursive": False}, {"recursive": "both"}, {"control": True}, {"amount_unit": "token", "max_tokens": 3}],
 )
 def test_stage_names_the_run_that_writes_its_erasures(options):
     roar = ROAR({"gradient": Gradient()}, **{"percentages": (20, 50, 80), **options})
@@ -249,8 +257,8 @@ def test_attention_runs_eagerly_only_while_a_method_needs_it(tmp_path, objective
         ({"percentages": (50, 20)}, "ascending integers from 1 to 99"),
         ({"percentages": (10, 100)}, "ascending integers from 1 to 99"),
         ({"percentages": ()}, "ascending integers from 1 to 99"),
-        ({"step": "token", "max_tokens": 0}, "max_tokens is 0"),
-        ({"step": "word"}, "step is 'word'"),
+        ({"amount_unit": "token", "max_tokens": 0}, "max_tokens is 0"),
+        ({"amount_unit": "word"}, "amount_unit is 'word'"),
         ({"metric": "f1"}, "metric is 'f1'"),
     ],
 )

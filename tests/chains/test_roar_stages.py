@@ -9,7 +9,7 @@ from lightning_xai.chains.stages import Stage
 
 
 def stages(**options: Any) -> list[Stage]:
-    defaults: dict[str, Any] = {"step": "percentage", "control": False, "recursive_methods": ["gradient"]}
+    defaults: dict[str, Any] = {"amount_unit": "percentage", "control": False, "recursive_methods": ["gradient"]}
     return roar_stages(["gradient"], [20, 50], **(defaults | options))
 
 

@@ -28,7 +28,7 @@ def test_sizes_of_texts_with_few_and_with_many_units(sizes, expected):
 
 
 def test_a_range_stands_for_a_list():
-    assert Counts(Range(2, 8, step=3)).numbers == [2, 5, 8]
+    assert Counts(Range(2, 8, every=3)).numbers == [2, 5, 8]
     assert Window(Range(1, 3), window=9).of(TOTALS).tolist() == Window([1, 2, 3], window=9).of(TOTALS).tolist()
 
 
@@ -46,6 +46,7 @@ def test_names_are_the_numbers_as_they_print():
         (lambda: Counts([-1]), "counts are"),
         (lambda: Window([1], window=0), "window is 0"),
         (lambda: Range(3, 1), "holds no number"),
+        (lambda: Range(1, 3, every=0), "every >= 1"),
         (lambda: Ranking(sign=cast(Any, "positive")), "sign is 'positive'"),
     ],
 )

@@ -12,7 +12,7 @@ RANDOM = [0.9, 0.8, 0.5]
 
 
 def chain(
-    experiment: Path, seed: int = 0, *, step: str = "percentage", metric: str = "macro_f1",
+    experiment: Path, seed: int = 0, *, amount_unit: str = "percentage", metric: str = "macro_f1",
     amounts: Sequence[int] = (0, 50, 100), positions: Sequence[float] = (), **curves: Sequence[float],
 ) -> Path:  # fmt: skip
     """Writes the roar.csv of one seed and returns the folder of its experiment.
@@ -22,12 +22,12 @@ def chain(
         curves: scores of each method; those of "random" are RANDOM if they are not given.
     """
     rows = [
-        (seed, method, amount, "test", metric, value, False, step, "run")
+        (seed, method, amount, "test", metric, value, False, amount_unit, "run")
         for method, values in ({"random": RANDOM} | curves).items()
         for amount, value in zip(amounts, values, strict=True)
     ]
     for amount, value in zip(amounts, positions, strict=bool(positions)):
-        rows.append((seed, "gradient", amount, "test", metric, value, True, step, "run"))
+        rows.append((seed, "gradient", amount, "test", metric, value, True, amount_unit, "run"))
     folder = experiment / f"seed{seed}"
     folder.mkdir(parents=True)
     pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / "roar.csv", index=False)

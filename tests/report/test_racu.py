@@ -94,7 +94,7 @@ def test_curve_without_all_points_is_refused(tmp_path):
 
 
 def test_one_token_chains_have_curves_but_no_racu(tmp_path):
-    folder = chain(tmp_path / "roar", step="token", amounts=(0, 1, 2), gradient=[0.9, 0.7, 0.6])
+    folder = chain(tmp_path / "roar", amount_unit="token", amounts=(0, 1, 2), gradient=[0.9, 0.7, 0.6])
     printed = write_report([folder], tmp_path / "report", metrics=["macro_f1"])
     assert "RACU" not in printed and (tmp_path / "report" / "roar.png").is_file()
 
