@@ -14,6 +14,7 @@ from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.folder import runs_of
 
 RANDOM = "random"  # name of the baseline method, which erases random tokens
+READ = ("seed", "method", "amount", "split", "metric", "value", "control", "step")  # columns that reports read
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
@@ -54,16 +55,17 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
 
     Raises:
         ValueError: `metrics` holds neither one metric nor one per experiment; or an experiment has no finished chain, a
-            chain of another format, or no rows of the metric and split.
+            chain of another format, a roar.csv without a column that reports read, or no rows of the metric and split.
 
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "roar"
         >>> (folder / "seed0").mkdir(parents=True)
-        >>> rows = pd.DataFrame({"method": ["random"], "split": ["test"], "metric": ["accuracy"], "value": [0.5]})
+        >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
+        >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, step="percentage")
         >>> rows.to_csv(folder / "seed0" / "roar.csv", index=False)
         >>> read_chains([folder], ["accuracy"], "test")["experiment"].tolist()
-        ['roar']
+        ['roar', 'roar']
     """
     if len(metrics) not in (1, len(folders)):
         raise ValueError(f"{len(metrics)} metrics for {len(folders)} experiments: give one, or one per experiment")
@@ -75,7 +77,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
             raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
         for run in runs:
             run.check_format()
-        results = pd.concat([pd.read_csv(run.roar_file) for run in runs], ignore_index=True)
+        results = pd.concat([_read_rows(run.roar_file) for run in runs], ignore_index=True)
         rows = results[(results["metric"] == metric) & (results["split"] == split)]
         if rows.empty:
             pairs = sorted(set(zip(results["metric"], results["split"], strict=True)))
@@ -83,6 +85,13 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
             raise ValueError(f"{folder} has no {metric} of {split}: choose one of {available}")
         parts.append(rows.assign(experiment=name))
     return pd.concat(parts, ignore_index=True)
+
+
+def _read_rows(file: Path) -> pd.DataFrame:
+    rows = pd.read_csv(file)
+    if missing := [column for column in READ if column not in rows]:
+        raise ValueError(f"{file} has no {', '.join(missing)}: run the chain again with this version")
+    return rows
 
 
 def roar_panels(rows: pd.DataFrame) -> list[Panel]:
