@@ -45,6 +45,15 @@ def configured(entry):
     return parser.instantiate(parser.parse_object({"metric": entry})).metric
 
 
+def preset_makers(preset):
+    """Returns makers of the metrics of a preset by name."""
+    makers = {}
+    for entry in yaml.safe_load(preset.read_text())["init_args"]["metrics"]:
+        name = entry.get("init_args", {}).get("name", entry["class_path"].rsplit(".", 1)[-1])
+        makers[f"{preset.stem}-{name}"] = partial(configured, entry)
+    return makers
+
+
 def definitions():
     """Returns makers of metrics by name."""
     makers = {}
@@ -53,9 +62,7 @@ def definitions():
         arguments = {"sizes": Percentages([20, 50])} if "sizes" in parameters else {}
         makers[kind.__name__] = partial(kind, **arguments)
     for preset in PRESETS:
-        for entry in yaml.safe_load(preset.read_text())["init_args"]["metrics"]:
-            name = entry["init_args"].get("name", entry["class_path"].rsplit(".", 1)[1])
-            makers[f"{preset.stem}-{name}"] = partial(configured, entry)
+        makers |= preset_makers(preset)
     return makers
 
 
@@ -75,6 +82,12 @@ def values_of(name, batches):
 
 def same(values):
     return pytest.approx(values, rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+def test_presets_may_name_a_metric_without_arguments(tmp_path):
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("init_args: {metrics: [{class_path: lightning_xai.metrics.complexity.Entropy}]}")
+    assert preset_makers(preset)["mine-Entropy"]().name == "entropy"
 
 
 @every_metric
