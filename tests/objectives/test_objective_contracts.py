@@ -32,6 +32,21 @@ OBJECTIVES = discovered()
 every_objective = pytest.mark.parametrize("objective_class", OBJECTIVES, ids=lambda objective: objective.__name__)
 
 
+def required_arguments(objective_class) -> set[str]:
+    """Returns the names of the constructor's arguments without a default; *args and **kwargs may stay empty."""
+    parameters = inspect.signature(objective_class).parameters.values()
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return {p.name for p in named if p.default is p.empty}
+
+
+def test_an_objective_that_passes_its_arguments_on_requires_none_of_them():
+    class PassesOn(Objective):
+        def __init__(self, network: Any, *args: Any, scale: float, **kwargs: Any) -> None:
+            super().__init__(network, *args, **kwargs)
+
+    assert required_arguments(PassesOn) == {"network", "scale"}
+
+
 @pytest.fixture
 def build(teacher_path):
     """Returns a function that builds an objective on a tiny PLM-CA, which every objective can train."""
@@ -39,11 +54,7 @@ def build(teacher_path):
 
     def build(objective_class, network=None, **arguments):
         parameters = inspect.signature(objective_class).parameters
-        missing = [
-            name for name, parameter in parameters.items()
-            if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-            and name not in parts and name != "network"
-        ]  # fmt: skip
+        missing = sorted(required_arguments(objective_class) - {"network", *parts})
         if missing:
             pytest.skip(f"this test does not know what to give for {missing}")
         given = {name: value for name, value in parts.items() if name in parameters or name == "optimizer"}
