@@ -32,18 +32,31 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Tests check two laws for every subclass: `model(x).logits` equals `model(x, model.embed(x)).logits`, and logits do
-    not depend on padding, on batch size or on neighbors in the batch.
+    Tests check these laws for every subclass in this package:
+
+    - `readout_is_attention` is set in the class, and `num_classes`, `multilabel` and `pad_id` at the latest in the
+      constructor. If the constructor takes the size of the vocabulary, its name is `vocab_size`.
+    - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings for another number of rows or tokens raise
+      ValueError (`check_embeds`).
+    - Logits do not depend on padding, on its side, on batch size or on neighbors in the batch. Tokens outside the
+      attention mask count as deleted. A text without any token gets finite logits and gradients.
+    - Rows of the readout sum to 1 over the tokens of a text that has tokens.
+    - With `output_hidden_states` the output has hidden states, and the readout weights the last one.
+    - `attention_implementation` is the name last given to `set_attention`, and "sdpa" before. Both give equal logits. A
+      network without attention keeps the name, and returns no attentions.
+    - The network works in float64 after `.double()`, so `forward` makes no tensor of a fixed floating-point type.
+    - A network built from `architecture()` loads the state dict and then gives the same logits.
 
     Example:
         >>> class BagOfWords(Classifier):
         ...     readout_is_attention, multilabel, pad_id = False, False, 0
-        ...     attention_implementation = "eager"
+        ...     attention_implementation = "sdpa"
         ...
-        ...     def __init__(self, num_words: int, num_classes: int = 2):
+        ...     def __init__(self, vocab_size: int, num_classes: int = 2, size: int = 4):
         ...         super().__init__()
         ...         self.num_classes = num_classes
-        ...         self.table = nn.Embedding(num_words, num_classes)
+        ...         self.table = nn.Embedding(vocab_size, size)
+        ...         self.head = nn.Linear(size, num_classes)
         ...
         ...     @property
         ...     def embedding_matrix(self):
@@ -52,22 +65,24 @@ class Classifier(nn.Module, ABC):
         ...     def embed(self, inputs):
         ...         return self.table(inputs.input_ids)
         ...
-        ...     def forward(self, inputs, inputs_embeds=None, **flags):
+        ...     def forward(self, inputs, inputs_embeds=None, *, output_attentions=False, output_hidden_states=False):
+        ...         self.check_embeds(inputs, inputs_embeds)
         ...         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
-        ...         mask = inputs.attention_mask.unsqueeze(1)
-        ...         readout = mask / mask.sum(dim=-1, keepdim=True)  # the mean of all words
-        ...         return ClassifierOutput(logits=(readout @ embeds).squeeze(1), readout=readout)
+        ...         mask = inputs.attention_mask.unsqueeze(1).to(embeds.dtype)
+        ...         readout = mask / mask.sum(dim=-1, keepdim=True).clamp(min=1)  # the mean of all words
+        ...         states = (embeds,) if output_hidden_states else None
+        ...         return ClassifierOutput(self.head(readout @ embeds).squeeze(1), readout, hidden_states=states)
         ...
         ...     def head_parameters(self):
-        ...         return []
+        ...         return list(self.head.parameters())
         ...
         ...     def set_attention(self, implementation):
-        ...         pass
-        >>> network, inputs = BagOfWords(num_words=5), TextInputs.of_ids([[3, 4], [3]])
+        ...         self.attention_implementation = implementation
+        >>> network, inputs = BagOfWords(vocab_size=5), TextInputs.of_ids([[3, 4], [3]])
         >>> torch.equal(network(inputs).logits, network(inputs, network.embed(inputs)).logits)
         True
         >>> network.architecture()
-        {'num_words': 5, 'num_classes': 2}
+        {'vocab_size': 5, 'num_classes': 2, 'size': 4}
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens

@@ -1,6 +1,7 @@
-"""Laws of every Classifier in lightning_xai.models; classes are discovered by importing the package."""
+"""Laws of every Classifier in lightning_xai.models, found by importing the package, and of the documented example."""
 
 import copy
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -22,9 +23,15 @@ def classifier_classes() -> list[type[Classifier]]:
     for module in pkgutil.walk_packages(lightning_xai.models.__path__, "lightning_xai.models."):
         for _, value in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(value, Classifier) and not inspect.isabstract(value) and value.__module__ == module.name:
-                if hasattr(value, "readout_is_attention"):
-                    classes.add(value)
+                classes.add(value)
     return sorted(classes, key=lambda c: c.__name__)
+
+
+def documented_class() -> type[Classifier]:
+    """Returns the class in the Example of Classifier, which developers copy."""
+    names = dict(vars(lightning_xai.models.base))
+    exec(doctest.DocTestParser().get_examples(Classifier.__doc__ or "")[0].source, names)
+    return names["BagOfWords"]
 
 
 def build(network_class: type[Classifier]) -> Classifier:
@@ -38,14 +45,31 @@ def build(network_class: type[Classifier]) -> Classifier:
     return model.double().eval()
 
 
-@pytest.fixture(params=classifier_classes(), ids=lambda c: c.__name__)
+CLASSES = [*classifier_classes(), documented_class()]
+FIRST_WEIGHT = re.compile(r"layer\.0\..*query\.weight$|encoder\..*weight_ih_l0$")
+
+
+def first_weights(model: Classifier) -> list[torch.nn.Parameter]:
+    """Returns weights of a transformer's first layer or of an LSTM, found by their names."""
+    return [p for n, p in model.named_parameters() if FIRST_WEIGHT.search(n)]
+
+
+def require_readout_kind(network_class: type[Classifier]) -> None:
+    kind = getattr(network_class, "readout_is_attention", None)
+    assert isinstance(kind, bool), (
+        f"{network_class.__name__} does not define readout_is_attention: set it to True in the class if the head "
+        "attends to tokens, or to False if it reads fixed tokens"
+    )
+
+
+@pytest.fixture(params=CLASSES, ids=lambda c: c.__name__)
 def model(request):
     return build(request.param)
 
 
 @pytest.fixture
 def attending(model, inputs):
-    """A model whose tokens attend to one another; tests of recurrent networks are skipped."""
+    """A model whose tokens attend to one another; tests of other networks are skipped."""
     model.set_attention("eager")
     attentions = model(inputs, output_attentions=True).attentions
     model.set_attention("sdpa")
@@ -64,7 +88,33 @@ def close(actual, expected):
 
 
 def test_the_walk_finds_the_models():
-    assert {"BiLSTMAttention", "HFClassifier", "PLMCA"} <= {c.__name__ for c in classifier_classes()}
+    found = {c.__name__: c for c in classifier_classes()}
+    assert all(first_weights(build(found[name])) for name in ("BiLSTMAttention", "HFClassifier", "PLMCA"))
+
+
+@pytest.mark.parametrize("network_class", CLASSES, ids=lambda c: c.__name__)
+def test_the_class_says_whether_its_readout_is_attention(network_class):
+    require_readout_kind(network_class)
+
+
+def test_a_class_that_does_not_say_so_is_named():
+    nameless = type("Silent", (Classifier,), {})
+    with pytest.raises(AssertionError, match="Silent does not define readout_is_attention"):
+        require_readout_kind(nameless)
+
+
+def test_the_last_hidden_state_is_what_the_readout_weights(model, inputs):
+    output = model(inputs, output_hidden_states=True)
+    assert output.hidden_states[-1].shape[:2] == inputs.input_ids.shape == output.readout.shape[::2]
+    assert model(inputs).hidden_states is None
+    try:
+        layers = model.head_layers()
+    except ValueError:
+        pytest.skip(f"{type(model).__name__} has no head layers to check the logits with")
+    states = output.readout @ output.hidden_states[-1]
+    for layer in layers:
+        states = layer(states)
+    close(states.reshape(output.logits.shape), output.logits)
 
 
 def test_embeddings_of_the_inputs_give_the_same_logits(model, inputs):
@@ -155,14 +205,14 @@ def test_both_attention_kernels_give_the_same_logits(model, inputs):
 
 
 def test_double_backward_through_eager_attention_reaches_encoder_weights(model, inputs):
+    weights = first_weights(model)
+    if not weights:
+        pytest.skip(f"{type(model).__name__} has no weight with the name of a transformer's or an LSTM's first layer")
     model.set_attention("eager")
     embeds = model.embed(inputs).detach().requires_grad_()
     gradient = torch.autograd.grad(model(inputs, embeds).logits.sum(), embeds, create_graph=True)[0]
     gradient.norm().backward()
-    # weights of a transformer's first layer, or of an LSTM
-    first = re.compile(r"layer\.0\..*query\.weight$|encoder\..*weight_ih_l0$")
-    weights = [p for n, p in model.named_parameters() if first.search(n)]
-    assert weights and all(p.grad.abs().sum() > 0 for p in weights)
+    assert all(p.grad.abs().sum() > 0 for p in weights)
 
 
 def test_a_row_without_any_token_gives_finite_logits_and_gradients(model, inputs):
