@@ -164,6 +164,9 @@ class AttributionMetric(Metric, ABC):
             attribution: scores [B, K, T] for the examples of `batch`.
             batch: the explained examples.
             predict: the network. A plain function becomes a PredictOnce with decision threshold 0.5 and padding id 0.
+
+        Raises:
+            ValueError: `measure` returned another shape than [B, K, len(columns)].
         """
         if isinstance(predict, PredictOnce):
             once = predict.for_inputs(batch.inputs)
@@ -172,6 +175,12 @@ class AttributionMetric(Metric, ABC):
         counted = attribution.target_mask & self.explained_rows(attribution, batch, once)  # [B, K]
         attribution = Attribution(attribution.scores, attribution.targets, counted, attribution.token_mask)
         records = self.measure(attribution, batch, once)
+        expected = (*attribution.targets.shape, len(self.columns))
+        if records.shape != expected:
+            raise ValueError(
+                f"{type(self).__name__}.measure returned shape {list(records.shape)}, but [B, K, len(columns)] is "
+                f"{list(expected)}: return one number for each example, class and column"
+            )
         index = batch.index.unsqueeze(1).expand_as(attribution.targets)
         self.keys.append(torch.stack([index[counted], attribution.targets[counted]], dim=-1))
         self.records.append(records[counted].double())

@@ -1,8 +1,11 @@
-"""The network as metrics see it, and which rows of an attribution count."""
+"""The network as metrics see it, which rows of an attribution count, and the shape of records."""
 
+import re
+
+import pytest
 import torch
 
-from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.metrics.complexity import Entropy
 from tests.metrics.conftest import bag_of_words, explained_batch
 
@@ -37,3 +40,21 @@ def test_own_inputs_are_predicted_once():
     assert torch.equal(once(batch.inputs), once(batch.inputs)) and len(calls) == 1
     once(batch.inputs[:1])
     assert len(calls) == 2
+
+
+class Zeros(AttributionMetric):
+    columns = ("mean", "largest")
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+
+    def measure(self, attribution, batch, predict):
+        return torch.zeros(self.shape)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 2)])
+def test_records_of_another_shape_are_refused(shape):
+    attribution, batch = explained_batch([9, 14])
+    with pytest.raises(ValueError, match=rf"Zeros.*{re.escape(str(list(shape)))}.*\[2, 3, 2\]"):
+        Zeros(shape).update(attribution, batch, bag_of_words)
