@@ -13,7 +13,8 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.chains.erasure_pass import is_dry, network_of, write_erasures
+from lightning_xai.callbacks.base import is_dry_run, network_of
+from lightning_xai.chains.erasure_pass import write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
@@ -119,7 +120,7 @@ class ChainCallback(Callback, ABC):
         """Writes the erasures that later runs train on, if this is the test at the end of a fit."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
-        if not erasures or not self._fitted or is_dry(trainer):
+        if not erasures or not self._fitted or is_dry_run(trainer):
             return
         began, network = time.monotonic(), network_of(pl_module)
         weights = weights_hash(network)
@@ -140,7 +141,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
         """
-        if not is_dry(trainer):
+        if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
             if trainer.is_global_zero:
@@ -153,7 +154,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.
         """
-        if is_dry(trainer):
+        if is_dry_run(trainer):
             return []
         chain, _ = self.chain_of(trainer)
         chain.check_finished()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from lightning import LightningModule, Trainer
+from lightning import Trainer
 from torch import Tensor
 
+from lightning_xai.callbacks.base import data_of
 from lightning_xai.data.erasures import KEY
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.models.base import Classifier
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store, read_json, write_json
@@ -29,8 +29,8 @@ def write_erasures(
 ) -> None:
     """Stores which tokens of every example of every split are erased; each process writes its share of the batches.
 
-    After an interruption, a second call continues where the first one stopped. The last step writes `complete.json`
-    into each folder.
+    After an interruption, a second call continues where the first one stopped. At the end, each folder gets
+    `complete.json`.
 
     Args:
         trainer: trainer whose test has ended.
@@ -47,7 +47,7 @@ def write_erasures(
     trainer.strategy.barrier()  # no process may write before all have read the folders
     if not names:
         return
-    for split in dict.fromkeys(["train", VALIDATION, *data_of(trainer).test_splits]):
+    for split in dict.fromkeys(["train", VALIDATION, *text_data_of(trainer).test_splits]):
         stores = {name: folders[name] / split for name in names}
         _write_split(trainer, split, stores, keep_masks, facts)
     trainer.strategy.barrier()
@@ -82,49 +82,27 @@ def read_complete(folder: Path) -> dict[str, Any] | None:
     return without_format(read_json(file), folder, OLD_STORE) if file.exists() else None
 
 
-def data_of(trainer: Trainer) -> TextDataModule:
+def text_data_of(trainer: Trainer) -> TextDataModule:
     """Returns the trainer's data module.
 
     Raises:
         ValueError: the data are not in a TextDataModule, which is needed to erase tokens.
 
     Example:
-        >>> data_of(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False))
+        >>> text_data_of(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False))
         Traceback (most recent call last):
         ValueError: a chain erases examples of a TextDataModule, but data is NoneType
     """
-    data = getattr(trainer, "datamodule", None)
+    data = data_of(trainer)
     if not isinstance(data, TextDataModule):
         raise ValueError(f"a chain erases examples of a TextDataModule, but data is {type(data).__name__}")
     return data
 
 
-def is_dry(trainer: Trainer) -> bool:
-    """Returns whether this is a fast_dev_run, which leaves no files.
-
-    Example:
-        >>> is_dry(Trainer(fast_dev_run=True, logger=False, accelerator="cpu", enable_progress_bar=False))
-        True
-    """
-    return bool(getattr(trainer, "fast_dev_run", False))
-
-
-def network_of(module: LightningModule) -> Classifier:
-    """Returns the classifier that a module trains.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> from lightning_xai.objectives.supervised import Supervised
-        >>> network_of(Supervised(random_bert())).num_classes
-        2
-    """
-    return cast(Classifier, module.network)
-
-
 def _write_split(
     trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
 ) -> None:
-    data = data_of(trainer)
+    data = text_data_of(trainer)
     metadata = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = set.intersection(*(_stored_examples(store) for store in stores.values()))

@@ -12,8 +12,9 @@ from lightning import LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
+from lightning_xai.callbacks.base import network_of
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
-from lightning_xai.chains.erasure_pass import data_of, network_of
+from lightning_xai.chains.erasure_pass import text_data_of
 from lightning_xai.chains.stages import ROOT, Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
@@ -147,7 +148,7 @@ class FRESH(ChainCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        splits = data_of(trainer).rows
+        splits = text_data_of(trainer).rows
         for unknown in sorted(set(self.split_ratios) - set(splits)):
             raise ValueError(f"split_ratios names split {unknown!r}: choose from {', '.join(splits)}")
 

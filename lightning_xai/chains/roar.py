@@ -11,8 +11,9 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.base import network_of
 from lightning_xai.chains.base import ChainCallback, scores_of, write_csv
-from lightning_xai.chains.erasure_pass import data_of, network_of
+from lightning_xai.chains.erasure_pass import text_data_of
 from lightning_xai.chains.roar_stages import (
     EVERYTHING,
     POSITIONS,
@@ -171,7 +172,7 @@ class ROAR(ChainCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        data = data_of(trainer)
+        data = text_data_of(trainer)
         columns = data.rows["train"].column_names
         if self.fixed_orders != [RANDOM] and "rationales" not in columns:
             name = type(data.source).__name__

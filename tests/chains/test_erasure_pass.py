@@ -74,3 +74,8 @@ def test_other_facts_are_refused(tested, tmp_path):
     write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
     with pytest.raises(ValueError, match="was written by another run .* remove it and run this again"):
         check_complete(tmp_path / "first", {"method": "last"})
+
+
+def test_data_other_than_texts_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="a chain erases examples of a TextDataModule, but data is NoneType"):
+        write_erasures(trainer(tmp_path), {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
