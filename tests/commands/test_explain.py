@@ -123,3 +123,12 @@ def test_last_checkpoint_of_a_run_can_be_chosen(fitted, tmp_path):
 def test_only_line_feeds_end_a_line(tmp_path):
     (tmp_path / "lines.txt").write_bytes("a\u2028b\n\nc".encode())
     assert file_lines(tmp_path / "lines.txt") == ["a\u2028b", "", "c"]
+
+
+def test_a_method_outside_the_package_is_named_by_its_class_path(fitted, tmp_path, monkeypatch):
+    (tmp_path / "outside_methods.py").write_text(
+        "from lightning_xai.attributions.random import Random\n\n\nclass Mine(Random):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "outside_methods.Mine")
+    assert "Mine" in printed
