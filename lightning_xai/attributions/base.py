@@ -108,8 +108,8 @@ class AttributionMethod(ABC):
         where `target_mask` is False may be any number. Rows and columns of `target_mask` with only False cost nothing.
 
         Raises:
-            ValueError: a target is not one of the model's classes, or a score is not finite (the message names the
-                examples).
+            ValueError: a target is not one of the model's classes, `scores` returned another shape than [B, K, T], or a
+                score is not finite (the message names the examples).
         """
         if target_mask is None:
             target_mask = torch.ones_like(targets, dtype=torch.bool)
@@ -128,11 +128,21 @@ class AttributionMethod(ABC):
                 # a masked target is replaced by the example's first valid class, so that no further class is computed
                 first_class = targets.gather(1, target_mask.int().argmax(dim=1, keepdim=True))
                 valid_targets = targets.where(target_mask, first_class)[rows][:, columns]
-                scores[rows.unsqueeze(1), columns] = self.scores(model, inputs[rows], valid_targets).detach().float()
+                given = self.scores(model, inputs[rows], valid_targets)
+                self._require_shape(given, (*valid_targets.shape, inputs.input_ids.shape[1]))
+                scores[rows.unsqueeze(1), columns] = given.detach().float()
             scores = scores.masked_fill(~inputs.attention_mask.unsqueeze(1), 0.0)
             scores = scores.masked_fill(~target_mask.unsqueeze(-1), 0.0)
         self._require_finite(scores, inputs)
         return Attribution(scores, targets, target_mask, inputs.token_mask)
+
+    def _require_shape(self, scores: Tensor, shape: tuple[int, ...]) -> None:
+        """Raises ValueError if `scores` has another shape than `shape`; broadcasting would hide the mistake."""
+        if scores.shape != shape:
+            raise ValueError(
+                f"{type(self).__name__}.scores returned shape {list(scores.shape)}, but [B, K, T] is {list(shape)}: "
+                "return one score for each example, class and token"
+            )
 
     def _require_finite(self, scores: Tensor, inputs: TextInputs) -> None:
         """Raises ValueError, with the indices of the examples, if a score [B, K, T] is not finite."""
