@@ -11,10 +11,10 @@ from lightning_xai.report.curves import Panel, Role
 from lightning_xai.report.intervals import percent_curve, with_intervals
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
-from lightning_xai.runs.folder import runs_of
+from lightning_xai.runs.folder import RUN_AGAIN, runs_of
 
 RANDOM = "random"  # name of the baseline method, which erases random tokens
-READ = ("seed", "method", "amount", "split", "metric", "value", "control", "step")  # columns that reports read
+READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amount_unit")  # columns that reports read
 
 
 def roar_table(results: pd.DataFrame, metric: str, *, split: str = "test", width: int = 80) -> str:
@@ -62,7 +62,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         >>> folder = Path(tempfile.mkdtemp()) / "roar"
         >>> (folder / "seed0").mkdir(parents=True)
         >>> rows = pd.DataFrame([("random", 0, 0.9), ("random", 100, 0.5)], columns=["method", "amount", "value"])
-        >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, step="percentage")
+        >>> rows = rows.assign(seed=0, split="test", metric="accuracy", control=False, amount_unit="percentage")
         >>> rows.to_csv(folder / "seed0" / "roar.csv", index=False)
         >>> read_chains([folder], ["accuracy"], "test")["experiment"].tolist()
         ['roar', 'roar']
@@ -76,7 +76,7 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
         if not runs:
             raise ValueError(f"{folder} has no seed*/roar.csv: name the folder of an experiment with a finished chain")
         for run in runs:
-            run.check_format()
+            run.check_format(RUN_AGAIN)
         results = pd.concat([_read_rows(run.roar_file) for run in runs], ignore_index=True)
         rows = results[(results["metric"] == metric) & (results["split"] == split)]
         if rows.empty:

@@ -36,7 +36,9 @@ def test_folder_without_a_finished_chain_is_refused(tmp_path):
 
 def test_chain_of_an_old_version_without_a_manifest_is_refused_with_its_file(five_seeds):
     file = five_seeds / "seed3" / "roar.csv"
-    file.write_text("seed,measure,percentage,split,metric,value,control,step\n0,random,0,test,macro_f1,0.9,False,%\n")
+    file.write_text(
+        "seed,measure,percentage,split,metric,value,control,amount_unit\n0,random,0,test,macro_f1,0.9,False,%\n"
+    )
     with pytest.raises(ValueError) as caught:
         read_chains([five_seeds], ["macro_f1"], "test")
     assert str(caught.value) == f"{file} has no method, amount: run the chain again with this version"
