@@ -11,7 +11,7 @@ from lightning_xai.commands.typed_command import run_command
 from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.names import common_folder, run_names
 from lightning_xai.report.stability import Comparison, compare, write_report
-from lightning_xai.runs.folder import report_dir
+from lightning_xai.runs.folder import RUN_AGAIN, RunFolder, report_dir
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import RaggedStore
 from lightning_xai.runs.stored_scores import NO_CLASS, StoredScores, open_scores, stored_methods
@@ -70,9 +70,9 @@ def compare_runs(
         percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
-        ValueError: there are fewer than two runs, or a run is missing or named twice; `percentage` is outside (0, 100];
-            the runs have no scores in common; or the runs differ in the settings of a method, or in examples, classes,
-            numbers of tokens or tokens that may be explained.
+        ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
+            is outside (0, 100]; the runs have no scores in common; or the runs differ in the settings of a method, or
+            in examples, classes, numbers of tokens or tokens that may be explained.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -103,6 +103,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
             raise ValueError(f"{run} is not there: fit and test that run first, or correct its folder")
         if run.resolve() in [earlier.resolve() for earlier in runs[:place]]:
             raise ValueError(f"{run} is named twice: name each run once")
+        RunFolder(run).check_format(RUN_AGAIN)
 
 
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:

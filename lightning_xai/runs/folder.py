@@ -17,6 +17,7 @@ OLD_RUN = (
     "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
     "the checkpoint"
 )
+RUN_AGAIN = "run it again with this version"  # for commands that only read runs
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,10 @@ class RunFolder:
         """Whether the run is finished or has a checkpoint to resume from, in any format."""
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
-    def check_format(self) -> None:
-        """Raises ValueError if the folder holds a finished or resumable run in another format."""
+    def check_format(self, remedy: str = OLD_RUN) -> None:
+        """Raises ValueError, whose message ends with `remedy`, if a finished or resumable run has another format."""
         if self.holds_work:
-            without_format(self._written_manifest, self.path, OLD_RUN)
+            without_format(self._written_manifest, self.path, remedy)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Records in the manifest that a run with these settings begins, or checks that it may resume.

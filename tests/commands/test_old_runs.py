@@ -34,6 +34,13 @@ def test_command_on_the_folder_of_an_old_run_is_refused(fitted, old, command_nam
     assert files(old) == before
 
 
+@pytest.mark.parametrize("command_name", ["racu", "stability"])
+def test_command_that_reads_runs_asks_to_run_an_old_run_again(fitted, old, command_name):
+    (old / "roar.csv").touch()
+    message = refusal(command_name, *([old.parent] if command_name == "racu" else [fitted.path, old]))
+    assert message == (f"error: {old} has format 1, but this version reads format 2: run it again with this version")
+
+
 @pytest.mark.parametrize("command_name", ["fit", "test"])
 def test_configuration_of_an_old_run_is_refused_before_its_settings_are_read(old, command_name):
     message = refusal(command_name, "--config", old / "config.yaml")
