@@ -1,6 +1,8 @@
 """The layers of the package: what each room may import, how long a file may be."""
 
 import ast
+import importlib
+import inspect
 import sys
 from pathlib import Path
 
@@ -27,20 +29,17 @@ ALLOWED = {
     ),
     "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas"}),  # any room
 }
-# rooms whose files are alternatives to one another: of their room they import only `base` and these shared files
-SIBLINGS = {
-    "models": {"contracts", "huggingface", "encoder_layers", "loading", "transformers_loading"},
-    "attributions": {"coalitions", "surrogates"},
-    "metrics": {"erasure", "evidence", "precision_recall", "thresholds", "top_units"},
-    "objectives": {"losses", "inner_search", "schedules"},
-    "callbacks": {"cost"},
+# rooms whose files are alternatives to one another, with the base of the alternatives
+ALTERNATIVES = {
+    "models": "Classifier",
+    "attributions": "AttributionMethod",
+    "metrics": "AttributionMetric",
+    "objectives": "Objective",
+    "callbacks": "Callback",
 }
-# files that may import other files of their room, since they are composed of them
+# files that import an alternative of their room, since they are composed of it
 COMPOSITES = {
-    "models/checkpoint.py",
     "attributions/att_in_grad.py",
-    "attributions/transformed.py",
-    "attributions/cached.py",
     "attributions/sequential_integrated_gradients.py",
 }
 
@@ -57,6 +56,17 @@ def imports(path: Path) -> list[str]:
             assert node.module is not None
             found.append(node.module)
     return found
+
+
+def alternatives_in(module_name: str, base: str) -> list[str]:
+    """Returns the classes of a module that can be used in place of one another: the concrete subclasses of `base`."""
+    module = importlib.import_module(module_name)
+    classes = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module_name]
+    return [
+        cls.__name__
+        for cls in classes
+        if not inspect.isabstract(cls) and base in (parent.__name__ for parent in cls.__mro__[1:])
+    ]
 
 
 def room_of(path: Path) -> str:
@@ -82,9 +92,8 @@ def test_file_imports_only_what_its_room_may(path):
         if inner.split(".")[0] != room:
             allowed = ours is None or inner.split(".")[0] in ours or inner in ours
             assert allowed, f"{relative} imports {name}"
-        elif room in SIBLINGS and relative not in COMPOSITES:
-            allowed = inner.split(".")[-1] in {"base"} | SIBLINGS[room]
-            assert allowed, f"{relative} imports its sibling {name}"
+        elif room in ALTERNATIVES and relative not in COMPOSITES:
+            assert not alternatives_in(name, ALTERNATIVES[room]), f"{relative} imports its alternative {name}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
