@@ -212,7 +212,7 @@ def test_double_backward_through_eager_attention_reaches_encoder_weights(model, 
     embeds = model.embed(inputs).detach().requires_grad_()
     gradient = torch.autograd.grad(model(inputs, embeds).logits.sum(), embeds, create_graph=True)[0]
     gradient.norm().backward()
-    assert all(p.grad.abs().sum() > 0 for p in weights)
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in weights)
 
 
 def test_a_row_without_any_token_gives_finite_logits_and_gradients(model, inputs):
