@@ -39,7 +39,6 @@ ALTERNATIVES = {
 }
 # files that import an alternative of their room, since they are composed of it
 COMPOSITES = {
-    "attributions/att_in_grad.py",
     "attributions/sequential_integrated_gradients.py",
 }
 
