@@ -125,3 +125,30 @@ def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str |
             message = f"{name} has shape {list(shape)}, {kind} needs {list(needed)}"
         raise ValueError(f"{path}: {message}")
     network.load_state_dict(weights)
+
+
+def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
+    """Copies the teacher's weights into the student.
+
+    Raises:
+        ValueError: both differ in their classes or in a weight's shape; the message names the difference and `path`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> teacher, student = random_bert(), random_bert()
+        >>> copy_weights(teacher, student, "runs/teacher/seed0")
+        >>> torch.equal(student.embedding_matrix, teacher.embedding_matrix)
+        True
+    """
+    if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
+        raise ValueError(
+            f"the teacher {path} has {teacher.num_classes} classes (multi-label {teacher.multilabel}), the network "
+            f"{student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
+        )
+    difference = first_difference(teacher.state_dict(), student.state_dict())
+    if difference is not None:
+        raise ValueError(
+            f"{difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in the network: "
+            "give both the same architecture"
+        )
+    student.load_state_dict(teacher.state_dict())

@@ -15,7 +15,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_trained
-from lightning_xai.models.loading import first_difference
+from lightning_xai.models.loading import copy_weights
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows, require_finite
 from lightning_xai.objectives.losses import probability_distances
@@ -173,6 +173,9 @@ class TokenMasking(Objective):
         """Returns command-line options for the run that trains the teacher, or [] if the teacher exists.
 
         The teacher of the run runs/NAME/seedN is trained in runs/NAME_teacher/seedN.
+
+        Raises:
+            ValueError: that folder holds a run in another format.
         """
         if not self._teacher_is_trained_here():
             return []
@@ -203,7 +206,7 @@ class TokenMasking(Objective):
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
-        _copy_weights(teacher, self.network, path)
+        copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
         self._teacher = (teacher,)
         self._teacher_facts = {"teacher": path, "teacher_hash": checkpoint_hash(path)}
@@ -276,25 +279,12 @@ def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tens
 
 
 def _is_trained(teacher: Path) -> bool:
-    run = RunFolder(teacher)
-    return run.is_finished and run.checkpoint("best") is not None
-
-
-def _copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
-    """Copies the teacher's weights into the student.
+    """Returns whether the teacher's run is finished and has a best checkpoint.
 
     Raises:
-        ValueError: both differ in their classes or in a weight's shape; the message names the difference and `path`.
+        ValueError: the run is in another format; if it has a checkpoint, the message tells how to use it.
     """
-    if teacher.num_classes != student.num_classes or teacher.multilabel != student.multilabel:
-        raise ValueError(
-            f"the teacher {path} has {teacher.num_classes} classes (multi-label {teacher.multilabel}), the network "
-            f"{student.num_classes} (multi-label {student.multilabel}): train the teacher on the same data"
-        )
-    difference = first_difference(teacher.state_dict(), student.state_dict())
-    if difference is not None:
-        raise ValueError(
-            f"{difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in the network: "
-            "give both the same architecture"
-        )
-    student.load_state_dict(teacher.state_dict())
+    run = RunFolder(teacher)
+    if run.best_checkpoint is not None:
+        run.check_format(f"add --model.init_args.teacher {teacher} to use its checkpoint, or name another --experiment")
+    return run.is_finished and run.checkpoint("best") is not None

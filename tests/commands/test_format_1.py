@@ -66,6 +66,17 @@ def test_it_teaches(data, tmp_path):
     assert all(torch.equal(teacher.state_dict()[name], value) for name, value in student.state_dict().items())
 
 
+def test_beside_its_student_it_is_refused_with_the_argument_that_makes_it_teach(data, tmp_path):
+    beside = shutil.copytree(RUN, tmp_path / "tm_teacher" / "seed0")
+    network = read_checkpoint(CHECKPOINT)["network"]
+    trainer = quiet_trainer(tmp_path / "tm" / "seed0", max_steps=0)
+    with pytest.raises(ValueError, match=f"add --model.init_args.teacher {beside} to use its checkpoint, or name"):
+        TokenMasking(build_network(network), "teacher.yaml").runs_before(trainer, data)
+    student = TokenMasking(build_network(network), str(beside))
+    assert student.runs_before(trainer, data) == []
+    trainer.fit(student, data)
+
+
 def test_it_is_refused_for_resuming(data, tmp_path):
     objective = Supervised(build_network(read_checkpoint(CHECKPOINT)["network"]))
     with pytest.raises(ValueError, match="has format 1, runs continue in format 2 only") as error:
