@@ -24,7 +24,7 @@ ALLOWED = {
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
-        BELOW_MODELS | {"models", "data", "attributions", "metrics", "report"},
+        BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base"},
         {"lightning", "numpy", "pandas"},
     ),
     "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas"}),  # any room
