@@ -1,4 +1,4 @@
-"""Aggregates a token's D values to one score and token scores to word scores; restricts and normalizes scores."""
+"""Pools a token's D values to one score, converts token scores to word scores, and masks and normalizes scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token scores from attention: the readout of the classification head, multiplied by the layers' mixing matrices.
+"""Token scores from attention. The readout of the classification head is multiplied by the layers' mixing matrices.
 
 Row i of a mixing matrix holds the share of each input token in state i. The readout holds the weights with which the
 classification head reads the states of the last layer.
@@ -66,12 +66,12 @@ def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
 
 
 def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
-    """Applies `read` to the readout row of each of `targets` [B, K], and returns the results [B, K, T].
+    """Returns `read(rows)` [B, K, T], where `rows` [B, K, T] are the readout rows of the classes in `targets` [B, K].
 
     Args:
         readout: [B, 1 or C, T]. If all classes share one row, `read` is applied only once.
         targets: [B, K] long.
-        read: maps rows [B, R, T] of weights of token states to weights [B, R, T] of input tokens.
+        read: a function from weights [B, R, T] of token states to weights [B, R, T] of input tokens.
 
     Example:
         >>> readout = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])

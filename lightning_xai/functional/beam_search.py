@@ -1,4 +1,4 @@
-"""Beam search for the order of units whose prefixes have the largest sum of values."""
+"""Beam search for an order of units: the values of its prefixes should have the largest possible sum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from lightning_xai.functional.duplicates import distinct_rows
 
 Beams = Literal["sets", "orders"]
-SetValues = Callable[[Tensor, Tensor], Tensor]  # problem [R] and members [R, M] bool of R sets -> values [R]
+SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] bool) of R sets -> their values [R]
 
 LARGEST_EXACT = 20  # largest number of units for an exact search; each further unit doubles the number of sets
 
@@ -28,8 +28,8 @@ class Orders(NamedTuple):
         [1, 0]
     """
 
-    places: Tensor  # [P, M] long, the place of each unit in the order, from 0; M where there is no unit
-    totals: Tensor  # [P] float64, the sum of the values of the order's prefixes of 1, 2, ... all units
+    places: Tensor  # [P, M] long, each unit's place in the order, from 0; M if the problem lacks the unit
+    totals: Tensor  # [P] float64, the sum of the values of all non-empty prefixes of the order
     num_sets: Tensor  # [P] long, the number of sets whose value was computed
 
 
@@ -55,13 +55,13 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns, for each problem, the order of its N units with the largest sum of values v that the beam finds.
+    """Searches an order of each problem's N units with a large sum of prefix values, and returns the best orders found.
 
     The sum over an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
-    dropped without loss. A beam that holds every set of each size is dynamic programming over subsets: it is exact and
-    evaluates 2^N sets, where brute force evaluates N! orders. Ties go to the prefix that comes first in the beam, then
-    to the unit that comes first.
+    dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
+    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates with equal sums, the one whose
+    prefix comes first in the beam is preferred, then the one whose added unit comes first.
 
     Args:
         values: gives the values of sets. It is called once per set size with the distinct sets of all problems, or
@@ -85,7 +85,7 @@ def best_orders(
     beam_sizes = _beam_sizes(num_units, beam_size, exact_up_to)
     for problems in _fitting_groups(beam_sizes * num_units * width):
         problem = problems  # [S] the problem of each of S prefixes
-        places = best_places[problems]  # [S, M], M for units that are not in the prefix
+        places = best_places[problems]  # [S, M] each unit's place in the prefix, M if the unit is not in it
         totals = best_totals[problems]  # [S]
         for size in range(width):
             unfinished = num_units[problem] > size
@@ -102,7 +102,7 @@ def best_orders(
             chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
             problem, totals = problem[parent[chosen]], candidate_totals[chosen]
             places = places[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
-            best, _ = distinct_rows(problem)  # of each problem, the first prefix is the best
+            best, _ = distinct_rows(problem)  # the first prefix of each problem is the best one
             best_places[problem[best]], best_totals[problem[best]] = places[best], totals[best]
     return Orders(best_places, best_totals, num_sets)
 

@@ -1,4 +1,4 @@
-"""Checks of options whose value must be one of a few words."""
+"""Checks options whose value must be one of a few words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows go through a network at once: enough to keep the device busy, few enough for its cache or memory."""
+"""Chooses how many rows go through a network at once, so that the device is busy and its memory suffices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torch import Tensor, device
 
 # largest number of tokens in one forward pass. More tokens would overflow the cache of a CPU; fewer would leave an
-# accelerator idle. A pass for gradients also stores its activations: 4 GB for 8,192 tokens in a base-size encoder
+# accelerator idle. The limits with gradients are lower, because the pass then stores its activations (4 GB for 8,192
+# tokens in a base-size encoder)
 _DIFFERENTIATED = {"cpu": 2**11, "accelerator": 2**13}
 _EVALUATED = {"cpu": 2**12, "accelerator": 2**15}
 
@@ -49,7 +50,7 @@ def rows_per_forward(chunk_size: int | None, num_tokens: int, where: device, *, 
 
 
 def even_slices(number: int, most: int) -> Iterator[slice]:
-    """Divides `number` rows into as few slices of at most `most` rows as possible; slice sizes differ by at most 1.
+    """Divides `number` rows into the fewest slices of at most `most` rows each. Slice sizes differ by at most 1.
 
     Example:
         >>> [list(range(7))[rows] for rows in even_slices(7, 3)]

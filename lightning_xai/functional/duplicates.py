@@ -1,4 +1,4 @@
-"""The distinct rows of a table: where each distinct row first occurs, and which distinct row every row equals."""
+"""Finds the distinct rows of a table."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from torch import Tensor
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the index `first` [U] at which each of U distinct rows first occurs, and an index `inverse` [R].
+    """Returns the row numbers `first` [U] at which the U distinct rows first occur, and an index `inverse` [R].
 
     `rows[first]` are the distinct rows in ascending order, and `rows[first][inverse]` are all rows again.
 
     Args:
-        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`, but on the CPU for bool [R, n].
+        rows: [R] or [R, n], integers or bool. The results are on the device of `rows`; for bool [R, n], on the CPU.
 
     Example:
         >>> first, inverse = distinct_rows(torch.tensor([[2, 0], [1, 5], [2, 0]]))
         >>> first.tolist(), inverse.tolist()  # the distinct rows are [1, 5] and [2, 0]
         ([1, 0], [1, 0, 1])
     """
-    if rows.dtype == torch.bool and rows.dim() == 2:  # packed into bytes, rows sort many times faster
+    if rows.dtype == torch.bool and rows.dim() == 2:  # rows that are packed into bytes sort many times faster
         packed = np.ascontiguousarray(np.packbits(rows.cpu().numpy(), axis=1))
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, places_of_first, places_among = np.unique(keys, return_index=True, return_inverse=True)

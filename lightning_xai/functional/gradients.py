@@ -1,4 +1,4 @@
-"""Gradients of class logits, one class at a time from one forward pass."""
+"""Gradients of class logits. Each class takes a backward pass; all classes share one forward pass."""
 
 from __future__ import annotations
 

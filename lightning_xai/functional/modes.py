@@ -33,7 +33,7 @@ def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> 
 
 @contextmanager
 def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
-    """Within the context, `module` returns `output` where `keep` is True, and its true output elsewhere (padding).
+    """Within the context, `module` returns `output` where `keep` is True, and its true output where `keep` is False.
 
     Args:
         module: any part of a network that returns [B, T, D].
@@ -103,7 +103,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
     try:
         for parameter, _ in flags:
             parameter.requires_grad_(False)
-        # cuDNN's RNNs have a backward pass in train mode only; without cuDNN, eval mode works too (captum issue 328)
+        # cuDNN's RNNs have no backward pass in eval mode, so cuDNN is switched off (captum issue 328)
         with evaluation_mode(module), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             yield
     finally:

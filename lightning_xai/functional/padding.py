@@ -45,5 +45,5 @@ def take_columns(tensor: Tensor, columns: Tensor) -> Tensor:
         tensor([[8, 9, 7]])
     """
     first = torch.arange(len(tensor), device=tensor.device).unsqueeze(1) * tensor.shape[1]
-    # copies all D values of a token at once, while `gather` would look up the place of every single value
+    # indexing copies all D values of a token at once, while `gather` would look up every single value
     return tensor.flatten(0, 1).index_select(0, (first + columns).flatten()).unflatten(0, columns.shape)

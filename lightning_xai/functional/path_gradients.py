@@ -18,7 +18,7 @@ Baseline = Literal["fill", "zero"]
 
 
 class PathEnds(NamedTuple):
-    """The two ends of a straight line of embeddings, start + point * (end - start) for a point in [0, 1].
+    """The two ends of the straight line start + point * (end - start) of embeddings, where `point` is in [0, 1].
 
     Example:
         >>> start, end = PathEnds(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))
@@ -143,8 +143,8 @@ def path_gradients(
     for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
         points = line.new_tensor(quadrature.points[chunk])
         row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
-        # the same shift is added at all points, so the gradient by the shift is the sum of the gradients at the points;
-        # in the gradient by `end`, the gradient at each point would be multiplied by the point
+        # the shift is 0 and is added at all points, so the gradient by the shift is the sum of the gradients at the
+        # points. The gradient by `end` would be wrong: it multiplies each point's gradient by the point
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
         logits = model(inputs.repeat_interleave(len(points)), embeds.flatten(0, 1)).logits
@@ -183,7 +183,7 @@ def single_token_path_gradients(
         targets: [B, K] long.
         ends: the ends of the tokens' lines.
         quadrature: the points on each token's line and their weights in the average.
-        chunk_size: largest number of rows (tokens of any examples, times points) per forward pass; None lets the device
+        chunk_size: largest number of rows per forward pass (one row per moved token and point); None lets the device
             decide.
 
     Example:

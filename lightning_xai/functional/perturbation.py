@@ -56,7 +56,7 @@ class Versions(NamedTuple):
     """
 
     example: Tensor  # [R] long, the batch row of the text that each version belongs to
-    keep: Tensor  # [R, T] bool, or [R, J, T] with J versions per row; tokens outside `token_mask` are always kept
+    keep: Tensor  # [R, T] bool, or [R, J, T] for J versions per row; tokens outside `token_mask` are kept anyway
 
 
 def logits_of(model: EmbeddingModel) -> Evaluate:
@@ -123,7 +123,7 @@ def perturbed_outputs(
     """
     example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
-    # the bits of the example's number distinguish equal masks of different examples
+    # equal masks of different examples must stay distinct, so the bits of the example's number are added
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
@@ -229,9 +229,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probability [R, J] of each version for the class of its row, with zero embeddings, in float64.
+    """Returns the probability [R, J] float64 of each version for the class of its row if all embeddings are zero.
 
-    The arguments are those of `predict_erased`.
+    The arguments are those of `predict_erased`, without `unerased_probs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -249,7 +249,7 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token types are not zeroed, so the result also depends on the number of tokens left in the second text
+        # token types are not set to zero, so the result depends on how many tokens of the second text are deleted
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

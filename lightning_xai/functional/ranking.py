@@ -24,7 +24,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
     Args:
         scores: [..., N].
         mask: [..., N] bool.
-        ties: of equal scores, "first" ranks the leftmost first, "last" the rightmost.
+        ties: "first" ranks the leftmost of equal scores first; "last" ranks the rightmost first.
 
     Example:
         >>> ranks(torch.tensor([2.0, 9.0, 2.0, 5.0]), torch.tensor([True, False, True, True])).tolist()
@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool: True at the `counts` [...] largest scores inside `mask`, or at all scores if fewer exist.
+    """Returns [..., N] bool, True at the `counts` [...] largest scores inside `mask`, or at all of them if fewer exist.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -52,8 +52,8 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
     """Returns `percentage` percent of each of `totals`, rounded to [N] long, by exact arithmetic.
 
-    A float stands for the decimal that Python prints. So 70 percent of 90 is 63, although 0.7 * 90 is 62.99999999999999
-    in floating point and would be rounded down to 62.
+    A float percentage is read as the decimal number that Python prints. 70 percent of 90 is therefore exactly 63. In
+    floating point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
 
     Args:
         totals: [N], whole numbers.
@@ -79,9 +79,9 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives, the mask, and for each score the first and the last place of the scores that equal it.
+    """Returns positives, the mask, and the first and the last place of each group of equal scores.
 
-    All four are [..., N], sorted by descending score.
+    All four results are [..., N], in the order of descending scores.
     """
     mask = torch.ones_like(positives) if mask is None else mask
     scores = scores.double().masked_fill(~mask, -torch.inf)
@@ -100,7 +100,7 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the step-wise area [...] under the precision-recall curve of the last dimension, in float64.
 
-    Equal scores share one threshold, as in scikit-learn. NaN where nothing is positive.
+    Equal scores share one threshold, as in scikit-learn. The area is NaN where nothing is positive.
 
     Args:
         scores: [..., N].
@@ -122,7 +122,7 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
     """Returns the probability [...] in float64 that a positive outranks a negative; pairs of equal scores count half.
 
-    NaN where positives or negatives are missing. The arguments are those of `average_precision`.
+    The result is NaN where positives or negatives are missing. The arguments are those of `average_precision`.
 
     Example:
         >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4

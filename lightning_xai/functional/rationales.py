@@ -16,7 +16,7 @@ Match = Literal["class", "gold", "any"]
 def align_rationale(rationale: Attribution, targets: Tensor, labels: Tensor, *, match: Match = "class") -> Tensor:
     """Returns the evidence tokens [B, K, T] bool for each of `targets` [B, K]: all False for a class without evidence.
 
-    Rationales and targets are matched by class id, because they list classes in different orders.
+    Rationales and targets may list classes in different orders, so they are matched by class id.
 
     Args:
         rationale: human scores [B, K', T] in [0, 1] for K' classes. A token with a score of at least 0.5 is evidence.

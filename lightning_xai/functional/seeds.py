@@ -1,4 +1,4 @@
-"""Random numbers that depend on the example, but not on its batch, the process or the time of the draw."""
+"""Random numbers that depend on the example, but not on the batch, the process or earlier random numbers."""
 
 from __future__ import annotations
 

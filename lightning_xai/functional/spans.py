@@ -64,10 +64,10 @@ def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
 def token_mask_from_spans(
     spans: Spans, offsets: np.ndarray, text: str, in_text: np.ndarray | None = None
 ) -> np.ndarray:
-    """Returns bool [T], True where a token shares a visible character with a span.
+    """Returns bool [T], True where a token contains a visible character of a span.
 
     If two tokens share a character of a span (an emoji in byte-level BPE), both are True. A token without a visible
-    character (a space) takes the value of the next visible token; at the end of the text, of the last visible token.
+    character (a space) gets the value of the next visible token, or of the last one if no visible token follows.
 
     Args:
         spans: [begin, end] in characters, end exclusive.

@@ -36,7 +36,9 @@ def gold_classes(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
-    """Returns [B, K] bool, True where the class in `targets` [B, K] is gold by `labels` ([B] long or [B, C]).
+    """Returns [B, K] bool, True where the class in `targets` [B, K] is a gold class of the example.
+
+    `labels` are [B] long, or [B, C] if multi-label.
 
     Example:
         >>> gold_pairs(torch.tensor([2]), torch.tensor([[2, 0]]))
@@ -52,8 +54,8 @@ def select_targets(
 ) -> tuple[Tensor, Tensor]:
     """Returns targets [B, K] long and target_mask [B, K] bool, which is False where `targets` is padded with 0.
 
-    K is the largest number of classes that are chosen for an example, at least 1. The classes of an example ascend;
-    with "topk" they are in descending order of probability.
+    K is the largest number of classes that are chosen for an example, at least 1. The classes of an example are in
+    ascending order. With "topk", they are in descending order of probability.
 
     Args:
         policy: which classes are chosen: "gold", "predicted", "gold_or_predicted", "all", or "topk" for the `topk` most

@@ -34,7 +34,7 @@ def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
 
 
 def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the number [B, T] long of each token's unit as `unit_ids` counts it, and -1 outside `token_mask`.
+    """Returns the number [B, T] long of each token's unit (see `unit_ids`), and -1 outside the inputs' `token_mask`.
 
     Raises:
         ValueError: the unit is "word", but the inputs have no word ids.
@@ -79,7 +79,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Divides the scores [B, K, M] of M units equally among their tokens. Returns token scores [B, K, T].
+    """Divides the score of each of M units [B, K, M] equally among its tokens. Returns token scores [B, K, T].
 
     The scores of a word's tokens therefore sum to the word's score. Tokens outside units score 0.
 

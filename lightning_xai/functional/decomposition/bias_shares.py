@@ -1,6 +1,6 @@
 """Divides the biases of a layer among the source tokens whose vectors sum to a state.
 
-Letters: R targets, S sources, c sources of one chunk, K biases of a layer, k biases that entered before a given bias.
+Letters: R targets, S sources, c sources of one chunk, K biases of a layer. k biases entered before a given bias.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class BiasShares:
     """Divides each bias b of a layer among the sources by their vectors x_j at the place where b enters.
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule gives the weights w_j: |x_j . b| ("absdot"),
-    |x_j . b| / |x_j| ("abssim", the absolute cosine times |b|, which is equal for all sources), |x_j| ("norm"), or 1
+    |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
     ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
     x_j includes the shares of source j in all biases that entered the layer before b.
 
@@ -75,7 +75,7 @@ class BiasShares:
         return self.rule not in ("abssim", "norm")
 
     def record_products(self, place: str, products: Tensor) -> None:
-        """Keeps given inner products [R, c] of c vectors per target with the bias of `place`."""
+        """Keeps the inner products [R, c] of each target's c vectors with the bias of `place`."""
         if place in self.biases:
             self.products[place].append(products.unsqueeze(-1))
 

@@ -1,4 +1,4 @@
-"""How much of a token's state comes from each source token, without storing a vector for every pair of tokens.
+"""Computes how much of a token's state comes from each source token, without a stored vector for every token pair.
 
 The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
 head h. U_jh (in the code: `vectors`) is the value of source j in head h, multiplied by the output matrix and by the
@@ -69,7 +69,7 @@ def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Mo
     """
     weight = layer.output.weight.t()  # [H * head size, D]
     residual = trace.hidden
-    for norm in norms:  # applied to the output matrix, which is smaller than the vectors
+    for norm in norms:  # the norms are applied to the output matrix, because it is smaller than the vectors
         norm = cast(nn.LayerNorm, norm)
         weight, residual = normalize_without_deviation(norm, weight), normalize_without_deviation(norm, residual)
     weight = weight.unflatten(0, (layer.num_heads, -1))
@@ -83,7 +83,7 @@ def by_source(attention: Tensor) -> Tensor:
         >>> by_source(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])).tolist()
         [[[[1.0, 3.0]], [[2.0, 4.0]]]]
     """
-    # panels of 32 sources use the cache well; permuting the whole tensor takes 3 times as long at 1,024 tokens
+    # copied in panels of 32 sources for the cache: a single copy takes 3 times as long at 1,024 tokens
     panels = [panel.contiguous().permute(0, 3, 1, 2).contiguous() for panel in attention.split(32, dim=-1)]
     return torch.cat(panels, dim=1)
 
@@ -211,7 +211,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer targets make products slow; more leave no room for sources
+    num_targets = min(size, 128)  # fewer targets make products slow; more targets leave no room for sources
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -252,7 +252,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
-    # in place, because three passes over newly allocated memory cost more time than the matrix product
+    # in place, because three results in newly allocated memory would cost more time than the matrix product
     differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
 
@@ -262,9 +262,9 @@ def alti_contributions(
 ) -> Tensor:
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
 
-    The contribution c_ij is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these terms over j. The term is
-    how much closer T_ij is to the state y_i than the zero vector is. A common factor of y_i and T_ij (the scale of a
-    LayerNorm) cancels. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
+    The term max(0, |y_i| - |y_i - T_ij|) measures how much closer T_ij is to the state y_i than the zero vector is. The
+    contribution c_ij is this term, divided by the sum of the terms over j. A common factor of y_i and T_ij (the scale
+    of a LayerNorm) cancels. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
 
     Args:
         attention: [N, H, S, S], rows sum to one.

@@ -1,4 +1,4 @@
-"""The parts of a transformer layer by their roles, and the values inside the layer, for methods that decompose it."""
+"""The parts of a transformer layer and the values inside the layer, for methods that decompose layers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# largest accepted error of a recomputed output, as a fraction of its largest value. Parts in wrong roles cause far
-# larger errors, and rounding in float32 causes far smaller errors
+# largest accepted error of a recomputed output, as a fraction of the output's largest value. If a part has a wrong
+# role, the error is far larger. Rounding in float32 causes a far smaller error
 _TOLERANCE = 1e-3
-_ROUNDINGS = 4  # the tolerance is at least this many times the dtype's epsilon, for example in bfloat16
+_ROUNDINGS = 4  # the tolerance is at least this many epsilons of the dtype; this matters in bfloat16
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """The parts of a transformer layer by their roles, whatever the architecture calls them.
+    """The parts of a transformer layer, named by their roles, so that the names are the same in all architectures.
 
     mix(values) concatenates attention @ values of all heads. The layer maps its input x to its output y:
 
@@ -56,7 +56,8 @@ class EncoderLayer:
 class LayerTrace:
     """The true values inside one layer, connected to the autograd graph.
 
-    M = B * N rows (texts or segments) of S tokens, F feed-forward units. `EncoderLayer` defines x, a, y and mix.
+    There are M = B * N rows (texts or segments) of S tokens, H attention heads and F feed-forward units. The docstring
+    of `EncoderLayer` defines x, a, y and mix.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -171,7 +172,7 @@ def trace_layers(
         attention_mask: [B, T] bool.
 
     Raises:
-        ValueError: a layer that is recomputed from its parts does not give the network's next hidden state.
+        ValueError: the output recomputed from a layer's parts differs from the network's next hidden state.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -197,7 +198,7 @@ def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Ten
 
     Args:
         head: linear maps, norms and activations of the classification head, in the order of their use.
-        read: [B, R, D], with R = 1 if all classes read the same state, or R = C if each class reads another state.
+        read: [B, R, D], with R = 1 if all classes read the same state, or R = C if each class reads its own state.
 
     Example:
         >>> read_logits([torch.neg, torch.relu], torch.tensor([[[-2.0, 3.0]]])).tolist()
@@ -212,7 +213,7 @@ def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits:
     """Checks that the classification head `head` gives `logits` [B, C] for the states `read` [B, R, D].
 
     Raises:
-        ValueError: the classification head gives other logits.
+        ValueError: the classification head gives logits that differ from `logits`.
 
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))

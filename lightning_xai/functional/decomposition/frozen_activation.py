@@ -1,4 +1,4 @@
-"""The line that replaces an activation at each true preactivation."""
+"""Replaces an activation by a line at each true preactivation."""
 
 from __future__ import annotations
 

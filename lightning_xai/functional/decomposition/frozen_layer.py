@@ -21,7 +21,7 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# takes the name of a place where a bias enters, and the vectors there; returns the vectors that the layer goes on with
+# (place where a bias enters, vectors at this place) -> vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -29,11 +29,11 @@ BiasHook = Callable[[str, Tensor], Tensor]
 class FrozenLayer:
     """A transformer layer as a linear map from its input to the output states of R targets.
 
-    The attention probabilities, the norms' standard deviations, the slopes of the activation and, where the
-    feed-forward block has a gate, activation(gate) are constants at their true values.
+    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants at their
+    true values. If the feed-forward block has a gate, activation(gate) is a constant, too.
 
     Vectors of the sources go through the layer in two steps: first `attend`, `attend_to_mixtures` or
-    `attend_to_tokens`, then `after_attention`. With gradients off, these save memory by overwriting the given vectors.
+    `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite the given vectors.
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers
@@ -53,12 +53,12 @@ class FrozenLayer:
     hidden: Tensor  # [T, D] the layer's true input
     attention: Tensor  # [H, R, T]
     values: Tensor  # [H, T, head size], with their bias
-    rows: Tensor  # [R] places of the targets among the T tokens
+    rows: Tensor  # [R] positions of the targets among the T tokens
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
     slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
     biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases enter the layer
-    scratch: Tensor | None = None  # flat memory for the units of any one chunk; None allocates new memory per chunk
+    scratch: Tensor | None = None  # flat memory that each chunk's units reuse; None allocates new memory for each chunk
 
     @property
     def reads_few_rows(self) -> bool:
@@ -105,8 +105,8 @@ class FrozenLayer:
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
         """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of applying `up` to it.
 
-        In the first layer each source is one token's input vector. Nothing is summed over tokens, so the value bias
-        stays with its token. For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the
+        In the first layer, each source is one token's input vector, and the value bias is part of its token's values.
+        For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the
         output of each head for the source, and the source's input vector. To save time, only these H + 1 vectors go
         through `up`. The second result is None if the feed-forward block is left out.
 
@@ -141,7 +141,7 @@ class FrozenLayer:
         block, units = self._until_down(vectors, at_bias, units)
         if units is not None:
             added = at_bias("down", F.linear(units, parts.down.weight))
-            if added.shape != block.shape:  # `at_bias` has added biases as columns
+            if added.shape != block.shape:  # `at_bias` may add biases as columns
                 block = F.pad(block, (0, 0, 0, added.shape[1] - block.shape[1]))
             block = add_to(block, added)
         if not parts.norm_first:
@@ -195,7 +195,7 @@ class FrozenLayer:
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # allocating new memory would take half as long as the matrix product
+        # memory is reused, because allocating new memory would take half as long as the matrix product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 

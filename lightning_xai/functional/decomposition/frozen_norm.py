@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm as linear maps for given statistics.
+"""LayerNorm and RMSNorm as linear maps, with given standard deviations or root mean squares.
 
 With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """
@@ -56,7 +56,7 @@ class FrozenNorm:
     rate: Tensor  # [R, 1, 1], 1 / (true standard deviation), or 1 / (true root mean square) for RMSNorm
     weight: Tensor  # [D]
     centered: bool  # True for LayerNorm, which subtracts each vector's mean
-    bias: Tensor | None  # [D], which the linear map does not add
+    bias: Tensor | None  # [D]; the linear map does not add this bias
 
     def __call__(self, vectors: Tensor, *, in_place: bool = False) -> Tensor:
         """Returns the normalized vectors [R, c, D] of c sources for R targets; LayerNorm centers every vector.
@@ -79,7 +79,7 @@ class FrozenNorm:
 
 
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
-    """Returns `norm` as a linear map with the statistics of `states` [R, D].
+    """Returns `norm` as a linear map that divides by the deviations (or root mean squares) of `states` [R, D].
 
     Raises:
         ValueError: `norm` is neither a LayerNorm nor an RMSNorm.

@@ -1,4 +1,4 @@
-"""Hidden states as sums of one vector per source token, which go through layers whose non-linearities are frozen.
+"""Hidden states as sums of one vector per source token. The vectors go through frozen, hence linear, layers.
 
 Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures of targets.
 """

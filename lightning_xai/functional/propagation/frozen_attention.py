@@ -1,4 +1,4 @@
-"""Attention with constant queries and keys, and its transpose, without storing the matrix of probabilities."""
+"""Attention with constant queries and keys, and the transposed map, without a stored matrix of probabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# number of probabilities that are computed at once: few enough for a CPU's cache, or enough to keep a GPU busy
+# number of probabilities that are computed at once. They fit the cache of a CPU, or they keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
@@ -63,7 +63,7 @@ class FrozenAttention:
         return torch.promote_types(self.query.dtype, torch.float32)  # precise enough for long sums
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields slices of b queries, each with its attention probabilities [..., H, b, T], for all queries."""
+        """Yields all queries in slices of b queries, each slice with its attention probabilities [..., H, b, T]."""
         query, key = self.query.to(self._precision), self.key.to(self._precision)
         most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
         size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)
@@ -89,6 +89,6 @@ class _Mix(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, states: Tensor, attention: FrozenAttention, back: bool) -> tuple[Tensor, int]:
-        states = states.movedim(in_dims[0], -2)  # several classes become columns of one product
+        states = states.movedim(in_dims[0], -2)  # the classes become columns of one product
         mixed = _Mix.apply(states.flatten(-2), attention, back)
         return mixed.unflatten(-1, states.shape[-2:]), mixed.dim() - 1

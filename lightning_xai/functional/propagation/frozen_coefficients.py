@@ -1,4 +1,4 @@
-"""Rules that make a network linear in its hidden states: every factor of a hidden state is a constant."""
+"""Rules that make a network linear in its hidden states, because every factor of a hidden state is a constant."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from lightning_xai.functional.propagation.tracked import (
 ACTIVATIONS = frozenset(
     "celu elu gelu hardswish hardtanh leaky_relu mish relu relu6 selu silu softsign tanh tanhshrink".split()
 )
-# if the argument of these functions is a gate (see `Tracked.is_gate`), the result is a gate, too
+# functions whose result is a gate if their argument is a gate (see `Tracked.is_gate`)
 _KEEP_GATES = STRUCTURAL | ELEMENTWISE_LINEAR | {"mul", "multiply"} | QUOTIENTS
 
 
 def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Returns activation(z) / z for states z; at z = 0, the limit, which is the derivative.
+    """Returns activation(z) / z for states z. At z = 0, returns the derivative, which is the limit of this quotient.
 
     Example:
         >>> activation_slope(torch.relu, torch.tensor([-2.0, 3.0]))
@@ -48,7 +48,7 @@ def activation_slope(activation: Callable[[Tensor], Tensor], states: Tensor) -> 
     with torch.enable_grad():
         zero = states.new_zeros(1, requires_grad=True)
         limit = torch.autograd.grad(activation(zero).sum(), zero)[0]
-    if not torch.is_grad_enabled():  # replacing 0 / 0 after the division halves the passes over memory
+    if not torch.is_grad_enabled():  # 0 / 0 is replaced after the division, which halves the passes over memory
         slope = activation(states).div_(states)
         return slope.nan_to_num_(float(limit), math.inf, -math.inf)
     is_zero = states == 0
@@ -77,14 +77,14 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 
 
 class FrozenCoefficients(Rules):
-    """Rules that keep a network linear in the tracked states: whatever multiplies a state is a constant coefficient.
+    """Rules that keep a network linear in the tracked states: the factors of a state are constant coefficients.
 
     Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
     their true values. A tensor that is not linear in the states (attention scores, squares, ...) may go through any
     function and may become a coefficient. If it becomes the network's output, `linear` raises a ValueError.
 
-    A tracked tensor holds its true value. The optional second run of the network starts from other states (such as
-    zeros) and uses the coefficients of the first run. `second_run` then holds the tensor's value in the second run.
+    A tracked tensor holds its true value. An optional second run of the network starts from other states, for example
+    zeros, but uses the coefficients of the first run. `second_run` holds the tensor's value in this second run.
 
     Args:
         detached: whether derivatives take coefficients as constants. If not, derivatives must be taken by the states of
@@ -194,7 +194,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # the derivative of a sum takes no pass over memory, while the derivative of a mean or difference takes one
+            # a sum is faster here, because the derivative of a mean or a difference takes one more pass over memory
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():

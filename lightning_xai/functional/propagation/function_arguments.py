@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns `states` with heads repeated to `num_heads` heads: each head serves several query heads.
+    """Returns `states` with `num_heads` heads: each head is repeated for the query heads that share it.
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -60,7 +60,7 @@ def attention_scores(
         value: not used.
         attn_mask: [..., T, T], bool or added to the scores.
         dropout_p: not used.
-        is_causal: whether queries do not attend to later keys.
+        is_causal: if True, queries do not attend to later keys.
         scale: factor of the scores, d ** -0.5 by default.
         enable_gqa: whether a key head may serve several query heads.
         rows: the queries whose scores are returned.

@@ -17,7 +17,7 @@ EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
-# functions with kinks: between x and b there may be a kink, where a derivative is no substitute for the secant's slope
+# functions with kinks. If a kink lies between x and b, a derivative cannot replace the secant's slope
 KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
 
 
@@ -70,9 +70,10 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
     """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)).
 
-    Both have the shape of x. The weights w satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b), so the slopes s give
-    softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). Adding a constant to x or to b does not change softmax,
-    and it does not make w or s large. Separate rules for exp(x) and 1 / sum would give large multipliers that cancel.
+    Slopes s and weights w have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b).
+    Therefore softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant that is added to x or to b
+    does not change softmax and does not make w or s large. Separate rules for exp(x) and 1 / sum would
+    give large multipliers that cancel.
 
     Args:
         x: scores for the input.
@@ -98,8 +99,8 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Returns (scale, middle, slope) of the norm f(c) = c / sqrt(mean(c^2) + eps) between `x` and `b`.
 
-    f(x) - f(b) = scale * d + middle * slope * mean(middle * d) for d = x - b. The rule for the product of c and
-    1 / sqrt(...) gives the two terms. `slope` combines the secant slopes of the square and of 1 / sqrt.
+    With d = x - b: f(x) - f(b) = scale * d + middle * slope * mean(middle * d). The two terms follow from the rule for
+    the product of c and 1 / sqrt(...). `slope` combines the secant slopes of the square and of 1 / sqrt.
 
     Args:
         x: states for the input, centered if the norm centers.

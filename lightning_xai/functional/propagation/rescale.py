@@ -1,6 +1,6 @@
-"""DeepLift's rescale rule: the derivatives of a network become multipliers of the difference from a baseline.
+"""DeepLift's rescale rule: each derivative in a network is replaced by a multiplier of the difference x - b.
 
-x is a tensor's value for the input and b its value for the baseline.
+Here, x is a tensor's value for the input, and b is the tensor's value for the baseline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lightning_xai.functional.propagation.tracked import (
 
 
 class _SurrogateGradient(torch.autograd.Function):
-    """Returns `value`, with the derivative of `surrogate`."""
+    """Returns `value`. The backward pass gives the gradient to `surrogate` instead."""
 
     @staticmethod
     def forward(ctx: Any, surrogate: Tensor, value: Tensor) -> Tensor:
@@ -52,8 +52,8 @@ class Rescale(Rules):
     A tracked tensor holds its value x for the input; `second_run` holds its value b for the baseline. The derivative m
     of an output by a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of an
     elementwise function is the slope of its secant between b and x. In a product u v, the multiplier of u is the mean
-    of v over input and baseline, and the multiplier of v is the mean of u. Softmax, LayerNorm, RMSNorm and attention
-    are composed of these rules. A function without a rule raises a ValueError that names the function.
+    of v over input and baseline, and the multiplier of v is the mean of u. The rules of softmax, LayerNorm, RMSNorm
+    and attention are derived from these two. A function without a rule raises a ValueError that names the function.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
@@ -171,7 +171,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # values + -mean: only the small mean is negated, in the forward and in the backward pass
+            # faster than values - mean: the backward pass negates a gradient of the mean's size
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():
@@ -196,7 +196,9 @@ def baseline(tensor: Tracked) -> Tensor:
 
 
 def at_mean(tensor: Tracked) -> Tensor:
-    """Returns the mean of a tensor and its baseline; derivatives treat this mean as the tensor itself.
+    """Returns the mean of a tensor and its baseline.
+
+    The backward pass gives the mean's gradient unchanged to the tensor (factor 1, not 1/2).
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -1,4 +1,4 @@
-"""Tensors to which a running network applies functions by given rules, so that no architecture has to be rewritten."""
+"""Tracked tensors: given rules replace the functions that a running network applies to them, in any architecture."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not read a tensor's values: its shape, dtype, device and the like, and new constant tensors
+# functions that do not read a tensor's values: they return properties such as its shape, or new constant tensors
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
     "ndim ndimension nelement new_empty new_full new_ones new_tensor new_zeros numel ones_like register_hook "
     "requires_grad shape size storage_offset stride zeros_like".split()
 )
-# functions that copy and rearrange values, which is linear in the values if masks and indices are constants
+# functions that copy and rearrange values. They are linear in the values if masks and indices are constants
 STRUCTURAL = frozenset(
     "T alias chunk clone contiguous cpu cuda diagonal double expand expand_as flatten flip float gather getitem "
     "index_select mH mT masked_fill movedim moveaxis narrow pad permute positive repeat repeat_interleave reshape "
@@ -48,8 +48,8 @@ class Tracked(Tensor):
 
     rules: Rules
     second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need that run
-    nonlinear_function: str | None = None  # name of the first non-linear function; None if linear in the states
-    is_gate: bool = False  # True for an activated tensor; its products with linear tensors take it as a coefficient
+    nonlinear_function: str | None = None  # the first non-linear function; None if linear in the states
+    is_gate: bool = False  # True for an activated tensor, which is a coefficient in products with linear tensors
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
