@@ -73,7 +73,7 @@ class AttributionCacheWriter(ExplainedCallback):
                 "method": self.source.methods[method].settings(),
                 "examples": data_of(trainer).split(split).hash(),
             }
-            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since it checks the metadata
+            scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
             masks = _MissingRows(folder / TOKEN_MASKS, trainer.global_rank, {"split": split})
             self._writers[key] = scores, masks
         return self._writers[key]

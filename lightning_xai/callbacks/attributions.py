@@ -30,9 +30,9 @@ from lightning_xai.types import Attribution, Batch
 class ComputeAttributions(Callback):
     """Explains every evaluated batch and passes the attributions to the callbacks after this one.
 
-    The receivers are all callbacks that define `on_explained(explained: ExplainedBatch)`, also callbacks of other
-    packages, up to the next ComputeAttributions. They are called in the order of `trainer.callbacks`. If `max_examples`
-    excludes all examples of a batch, they are not called for this batch.
+    The receivers are all callbacks before the next ComputeAttributions that define `on_explained(explained:
+    ExplainedBatch)`; they may come from other packages. They are called in the order of `trainer.callbacks`. If
+    `max_examples` excludes all examples of a batch, they are not called for this batch.
 
     Works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside inference
     mode, and leave the network's modes and flags unchanged. If a method needs attention weights, the network uses eager
@@ -40,7 +40,7 @@ class ComputeAttributions(Callback):
 
     Args:
         methods: attribution methods, by the names that tables and plots show.
-        targets: which classes of each example are explained. A metric uses all or some of these classes.
+        targets: the classes of each example that are explained. A metric may use only some of these classes.
         num_top: number of explained classes per example if `targets` is "topk".
         max_examples: number of explained examples per split, to limit the cost. The first examples are explained; None
             explains all.
@@ -75,7 +75,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._receivers: list[ExplainedReceiver] = []
-        self._attention_before: Any = None  # attention kernel that teardown restores; None if setup kept it
+        self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
     @property
     def state_key(self) -> str:

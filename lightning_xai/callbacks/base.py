@@ -51,7 +51,7 @@ class ExplainedBatch:
     Attributes:
         batch: the explained examples, at least one.
         attributions: attributions of the examples in `batch`, by the name of the method.
-        predict: function that returns the network's probabilities. Those of `batch.inputs` are computed only once.
+        predict: returns the network's probabilities; computes the probabilities of `batch.inputs` only once.
         split: name of the split.
 
     Example:
@@ -161,7 +161,7 @@ class ExplainedCallback(Callback, ABC):
 
     @abstractmethod
     def on_explained(self, explained: ExplainedBatch) -> None:
-        """Uses one explained batch. Called in every stage in which `source` explains, so check `active` first."""
+        """Uses one explained batch. Subclasses check `active` first, as `source` may explain in more stages."""
 
 
 def source_before(trainer: Trainer, callback: Callback, label: str) -> AttributionSource:
@@ -183,7 +183,7 @@ def source_before(trainer: Trainer, callback: Callback, label: str) -> Attributi
 
 
 def receivers_after(trainer: Trainer, source: Callback) -> list[ExplainedReceiver]:
-    """Returns the ExplainedReceivers after `source` and before the next AttributionSource.
+    """Returns all ExplainedReceivers between `source` and the next AttributionSource.
 
     Example:
         >>> from lightning_xai.attributions.random import Random
@@ -279,7 +279,7 @@ def split_of_loader(trainer: Trainer, dataloader_idx: int) -> str:
 
 
 def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int | None) -> Tensor:
-    """Returns [B] bool: which examples are among the first `num_examples` of their split; None selects all.
+    """Returns a mask [B], True at the first `num_examples` examples of a split; None selects all examples.
 
     Example:
         >>> from lightning_xai.types import TextInputs

@@ -12,7 +12,7 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-# MiB by which the peak may exceed the memory in use right after a reset, since the kernel updates its counts in batches
+# MiB by which a peak that was just reset may exceed current memory: the kernel updates its counts with a delay
 _RESET_SLACK = 4.0
 
 
@@ -44,7 +44,7 @@ class Cost:
     forward_passes: float = 0.0
     backward_passes: float = 0.0
     seconds: float = 0.0
-    peak_memory_mb: float = math.nan  # largest growth during one batch, not a sum
+    peak_memory_mb: float = math.nan  # the largest growth during one batch; other fields are sums
 
     def add(self, num_examples: int, forward: float, backward: float, seconds: float, peak_memory_mb: float) -> None:
         """Adds the cost of a batch of `num_examples`."""

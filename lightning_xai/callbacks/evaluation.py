@@ -21,14 +21,14 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 class AttributionEvaluation(ExplainedCallback):
     """Measures every method of the nearest ComputeAttributions, and logs `<split>/<preset>/<method>/<metric>`.
 
-    In log tags the validation split is called `val`. A test that evaluates the validation split does this first and
-    only to tune thresholds. Numbers are exact under DDP, since AttributionMetric aggregates the records of all
+    In log tags the validation split is called `val`. If a test evaluates the validation split, this split comes first
+    and only tunes thresholds. Numbers are exact under DDP, since AttributionMetric aggregates the records of all
     processes. In `predict` nothing is measured, since there may be no labels.
 
     Args:
         preset: name of this list of metrics, which is part of every log tag.
         metrics: metrics to compute. Every pair of split and method has its own copies.
-        max_examples: number of measured examples per split, the first ones; None measures all explained examples.
+        max_examples: only the first `max_examples` explained examples of each split are measured; None measures all.
         during_fit: whether to measure also in the validation that `fit` runs every epoch.
 
     Raises:

@@ -32,7 +32,7 @@ class Heatmaps(ExplainedCallback):
     The HTML pages are `heatmaps/<split>.html` in the run's folder.
 
     Args:
-        num_documents: number of documents per split, the first ones by index.
+        num_documents: number of documents per split; the documents with the lowest indices are drawn.
         splits: splits to show; None shows all. A test never shows the validation split, which only tunes thresholds.
         max_image_tokens: documents with more tokens than this get no image; they appear in the HTML page only.
         during_fit: whether to draw also in the validation that `fit` runs every epoch.
@@ -89,7 +89,7 @@ class Heatmaps(ExplainedCallback):
         self._draw(trainer)
 
     def _document(self, explained: ExplainedBatch, row: int, probs: Tensor) -> ExplainedDocument:
-        """Returns the example at `row` of an explained batch as a document; probs are [B, C]."""
+        """Returns example `row` of an explained batch as a document; `probs` is [B, C]."""
         data, index = data_of(self.trainer), int(explained.batch.index[row])
         example = data.example(explained.split, index)
         offsets = data.encoded(explained.split, index).text_offsets

@@ -64,7 +64,7 @@ class ResultsFile(Callback):
 
     def __init__(self, run: RunFacts) -> None:
         self.run = run
-        self.table: pd.DataFrame | None = None  # of the last test or validation
+        self.table: pd.DataFrame | None = None  # results of the last test or validation
         self.written: Path | None = None  # the CSV file of the last test
         self._checkpoint = ""
         self._keeps_earlier = False
@@ -116,7 +116,7 @@ class ResultsFile(Callback):
             file = file.with_stem(f"{file.stem}_{self._checkpoint}")
         self.written = file.with_suffix(".csv")
         write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(file, partial(table.to_parquet, index=False))  # last: this file implies the other
+        write_whole(file, partial(table.to_parquet, index=False))  # last: if this file exists, so does the CSV file
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import data_of, network_of
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns one line about the vocabulary, if there is one, and one line about each split in a data module's summary.
+    """Returns lines about a data module's summary: one on the vocabulary, if it has one, and one on each split.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}

@@ -1,4 +1,4 @@
-"""Compares the explanations of networks that differ only in their initial weights, on the same texts."""
+"""Compares the explanations that several networks, trained from different initial weights, give for the same texts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
-THIS_RUN = "this run"  # its name in messages
+THIS_RUN = "this run"  # name of this run in messages
 
 
 class Stability(ExplainedCallback):
@@ -71,7 +71,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # only process 0 looks for runs, since two searches may differ: another run may finish in between
+        # all use the runs that process 0 found: a run may finish between two searches, which would then differ
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]
@@ -110,7 +110,7 @@ class Stability(ExplainedCallback):
                 by_key = {key: value for part in gathered for key, value in part[split, method].items()}
                 for store in [] if is_dry else self._scores[split, method]:
                     store.require_rows_among(by_key, THIS_RUN)
-                ordered = [by_key[key] for key in sorted(by_key)]  # fixes the order of sums for any number of processes
+                ordered = [by_key[key] for key in sorted(by_key)]  # sums then do not depend on the number of processes
                 comparisons.append(compare(method, ordered, len(self._names)))
             self._rows += [row for comparison in comparisons for row in self._result_rows(comparison, split)]
             if trainer.is_global_zero and not is_dry:

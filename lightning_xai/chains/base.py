@@ -1,4 +1,4 @@
-"""The base of ROAR and FRESH: runs that store which tokens to erase, and runs that train without these tokens."""
+"""The base of ROAR and FRESH, in which some runs store which tokens to erase, and later runs train without them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ChainCallback(Callback, ABC):
         [['first'], []]
     """
 
-    explained: ClassVar[str]  # "gold" or "predicted": the explained class of each example, for an error message
+    explained: ClassVar[str]  # the class that is explained: "gold" or "predicted"; used in an error message
 
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
         self.methods = dict(methods)
@@ -85,7 +85,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns the erasures that a stage's best checkpoint decides: name of the erasures -> facts about them.
+        """Returns facts about the erasures that a stage's best checkpoint decides, by the name of the erasures.
 
         The facts are JSON-able and include "method", the name of the method that scores the tokens.
         """
@@ -94,7 +94,7 @@ class ChainCallback(Callback, ABC):
     def keep_masks(
         self, module: LightningModule, batch: Batch, split: str, keep: Tensor, erasures: dict[str, dict[str, Any]]
     ) -> dict[str, Tensor]:
-        """Returns masks [B, T] bool, True at tokens that are not erased, by the name of the erasures.
+        """Returns one mask [B, T] bool per name of erasures; True at tokens that are not erased.
 
         Args:
             module: objective with the network of the best checkpoint.
@@ -117,7 +117,7 @@ class ChainCallback(Callback, ABC):
         self._fitted = True
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the erasures that later runs train on, if this is the test at the end of a fit."""
+        """After a fit's test, writes the erasures that later runs train on. Does nothing after other tests."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
         if not erasures or not self._fitted or is_dry_run(trainer):
@@ -136,7 +136,7 @@ class ChainCallback(Callback, ABC):
             print(f"{type(self).__name__}: {len(erasures)} erasures written, {time.monotonic() - began:.1f} s")
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Checks that this stage may begin and prints the progress of the chain; returns [], as no other run is needed.
+        """Checks that this stage may begin and prints the progress of the chain; always returns [].
 
         Raises:
             ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
@@ -166,7 +166,7 @@ class ChainCallback(Callback, ABC):
         return []
 
     def overrides(self, name: str, run: RunFolder) -> list[str]:
-        """Returns arguments that, added to the command line of `run`, run one stage only.
+        """Returns arguments for the command line of `run`; with them, the command runs one stage only.
 
         Args:
             name: name of the stage; "root" is the first stage.

@@ -18,9 +18,9 @@ from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store, read_json, write_json
 from lightning_xai.types import Batch
 
-COMPLETE = "complete.json"  # facts about the erasures in a folder; written last, so that it marks them as complete
+COMPLETE = "complete.json"  # file of facts about erasures; it is written last, so a folder with this file is complete
 Facts = Mapping[str, Any]  # facts about erasures, JSON-able
-# (batch, split, tokens that the data module keeps [B, T] bool) -> tokens that stay [B, T] bool, by name of the erasures
+# (batch, split, mask [B, T] of tokens that the data module keeps) -> {name of erasures: mask [B, T] of tokens to keep}
 KeepMasks = Callable[[Batch, str, Tensor], dict[str, Tensor]]
 
 
@@ -44,7 +44,7 @@ def write_erasures(
     for name, folder in folders.items():
         check_complete(folder, facts[name])
     names = [name for name, folder in folders.items() if read_complete(folder) is None]
-    trainer.strategy.barrier()  # no process may write before all have read the folders
+    trainer.strategy.barrier()  # no process may write before all processes have read the folders
     if not names:
         return
     for split in dict.fromkeys(["train", VALIDATION, *text_data_of(trainer).test_splits]):
@@ -107,7 +107,7 @@ def _write_split(
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = set.intersection(*(_stored_examples(store) for store in stores.values()))
     trainer.strategy.barrier()
-    if trainer.is_global_zero:  # first, since it writes store.json, which the other processes read
+    if trainer.is_global_zero:  # process 0 goes first: it writes store.json for all
         writers = _open_writers(trainer, stores, metadata)
     trainer.strategy.barrier()
     if not trainer.is_global_zero:

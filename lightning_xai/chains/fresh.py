@@ -1,4 +1,4 @@
-"""FRESH: trains a classifier only on rationales, which an attribution method extracts by means of another network."""
+"""FRESH: an attribution method extracts rationales with one network; a second network trains only on these."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = ["seed", "method", "split", "metric", "value", "run"]
 def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection: Selection = "top") -> Tensor:
     """Returns the rationales [B, T] bool: `counts` tokens of `mask` per example, or all if `mask` has fewer.
 
-    Among equal scores, or equal sums, the first token or window is taken.
+    If several tokens have the same score, or several windows the same sum, the first token or window is taken.
 
     Args:
         scores: [B, T].
@@ -52,7 +52,7 @@ def select_rationale(scores: Tensor, mask: Tensor, counts: Tensor, *, selection:
         return top_mask(scores, mask, counts)
     totals = mask.sum(dim=1, keepdim=True)
     counts = torch.minimum(counts.unsqueeze(1), totals)  # [B, 1]
-    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)  # moves the tokens of `mask` to the front, in order
+    order = (~mask).to(torch.uint8).argsort(dim=1, stable=True)  # tokens of `mask` come first, in order
     compact = scores.masked_fill(~mask, 0.0).double().gather(1, order)
     sums = torch.cat([torch.zeros_like(compact[:, :1]), compact.cumsum(dim=1)], dim=1)  # [B, T + 1]
     starts = torch.arange(sums.shape[1], device=scores.device).expand_as(sums)
@@ -85,7 +85,7 @@ def fresh_stages(methods: Sequence[str], classifier: str | None) -> list[Stage]:
 
 
 class FRESH(ChainCallback):
-    """Trains one classifier on the rationales of each method, and compares it with the classifier of the full text.
+    """Trains one classifier on the rationales of each method, and compares it with a classifier of full texts.
 
     The run that has this callback trains the extractor on the full text, with any objective. The extractor's best
     checkpoint predicts a class for every example of all splits, including test sets of other domains. Each method
@@ -180,6 +180,6 @@ class FRESH(ChainCallback):
         print(f"written: {chain.root.fresh_file}")
 
     def results(self, chain: Chain) -> pd.DataFrame:
-        """Returns the rows of `fresh.csv`, from the results of the finished runs."""
+        """Returns the rows of `fresh.csv`: the results of all finished runs."""
         parts = [scores_of(chain, stage).assign(method=stage.name or FULL_TEXT) for stage in chain.stages]
         return pd.concat(parts, ignore_index=True)[COLUMNS]

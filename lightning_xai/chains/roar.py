@@ -88,8 +88,8 @@ class ROAR(ChainCallback):
     The run that has this callback is the root, in which nothing is erased. With the root's best checkpoint, every
     method scores the tokens of all splits for the gold class, and the tokens with the highest scores are erased. The
     next run is trained on the remaining tokens, its best checkpoint scores these tokens, and so on. Erased tokens stay
-    erased and are included in later amounts. The baseline "random" draws one order of erasure per example. Finished
-    runs are never repeated: the same command continues an interrupted chain.
+    erased and are included in later amounts. The baseline "random" erases each example's tokens in random order.
+    Finished runs are never repeated: the same command continues an interrupted chain.
 
     When all runs are finished, the root's folder gets `roar.csv` with the columns seed, method, amount, split, metric,
     value, control, amount_unit and run. The runs at 0 and 100 percent appear in the rows of every method. The
@@ -154,7 +154,7 @@ class ROAR(ChainCallback):
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give 1 or more")
         self.amounts = list(percentages) if amount_unit == "percentage" else list(range(1, max_tokens + 1))
-        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # no network decides them
+        self.fixed_orders = [RANDOM, *EVIDENCE_ORDERS] if bounds else [RANDOM]  # orders of erasure that need no network
         self.recursive_methods = set(methods) if recursive else set()
         methods_once = {f"{name}{ONCE}": method for name, method in methods.items()} if recursive == "both" else {}
         stages = roar_stages(
@@ -220,7 +220,7 @@ class ROAR(ChainCallback):
         print(write_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
 
     def results(self, chain: Chain) -> pd.DataFrame:
-        """Returns the rows of `roar.csv`, from the results of the finished runs."""
+        """Returns the rows of `roar.csv`: the results of all finished runs."""
         parts = []
         for stage in chain.stages:
             scores = scores_of(chain, stage).assign(amount_unit=self.amount_unit)
@@ -237,13 +237,13 @@ class ROAR(ChainCallback):
         ).reset_index(drop=True)
 
     def _points(self, stage: Stage) -> list[tuple[str, int, bool]]:
-        """Returns the (method, amount, control) of every point on a curve that shows the results of this stage."""
+        """Returns the points (method, amount, control) at which curves show the results of this stage."""
         methods = [*self.fixed_orders, *self.methods]
         if not stage.name:
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # with all tokens erased only their positions remain, so this stage is the first and last point of the controls
+        # this stage trains on positions only, so it is also the first and the last point of each control
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

@@ -51,8 +51,8 @@ class Stage:
 class Chain:
     """The stages of a chain in order, and the folder of the root's run.
 
-    If the root is runs/roar/seed0, the run of stage "gradient/030" is runs/roar/gradient/030/seed0. All erasures lie in
-    the root's folder, whichever stage wrote them.
+    If the root is runs/roar/seed0, the run of stage "gradient/030" is runs/roar/gradient/030/seed0. All stages write
+    their erasures to the root's folder.
 
     Example:
         >>> stages = [Stage("", "full text", "root"), Stage("gradient/030", "gradient, 30 %", "gradient")]
@@ -71,7 +71,7 @@ class Chain:
             parts = Path(stage.name).parts
             if run.parts[-len(parts) - 1 : -1] == parts:
                 root = RunFolder(run.parents[len(parts)] / run.name)
-                if root.has_begun:  # else `run` is a root whose experiment is named like a stage
+                if root.has_begun:  # if not, `run` is itself a root, in a folder named like a stage
                     return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 
@@ -130,7 +130,7 @@ class Chain:
     def check_finished(self) -> None:
         """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run belongs to another root, which was removed or was trained by another command.
+        Such a run belongs to a different root run, which was removed or was trained by another command.
         """
         for stage in self.stages[1:]:
             if self.run(stage).is_finished:
@@ -192,7 +192,7 @@ class Chain:
             self._erasure_facts(stage)
             data = self._data_overrides(stage)
         experiment = (self.root.settings or {})["experiment"]
-        # first, so that later arguments override its settings
+        # --config comes first, so that the arguments after it override its settings
         config = ["--config", stage.config] if stage.config is not None else []
         # --ckpt_path=null: only the root may start from a given checkpoint
         named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
@@ -222,7 +222,7 @@ class Chain:
 
 
 def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> None:
-    """Raises ValueError if `names` is empty, or if a name cannot be a folder beside the root's runs.
+    """Raises ValueError if there are no names, or if a name is in `taken` or cannot name a stage's folder.
 
     Example:
         >>> check_names("methods", ["gradient"], taken=["random"])

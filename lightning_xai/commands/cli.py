@@ -1,4 +1,4 @@
-"""One run from the command line: a Lightning subcommand whose files lie in the run's folder."""
+"""Carries out one run from the command line: a Lightning subcommand that writes its files to the run's folder."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns only the given subcommand, since all parsers take a second to build; if none is given, all."""
+        """Returns the subcommand of the command line, or all if it names none; to build all parsers takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -148,7 +148,7 @@ class XAICLI(LightningCLI):
             raise ValueError("--stage is for fit: give the config.yaml of the stage's run instead")
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # a fit keeps the warning: in a new folder it forgets its best score
+        if self.subcommand != "fit":  # only a fit warns: in a new folder it forgets the best score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -161,7 +161,7 @@ class XAICLI(LightningCLI):
             self.run.begin(self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
-            self._portable_config[key] = None  # so that runs from the saved file do not write into this folder
+            self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
         self.parser.add_instantiator(self._build_data, TextDataModule)
 
@@ -174,7 +174,7 @@ class XAICLI(LightningCLI):
             # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(
                 self.run.path.parents[1],
-                name=self.run.path.parent.name,  # only "030" of an experiment "roar/gradient/030"
+                name=self.run.path.parent.name,  # for example "030" of "roar/gradient/030"
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
@@ -182,7 +182,7 @@ class XAICLI(LightningCLI):
             kwargs["plugins"] = [environment]
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
-        # save_last would write only together with the best checkpoint, so a resumed fit would lose the later epochs;
+        # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
         # this callback is the last in the list, so that last.ckpt records which checkpoint is the best
         callbacks_of(trainer).append(
             ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
@@ -212,17 +212,17 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 self.run.write_manifest(status="finished", seconds=round(time.monotonic() - self._began, 3))
-            self.trainer.strategy.barrier()  # else another process may miss the manifest and repeat the run
+            self.trainer.strategy.barrier()  # all wait: a process without the manifest would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Tests the checkpoint "best", "last" or a file; by default the best, else the loaded network."""
+        """Tests "best", "last" or a checkpoint file. By default "best", or the loaded network if there is none."""
         other_data = self.run.hash_of_other_test_data(self.settings)
         self._test(self._resolve(ckpt_path), keep_earlier=True, other_data=other_data)
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Prints the results on the validation split and writes no files; thresholds are tuned on the same split."""
+        """Prints the results on the validation split, on which thresholds are tuned too. Writes no files."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._end(self.results.table)
 
@@ -280,7 +280,7 @@ class XAICLI(LightningCLI):
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
     def _first_run(self, asked_for: Iterator[list[str]]) -> list[str]:
-        """Returns the first overrides that are not empty; [] if there are none or --follow_up is false."""
+        """Returns the first overrides that are not empty; [] if all are empty or --follow_up is false."""
         overrides: list[str] = next(filter(None, asked_for), [])
         return overrides if self.config[self.subcommand].follow_up else []
 

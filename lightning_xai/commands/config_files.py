@@ -13,7 +13,7 @@ from lightning_xai.runs.format import without_format
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
-    """Returns the path of a configuration: as given, in `folders`, in ./configs, or in the configs beside the package.
+    """Returns the path of a configuration file. Searches ., `folders`, ./configs and the shipped configurations.
 
     Raises:
         ValueError: there is no such file.
@@ -31,7 +31,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line in which every --config is a path; a file may also lie beside an earlier --config.
+    """Returns a command line with the path of each --config file; also searches the folders of earlier --config files.
 
     Example:
         >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
@@ -51,7 +51,7 @@ def with_config_paths(argv: list[str]) -> list[str]:
 def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
     """Appends overrides to a command line, and drops the earlier arguments "--name=value" that they replace.
 
-    Otherwise the command line of a chain would grow with every stage.
+    If the earlier arguments stayed, the command line of a chain would grow with every stage.
 
     Example:
         >>> with_overrides(["fit", "--experiment=roar", "--runs_dir=runs"], ["--experiment=roar/gradient/010"])
@@ -62,7 +62,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns `experiment` from the last configuration file that sets `experiment`, else the name of the first file.
+    """Returns `experiment` from the last file that sets it; the name of the first file if no file sets `experiment`.
 
     Example:
         >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
@@ -76,9 +76,10 @@ def experiment_name(config_files: list[str]) -> str:
 
 
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Returns the folder of a run whose saved configuration is given and matches `run`, else returns `run`.
+    """Returns the folder of the run that saved one of the files, if this run is `run`; otherwise returns `run`.
 
-    If the ends of both paths agree, both are the same run, which was moved or is used from another directory.
+    Both are the same run if the last two parts of their paths agree. The paths differ if the run was moved, or if the
+    working directory has changed.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
@@ -95,7 +96,7 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a configuration was saved in another format, where settings may have other names.
+    """Raises ValueError if a run of another format saved a configuration, as its settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # a person wrote it

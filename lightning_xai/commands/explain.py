@@ -1,4 +1,4 @@
-"""`run.py explain`: predicted classes and token scores of a text, or of a file of texts, from a trained run."""
+"""`run.py explain`: prints or writes the classes and token scores that a run's network gives to new texts."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def explain(
         text_pair: second text, for a network that was trained on pairs. With `file`, every line gets this second text.
             The tokens of the second text are not shown.
         method: attribution method, by its class name (AttInGrad) or class_path; InputXGradient by default.
-        num_classes: on multi-label data, explain at least this many classes, the most probable ones. All predicted
-            classes are always explained.
+        num_classes: on multi-label data, the number of most probable classes that are explained even if they are not
+            predicted. All predicted classes are always explained.
         html: HTML page to write for `text`; explain.html in the run's folder by default.
         output: JSON Lines file to write for `file`, with one record per line of `file`, also for empty lines;
             <file>.jsonl by default.
@@ -127,7 +127,7 @@ def _explain_file(explainer: Explainer, file: Path, output: Path) -> None:
 
 
 def file_lines(file: Path) -> list[str]:
-    """Returns the lines of a file as editors count them: only line feeds end a line, unlike in str.splitlines.
+    """Returns the lines of a file. Only line feeds end a line, whereas str.splitlines also splits at other characters.
 
     Example:
         >>> import tempfile

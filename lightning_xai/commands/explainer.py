@@ -1,4 +1,4 @@
-"""Explains texts in batches with a trained network and the encoder of its run."""
+"""Explains texts in batches with a trained network and the encoder that it was trained with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Explainer:
         trained: the network and the names of its classes.
         encoder: encoder that the network was trained with.
         method: attribution method that scores the tokens.
-        num_classes: smallest number of explained classes per text on multi-label data, the most probable ones.
+        num_classes: on multi-label data, this many most probable classes are explained even if not predicted.
         text_pair: second text of every example; None if the network reads single texts.
 
     Example:
@@ -100,7 +100,7 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the classes to explain: all predicted ones; at least the `num_classes` most probable if multi-label.
+        """Returns the predicted classes, and on multi-label data also the `num_classes` most probable ones.
 
         Args:
             probs: [B, C].

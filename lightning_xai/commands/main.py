@@ -13,7 +13,7 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.terminal import message_for_user, one_line
 from lightning_xai.runs.progress import quiet, say
 
-READERS = ("explain", "racu", "stability")  # commands that read finished runs; each has its own module
+READERS = ("explain", "racu", "stability")  # commands that read finished runs; the module of each has the same name
 COMMANDS = ("fit", "validate", "test", "predict", *READERS)
 
 
@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> None:
     """Runs one command, and for `fit` all other runs that the fit needs; prints user errors in one line.
 
     Args:
-        argv: the command line without the program's name; by default, the one of this process.
+        argv: the command line without the program's name; by default, the command line of this process.
 
     Example:
         >>> main(["fti"])
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         with quiet():
             if argv[0] in READERS:
-                module = import_module(f"lightning_xai.commands.{argv[0]}")  # only when it is needed
+                module = import_module(f"lightning_xai.commands.{argv[0]}")  # imported late, to start fast
                 getattr(module, f"{argv[0]}_command")(argv[1:])
             else:
                 run_stages(argv)
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def run_stages(argv: list[str]) -> XAICLI:
-    """Runs a command, and before and after it the other runs that it needs; returns the last of these runs."""
+    """Runs a command and all other runs that it needs, before or after it; returns the last run."""
     import_all()
     data: LoadedData | None = None
     stack, asked_for = [argv], [argv]

@@ -1,4 +1,4 @@
-"""Checks that a command makes before it starts, so that mistakes show within seconds and not after training."""
+"""Checks at the start of a command, so that a user learns of mistakes within seconds and not after training."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
 def resolve_checkpoint(
     run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
 ) -> str | None:
-    """Returns the checkpoint file that `ckpt_path` means: "best", "last" or a path; None means "best", if it exists.
+    """Returns the checkpoint file that `ckpt_path` means: "best", "last" or a path.
 
-    Returns None if `ckpt_path` is None and the run has no best checkpoint.
+    If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 
     Raises:
         ValueError: there is no such file, the checkpoint does not fit `objective`, or its classes are in another order

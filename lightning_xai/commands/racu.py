@@ -29,7 +29,7 @@ def racu(
         experiments: folders of experiments, such as runs/roar.
         metric: one metric for all experiments, or one metric per experiment in the same order.
         split: the split whose results are compared.
-        output: folder for the report; by default `report` in the only experiment's folder, or beside several folders.
+        output: folder for the report; by default `report` in a single experiment's folder, or next to several folders.
 
     Raises:
         ValueError: no experiment is named, or `write_report` refuses the chains.

@@ -6,9 +6,9 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 
 
 def slurm_environment() -> SLURMEnvironment | None:
-    """Returns a SLURM environment that leaves signals alone, or None if SLURM did not start the processes.
+    """Returns a SLURM environment that does not handle signals, or None if SLURM did not start the processes.
 
-    On a signal, Lightning would save a checkpoint within an epoch, and the resumed run would see some batches twice.
+    Lightning would save a checkpoint in mid-epoch on a signal, and the resumed run would see some batches twice.
     Instead, the scripts in `slurm/` requeue the job, and the run continues after its last finished epoch.
 
     Example:

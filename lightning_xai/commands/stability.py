@@ -33,7 +33,7 @@ def stability(
     percentage: float = 25,
     output: str | None = None,
 ) -> None:
-    """Prints how similarly runs explain the same texts, and writes the similarities as tables and pictures.
+    """Prints similarities between the explanations of several runs, and writes them as tables and pictures.
 
     Args:
         runs: folders of two or more runs that stored attributions, such as runs/tm/seed0 runs/tm/seed1.
@@ -83,7 +83,7 @@ def compare_runs(
     _check_folders(runs)
     pairs = _common_scores(runs, splits, methods)
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
-    # checks all masks before the first report is written
+    # computed here so that a bad mask raises before a report is written
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
     folder = output or report_dir(common_folder(runs)) / "stability"
     reports = []

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-OTHER_TYPE = (  # how the parser says that a value has another type than one of several alternatives
+OTHER_TYPE = (  # phrases by which the parser says that a value has a wrong type
     "Expected a", "Does not validate", "Not a valid subclass", "Problem with given class_path",
     "a class path ", "a dict ",
 )  # fmt: skip
@@ -26,10 +26,10 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences in a parser's message that say what is wrong with a value, else the message in one line.
+    """Returns the sentences of a parser's message that explain the error; if there are none, the message in one line.
 
-    For a type with several alternatives the parser lists the errors of all of them, also those of alternatives that
-    were not meant.
+    If a type has several alternatives, the parser lists one error for each alternative, even if the user did not mean
+    this alternative.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
@@ -56,7 +56,7 @@ def message_for_user(error: BaseException) -> str | None:
     while cause is not None:
         if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
             return " ".join(str(cause).split("\n"))
-        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser wraps other errors
+        cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser wraps the original error
     return reasons(str(error)) if from_parser and isinstance(error, ValueError) else None
 
 

@@ -33,14 +33,14 @@ class WordListParser(ArgumentParser):
     def add_argument(self, *names: Any, **kwargs: Any) -> Any:
         """Adds one argument.
 
-        A positional sequence may be empty: the function then raises an error that names the remedy.
+        A positional sequence may be empty, so that the function itself can raise an error with advice.
         """
         name = names[0].lstrip("-")
         if name in self.item_types:
             del kwargs["action"]  # the action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
-            kwargs["default"] = list(kwargs.get("default") or ())  # a copy, since the parser changes it
+            kwargs["default"] = list(kwargs.get("default") or ())  # a copy, since the parser changes the list
             names = names[:1]  # drops the form --name+, which appends
         return super().add_argument(*names, **kwargs)
 

@@ -55,7 +55,7 @@ class RunFolder:
 
     @classmethod
     def of_checkpoint(cls, file: Path) -> RunFolder:
-        """Returns the folder of the run that a checkpoint file lies in, two folders above the file.
+        """Returns the run that a checkpoint file belongs to. Its folder is two levels above the file.
 
         Example:
             >>> RunFolder.of_checkpoint(Path("runs/tm/seed0/checkpoints/best.ckpt")).path.as_posix()
@@ -176,7 +176,7 @@ class RunFolder:
         return self.checkpoint("last") is not None or self._written_manifest["status"] == "finished"
 
     def check_format(self, remedy: str = OLD_RUN) -> None:
-        """Raises ValueError, whose message ends with `remedy`, if a finished or resumable run has another format."""
+        """Raises ValueError if a finished or resumable run has another format; the message ends with `remedy`."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
 
@@ -185,7 +185,7 @@ class RunFolder:
 
         Raises:
             ValueError: the folder holds a finished or resumable run in another format or with other settings (the
-                message names the first three).
+                message names the first three settings).
         """
         if not self.holds_work:  # without a checkpoint the run starts afresh
             write_json(self.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
@@ -200,7 +200,7 @@ class RunFolder:
             )
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
-        """Returns a short hash of the test examples of these settings, or "" if the run tests the same ones.
+        """Returns a short hash of the test examples of `settings`, or "" if this run tests the same examples.
 
         The result is also "" if the run has no settings yet.
         """
@@ -212,8 +212,8 @@ class RunFolder:
         """The folder of all runs: the part of `path` before the experiment and the seed.
 
         The name of the experiment is read from the manifest. Without a manifest, a folder whose name begins with "seed"
-        counts as a run of an experiment without a slash in its name. If `path` has no such part, the folder of all runs
-        is the working directory.
+        counts as a run of an experiment without a slash in its name. If this rule finds no folder, the
+        folder of all runs is the working directory.
         """
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from lightning_xai.runs.ranks import rank
 
-# these concern deliberate choices of this package, or things that a user cannot change
+# warnings about deliberate choices of this package, or about things that a user cannot change
 SILENCED_WARNINGS = (
     ".*treespec, LeafSpec.*",
     ".*does not have many workers.*",
     ".*recommended to use .self.log.*sync_dist=True.*",  # our metrics are synchronized already
-    ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints
+    ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
 )
 SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")

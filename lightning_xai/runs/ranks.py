@@ -1,4 +1,4 @@
-"""The processes of a distributed run: the number of this process, and values gathered from all processes."""
+"""Helpers for distributed runs: give the number of this process, and gather values from all processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Renamed class paths and arguments, so that networks and encoders of older runs can still be built.
 
-Nothing has been renamed since format 2 began. Whoever moves or renames a network, an encoder or an argument of such a
-class adds an entry here.
+Nothing has been renamed since format 2 began. If you move or rename a network, an encoder, or an argument of
+either, add an entry here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RENAMED_ARGUMENTS: dict[str, dict[str, str]] = {}
 
 
 def current_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns `spec` ("class_path" and "init_args") with current names, also in classes among the arguments.
+    """Returns `spec` ("class_path" and "init_args") with current names; arguments that are specs are renamed too.
 
     Example:
         >>> spec = {"class_path": "mine.Network", "init_args": {"size": 3}}

@@ -1,4 +1,4 @@
-"""The settings of a run by dotted name: which ones decide its numbers, and which ones choose its data."""
+"""The settings of a run by dotted name; selects the settings that decide the run's numbers or choose its data."""
 
 from __future__ import annotations
 

@@ -95,12 +95,12 @@ class RaggedWriter:
                 raise ValueError(
                     f"{self.path} holds rows of {stored}, not of {metadata}: remove it or choose another folder"
                 )
-        elif rank == 0 or not description.exists():  # process 0 may have no writer, as it has no rows
+        elif rank == 0 or not description.exists():  # others write the file if process 0 has no rows and thus no writer
             write_json(description, with_format(metadata or {}))
         rows = _complete_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
         self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
-        # opened last, so that a process killed in between never leaves a file of rows without a file of values
+        # opened last: if the process is killed before, there is no file of rows without a file of values
         self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
@@ -124,7 +124,7 @@ class RaggedWriter:
 
 
 class RaggedStore:
-    """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank counts.
+    """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank is read.
 
     Args:
         path: the store's folder.
@@ -189,7 +189,7 @@ def is_store(path: Path) -> bool:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Returns the facts about all rows of a store.
+    """Returns the metadata of a store: facts that hold for all rows.
 
     Raises:
         ValueError: the store is in another format.

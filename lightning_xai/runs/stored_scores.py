@@ -12,7 +12,7 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store
 
 TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
-NO_CLASS = 0  # class in the keys of token masks, which are the same for all classes
+NO_CLASS = 0  # class in the keys of token masks; an example has the same mask for all classes
 
 
 class StoredScores(RaggedStore):
@@ -85,7 +85,7 @@ class StoredScores(RaggedStore):
         return values
 
     def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
-        """Raises ValueError if a stored (example, class) is not in `keys`, which the run `reference` explains."""
+        """Raises ValueError if a stored key (example, class) is missing in `keys`, the keys of the run `reference`."""
         for index, target in self.keys():
             if (index, target) not in keys:
                 raise ValueError(
