@@ -19,7 +19,7 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
         pooling: "l2" and "l1" take the norm over D; "sum" and "mean" keep signs.
 
     Raises:
-        ValueError: `pooling` is none of these words.
+        ValueError: `pooling` is not "l2", "l1", "sum" or "mean".
 
     Example:
         >>> values = torch.tensor([[3.0, -4.0]])

@@ -1,4 +1,4 @@
-"""Beam search for an order of units: the values of its prefixes should have the largest possible sum."""
+"""Beam search for the order of units that maximizes the sum of the values of its prefixes."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Searches an order of each problem's N units with a large sum of prefix values, and returns the best orders found.
+    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
 
-    The sum over an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
+    The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
     result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates with equal sums, the one whose

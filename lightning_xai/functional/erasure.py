@@ -27,7 +27,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
         pad_id: id of the padding token.
 
     Raises:
-        ValueError: `erasure` is none of these words.
+        ValueError: `erasure` is not "delete", "mask", "pad" or "embed_zero".
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])

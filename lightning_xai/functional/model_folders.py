@@ -8,8 +8,8 @@ def resolve_model_path(path: str) -> str:
     """Returns a path or hub id that transformers can load.
 
     Args:
-        path: a folder or a hub id, which is returned unchanged, or "package:NAME/FOLDER" for a folder inside an
-            installed package. The package is located, not imported.
+        path: a folder, a hub id, or "package:NAME/FOLDER" for a folder inside an installed package. Folders and hub
+            ids are returned unchanged. The package is located, not imported.
 
     Raises:
         ValueError: the package is not installed, or it has no such folder.

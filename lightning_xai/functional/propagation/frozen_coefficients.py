@@ -87,8 +87,8 @@ class FrozenCoefficients(Rules):
     zeros, but uses the coefficients of the first run. `second_run` holds the tensor's value in this second run.
 
     Args:
-        detached: whether derivatives take coefficients as constants. If not, derivatives must be taken by the states of
-            the second run, because the coefficients depend on the states of the first run.
+        detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
+            of the first run, so derivatives must be taken with respect to the states of the second run.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -1,4 +1,4 @@
-"""Tracked tensors: given rules replace the functions that a running network applies to them, in any architecture."""
+"""Tracked tensors. Given rules replace the functions that a running network applies to these tensors."""
 
 from __future__ import annotations
 
