@@ -224,7 +224,7 @@ def data_of(trainer: Trainer) -> Any:
 
 
 def is_dry_run(trainer: Trainer) -> bool:
-    """Returns whether this is a fast_dev_run, which runs a few batches to find errors and leaves no files.
+    """Returns whether this is a fast_dev_run: a run of a few batches that only looks for errors and leaves no files.
 
     Example:
         >>> is_dry_run(Trainer(fast_dev_run=True, logger=False)), is_dry_run(Trainer(logger=False))
@@ -258,7 +258,7 @@ def decision_threshold_of(module: LightningModule) -> float:
 
 
 def test_splits(trainer: Trainer) -> list[str]:
-    """Returns the names of the splits that a test evaluates, in the order of their loaders.
+    """Returns the names of the splits that a test evaluates, in the order of the test loaders.
 
     Example:
         >>> test_splits(Trainer(logger=False))
@@ -291,6 +291,6 @@ def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int
         return torch.ones_like(batch.index, dtype=torch.bool)
     last = num_examples - 1
     if hasattr(data_of(trainer), "split"):
-        loaded = data_of(trainer).split(split).index  # ascending, with gaps where the data was subsampled
+        loaded = data_of(trainer).split(split).index  # ascending; subsampled data have gaps between the indices
         last = int(loaded[min(num_examples, len(loaded)) - 1])
     return batch.index <= last

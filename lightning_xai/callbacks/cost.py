@@ -87,7 +87,7 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     """Starts to watch memory; the returned function gives the largest growth since then in MiB, or NaN if unknown.
 
     On a GPU, the memory of tensors is watched; on a CPU, the memory of the whole process. A process keeps freed memory
-    for later use, so a method that reuses such memory shows less growth than it needs.
+    for later use. If a method reuses kept memory, the growth is smaller than the memory that the method needs.
 
     Example:
         >>> start_peak_memory(torch.device("meta"))()
@@ -105,6 +105,6 @@ def start_peak_memory(device: torch.device) -> Callable[[], float]:
     except OSError:  # not Linux, or a container that forbids the reset
         return lambda: math.nan
     resident, peak = resident_memory()
-    if not peak - resident < _RESET_SLACK:  # the reset had no effect, so the peak may be from an earlier method
+    if not peak - resident < _RESET_SLACK:  # the reset had no effect: the peak may be older than this method's run
         return lambda: math.nan
     return lambda: max(resident_memory()[1] - resident, 0.0)

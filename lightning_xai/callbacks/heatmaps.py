@@ -34,7 +34,7 @@ class Heatmaps(ExplainedCallback):
     Args:
         num_documents: number of documents per split; the documents with the lowest indices are drawn.
         splits: splits to show; None shows all. A test never shows the validation split, which only tunes thresholds.
-        max_image_tokens: documents with more tokens than this get no image; they appear in the HTML page only.
+        max_image_tokens: documents with more than `max_image_tokens` tokens get no image, but are in the HTML page.
         during_fit: whether to draw also in the validation that `fit` runs every epoch.
 
     Raises:

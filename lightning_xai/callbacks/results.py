@@ -1,4 +1,4 @@
-"""Writes every number of a test to results.parquet and results.csv in the run's folder, one number per row."""
+"""Writes the results of a test to results.parquet and results.csv in the run's folder; each row has one number."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class ResultsFile(Callback):
 
         Args:
             checkpoint: hash of the tested checkpoint, which is a column of the table.
-            keep_earlier: whether to keep results of another checkpoint in the folder. If there are any, the new results
-                go to `results_<checkpoint>`.
+            keep_earlier: whether to keep results of another checkpoint in the folder. If the folder has such results,
+                the new results go to `results_<checkpoint>`.
             other_data: short hash of the tested examples if they differ from the run's own test examples, else "". If
                 they differ, the results go to `results_<checkpoint>_<other_data>`.
         """

@@ -41,16 +41,16 @@ class Stability(ExplainedCallback):
 
     Args:
         others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*",
-            which match tested runs only. Names are looked up in the folder of all runs, then in the working directory.
+            which match tested runs only. Names are relative to the folder of all runs or to the working directory.
         percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
         ValueError: `others` is empty, or `percentage` is outside (0, 100]. During a test: another run lacks the scores
-            of a method or split, or differs in the method's settings, examples, classes or lengths of texts.
+            of a method or split, or has other examples, classes, lengths of texts or method settings.
 
     Reference: Zafar et al. (2021), "On the Lack of Robust Interpretability of Neural Text Classifiers", arXiv
     2106.04631 (DIT and UIT); as used by Li et al. (2023), arXiv 2312.17591, Section 4.4.
-    Differs: the rank correlations, which are reported beside the overlap, are ours.
+    Differs: we report rank correlations in addition to the overlap.
 
     Example:
         >>> Stability(["stability/seed*"], percentage=0)

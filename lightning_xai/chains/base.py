@@ -27,7 +27,7 @@ from lightning_xai.types import Batch
 
 @runtime_checkable
 class AsksForRuns(Protocol):
-    """An objective or callback that needs other runs: for example a teacher before the fit, or more runs after it.
+    """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
     Both methods return the command-line overrides of one run, or [] if no other run is needed. After that run, the same
     method is called again, until it returns []. Every process calls these methods, and all must get the same answer.
@@ -43,11 +43,11 @@ class AsksForRuns(Protocol):
     """
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that must finish before this fit; called before the fit starts or resumes."""
+        """Returns overrides for a run that must finish first, or []. Called before the fit starts or resumes."""
         ...
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Returns overrides for a run that follows this fit; called after the test of this fit."""
+        """Returns overrides for a run that follows this fit, or []. Called after the test of this fit."""
         ...
 
 
@@ -85,7 +85,7 @@ class ChainCallback(Callback, ABC):
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Returns facts about the erasures that a stage's best checkpoint decides, by the name of the erasures.
+        """Returns facts about the erasures that a stage's best checkpoint decides. The keys are names of erasures.
 
         The facts are JSON-able and include "method", the name of the method that scores the tokens.
         """

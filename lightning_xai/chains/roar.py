@@ -1,4 +1,4 @@
-"""Recursive ROAR: erases the tokens that a method scores highest, trains again, and measures the performance."""
+"""Recursive ROAR: repeatedly erases the tokens with the highest scores, trains again, and measures the performance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lightning_xai.types import Batch
 Metric = Literal["macro_f1", "accuracy", "auroc"]
 
 EVIDENCE_ORDERS = {"evidence_first": 1, "evidence_last": -1}  # sign of the evidence in the scores
-ONCE = "_once"  # suffix of a method whose scores all come from the root's network
+ONCE = "_once"  # suffix of a method if the root's network computes the scores for all runs
 COLUMNS = ["seed", "method", "amount", "split", "metric", "value", "control", "amount_unit", "run"]
 
 
@@ -108,9 +108,9 @@ class ROAR(ChainCallback):
         control: whether to train also on the positions of the erasures only: one word replaces all other tokens. A
             control that performs better than the run at 100 percent shows that the choice of the erased tokens leaks
             the label. The run at 100 percent also serves as the control at 0 and 100 percent.
-        bounds: whether to erase also by the annotated evidence of the gold class: first ("evidence_first"), like the
-            best method, and last ("evidence_last"), like the worst. The order within the evidence and within the other
-            tokens is random.
+        bounds: whether to add two baselines that use the annotated evidence of the gold class: "evidence_first"
+            erases the evidence first, like the best method; "evidence_last" erases it last, like the worst.
+            The order within the evidence and within the other tokens is random.
         metric: metric of the printed tables; `roar.csv` has all metrics. Accuracy is micro-F1, since the data are
             single-label.
 

@@ -1,4 +1,4 @@
-"""Chains of runs: the order of the stages, the data of each stage, and the time that unfinished stages will take."""
+"""Chains of runs: their stages in order, the data of each stage, and the time that unfinished stages will take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stage:
     Attributes:
         name: folder of the stage below the root's experiment, such as "gradient/030"; "" for the root, the first stage.
         title: name of the stage in messages.
-        group: name shared by stages that take about the same time.
+        group: stages of the same group take about the same time.
         erasures: name of the erasures that the stage trains on; "" if nothing is erased.
         erasure: what the data module does with erased tokens: "mask", "delete" or "positions".
         writer: name of the stage that writes these erasures; "" for the root.
@@ -162,7 +162,7 @@ class Chain:
             )
 
     def _check_settings(self, stage: Stage) -> None:
-        # a stage's own configuration may change any setting, so a stage is compared with stages of the same `config`
+        # `stage.config` may change any setting, so a stage is compared with a stage of the same `config`
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         first, run = next((run for run in alike if run.has_begun), self.root), self.run(stage)
         before, now = first.settings, run.settings
@@ -201,8 +201,8 @@ class Chain:
     def minutes_left(self) -> float | None:
         """Returns the estimated minutes that the unfinished stages will take, or None if no stage is finished.
 
-        A stage is expected to take the median time of the finished stages in its group, or of all finished stages if
-        its group has none.
+        The estimate for a stage is the median time of the finished stages in its group. If its group has none, the
+        estimate is the median time of all finished stages.
         """
         seconds: dict[str, list[float]] = {}
         for stage in self.stages:

@@ -1,4 +1,4 @@
-"""Configuration files on the command line: where to find them, and which experiment and run they belong to."""
+"""Configuration files on the command line: finds the files, and the experiment and run that they belong to."""
 
 from __future__ import annotations
 

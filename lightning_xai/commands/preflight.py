@@ -21,7 +21,7 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def check_checkpoint_settings(checkpoint: Any) -> None:
-    """Raises ValueError if checkpoints would be saved where a resumed fit or a test does not look for them.
+    """Raises ValueError if checkpoints would be saved in a place that a resumed fit or a test does not search.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
@@ -48,7 +48,7 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
     """
     if monitor is None:
         return
-    with warnings.catch_warnings():  # torchmetrics warns that there are no data yet, but only the names are used
+    with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
         warnings.simplefilter("ignore")
         known = [f"val/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     if monitor in known:

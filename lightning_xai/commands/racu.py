@@ -1,4 +1,4 @@
-"""`run.py racu`: the RACU of ROAR chains over seeds and experiments, with intervals, tables and curves."""
+"""`run.py racu`: computes the RACU of ROAR chains, with intervals over seeds, and writes tables and curves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def racu_command(argv: Sequence[str]) -> None:
     """Parses the command line of `racu` and runs it.
 
     Raises:
-        ValueError: `racu` refuses the arguments.
+        ValueError: for the reasons that `racu` lists.
     """
     run_command(racu, argv, name="racu")
 
@@ -29,10 +29,11 @@ def racu(
         experiments: folders of experiments, such as runs/roar.
         metric: one metric for all experiments, or one metric per experiment in the same order.
         split: the split whose results are compared.
-        output: folder for the report; by default `report` in a single experiment's folder, or next to several folders.
+        output: folder for the report; by default `report` in the experiment's folder. If there are several experiments,
+            the default is `report` in the folder that holds all of them.
 
     Raises:
-        ValueError: no experiment is named, or `write_report` refuses the chains.
+        ValueError: no experiment is named, or `write_report` cannot combine the chains.
     """
     if not experiments:
         raise ValueError("no experiment is named: give folders of finished chains, such as runs/roar")

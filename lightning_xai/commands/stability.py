@@ -21,7 +21,7 @@ def stability_command(argv: Sequence[str]) -> None:
     """Parses the command line of `stability` and runs it.
 
     Raises:
-        ValueError: `compare_runs` refuses the runs.
+        ValueError: for the reasons that `compare_runs` lists.
     """
     run_command(stability, argv, name="stability")
 
@@ -43,7 +43,7 @@ def stability(
         output: folder for the report; by default report/stability in the folder that holds all runs.
 
     Raises:
-        ValueError: `compare_runs` refuses the runs.
+        ValueError: for the reasons that `compare_runs` lists.
     """
     folders = [Path(run) for run in runs]
     folder = Path(output) if output else None
@@ -60,7 +60,7 @@ def compare_runs(
 ) -> str:
     """Writes `<split>.csv` and `<split>.png` to `output` and returns one table for each split and method.
 
-    Computes the same numbers as the Stability callback, but reads neither a network nor data.
+    The numbers are the same as in the Stability callback, but no network and no data are loaded.
 
     Args:
         runs: folders of runs whose scores AttributionCacheWriter has stored.
@@ -71,8 +71,8 @@ def compare_runs(
 
     Raises:
         ValueError: there are fewer than two runs, or a run is missing, named twice or of another format; `percentage`
-            is outside (0, 100]; the runs have no scores in common; or the runs differ in the settings of a method, or
-            in examples, classes, numbers of tokens or tokens that may be explained.
+            is outside (0, 100]; the runs have no scores in common; or the runs have different method
+            settings, examples, classes, numbers of tokens or tokens that may be explained.
 
     Example:
         >>> compare_runs([Path("runs/tm/seed0")])
@@ -107,7 +107,7 @@ def _check_folders(runs: Sequence[Path]) -> None:
 
 
 def _common_scores(runs: Sequence[Path], splits: Sequence[str], methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs (split, method) to compare: the named pairs, or all pairs for which every run has scores."""
+    """Returns the pairs (split, method) to compare; by default, all that every run has, except validation."""
     stored = [stored_methods(run) for run in runs]
     common = set(stored[0]).intersection(*stored[1:])
     common_splits = {split for split, method in common if method in methods or not methods} - {VALIDATION}
@@ -143,7 +143,7 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
     """Returns the token masks of the first run, and checks that the other runs have comparable scores.
 
     Raises:
-        ValueError: a run differs in the method's settings, or in examples, classes, numbers of tokens or token masks.
+        ValueError: the runs have different method settings, examples, classes, numbers of tokens or token masks.
     """
     first, *others = scores
     keys, masks = set(first.keys()), first.token_masks()

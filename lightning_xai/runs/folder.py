@@ -1,4 +1,4 @@
-"""The folder of a run, `<runs_dir>/<experiment>/seed<number>`: its files, its manifest, and which runs may use it."""
+"""The folder of a run, `<runs_dir>/<experiment>/seed<number>`: the paths of its files, and its manifest."""
 
 from __future__ import annotations
 

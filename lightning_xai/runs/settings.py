@@ -16,7 +16,7 @@ INCIDENTAL = {
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
-# prefixes of the arguments of the data module that decide which examples are tested
+# prefixes of those data module arguments that decide which examples are tested
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
 
@@ -70,7 +70,7 @@ def hash_of_test_data(settings: Mapping[str, Any]) -> str:
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the sorted names of settings that differ between two runs or are missing in one of the runs.
+    """Returns the sorted names of the settings that differ between two runs or that only one run has.
 
     Example:
         >>> changed_settings({"lr": 1, "seed": 0}, {"lr": 2, "seed": 0, "decay": 1})

@@ -1,4 +1,4 @@
-"""Files that survive a killed process: atomic writes, and stores of float32 rows by (example index, class)."""
+"""Files that stay valid if a process is killed: atomic writes, and stores of float32 rows by (example index, class)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RaggedWriter:
 
     Args:
         path: the store's folder, which is made if missing.
-        rank: number of the process, which names the shard.
+        rank: number of the process; the shard's files have this name.
         metadata: JSON-able facts about all rows, such as method and split; an existing store must have the same facts.
 
     Raises:
