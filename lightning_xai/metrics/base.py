@@ -1,4 +1,4 @@
-"""The base class of attribution metrics. Records are keyed by example and class, so results are exact under DDP."""
+"""The base class of attribution metrics. Under DDP, each pair (example, class) counts once, so results are exact."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 
 
 class PredictOnce:
-    """Predicts for the metrics of one batch, and computes their shared results only once.
+    """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
 
     The metrics share the probabilities of the batch's unchanged inputs. They also share `memo`, a dictionary of results
     that do not depend on the attribution.
@@ -63,7 +63,7 @@ class PredictOnce:
         self.memo: dict[Hashable, Any] = {}
 
     def for_inputs(self, inputs: TextInputs) -> PredictOnce:
-        """Returns this object if it was made for `inputs`, else a new PredictOnce of the same network for `inputs`."""
+        """Returns this object if it was made for `inputs`. Otherwise returns a new PredictOnce of the same network."""
         if inputs is self.inputs:
             return self
         return PredictOnce(self.predict, inputs, decision_threshold=self.decision_threshold, pad_id=self.pad_id)
@@ -72,7 +72,7 @@ class PredictOnce:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False.
 
         Raises:
-            ValueError: a probability is not finite. Without this error, a NaN would count as an undefined value.
+            ValueError: a probability is not finite. Metrics would mistake a NaN for an undefined value.
         """
         if inputs is not self.inputs or embed_mask is not None:
             return self._finite(self.predict(inputs, embed_mask))
@@ -98,7 +98,7 @@ class AttributionMetric(Metric, ABC):
     value is undefined for the row. Means leave NaN out, and the row counts as skipped.
 
     Args:
-        explained: which rows of the attribution count: "all", or only rows of "gold" or of "predicted" classes.
+        explained: which rows are measured: "all", only rows of "gold" classes, or only rows of "predicted" classes.
         name: name in logs and tables; None takes the name of the Python class in snake_case.
 
     Example:

@@ -16,12 +16,12 @@ from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.metrics.thresholds import micro_f1_threshold
 
 LOWER_IS_BETTER = frozenset({"log_loss"})
-_CLASSES_AT_ONCE = 256  # classes ranked at once, which bounds memory
+_CLASSES_AT_ONCE = 256  # number of classes that are ranked at once; more classes need more memory
 _TINY = 1e-12  # keeps logarithms finite
 
 
 def f1(true_positives: Tensor, false_positives: Tensor, false_negatives: Tensor) -> Tensor:
-    """Returns F1, the harmonic mean of precision and recall, in float64; NaN where all three counts are 0.
+    """Returns F1, the harmonic mean of precision and recall, in float64; NaN where all three arguments are 0.
 
     Example:
         >>> float(f1(torch.tensor(2), false_positives=torch.tensor(1), false_negatives=torch.tensor(3)))  # 4 / 8
@@ -46,7 +46,8 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor,
     """Returns the mean of a ranking metric over the classes with a defined value.
 
     Args:
-        metric: returns the values [C'] of C' classes from their scores [C', B] and their positives [C', B] bool.
+        metric: function that returns the values [C'] of C' classes. Its arguments are the scores [C', B] and a mask
+            [C', B] bool of the positive examples.
         probs: [B, C] probabilities.
         gold: [B, C] bool, the gold classes.
 
@@ -60,7 +61,7 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor,
 
 
 class ClassificationMetrics(Metric):
-    """F1, AUROC and log loss; also accuracy (single-label), or micro scores, exact match and mAP (multi-label).
+    """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
 
     A mean over classes leaves out undefined values: F1 of a class that is never gold and never predicted, average
     precision of a class that is never gold, and AUROC of a class that is never or always gold. Each example index
@@ -120,17 +121,17 @@ class ClassificationMetrics(Metric):
         return probs[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Returns the best of 100 evenly spaced thresholds in [0, 1] by micro-F1; 0.5 if nothing is gold."""
+        """Tries 100 evenly spaced thresholds in [0, 1], returns the best by micro-F1; 0.5 if nothing is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             return micro_f1_threshold(*self.table())
 
     def compute(self, threshold: float = 0.5) -> dict[str, Tensor]:
         """Returns `num_examples`, `log_loss` in nats, and the other metrics in [0, 1].
 
-        Without examples, every value but `num_examples` is NaN.
+        Without examples, every value except `num_examples` is NaN.
 
         Args:
-            threshold: probability above which a multi-label class counts as predicted; single-label ignores it.
+            threshold: probability above which a multi-label class counts as predicted; unused for single labels.
         """
         probs, gold = self.table()
         predicted = predicted_classes(probs, multilabel=self.multilabel, decision_threshold=threshold)

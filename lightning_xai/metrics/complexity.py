@@ -1,4 +1,4 @@
-"""Metrics of how concentrated attributions are, and of the share that special tokens hold."""
+"""Metrics that measure how concentrated scores are, and which share of the scores special tokens hold."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def gini(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1): the Gini index of the absolute scores; 0 where all of them are equal.
+    """Returns [...] in [0, 1): the Gini index of the absolute scores; 0 where all absolute scores are equal.
 
     NaN for scores that are all 0.
 
@@ -56,7 +56,7 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of summed absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of the absolute scores.
 
     NaN for scores that are all 0.
 
@@ -71,13 +71,13 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
     """
     shares = _shares(scores, mask)
     held = shares.sort(dim=-1, descending=True).values.cumsum(dim=-1)
-    # with a tolerance, because rounding may put the sum of nine shares of 0.1 slightly below 0.9
+    # the tolerance is needed because rounding may put the sum of nine shares of 0.1 slightly below 0.9
     needed = (held < mass - 1e-9).sum(dim=-1) + 1
     return (needed.double() / mask.sum(dim=-1)).masked_fill(shares.isnan().any(dim=-1), torch.nan)
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the share of summed absolute scores that the k largest hold, for J numbers k.
+    """Returns [..., J] in [0, 1]: the share of all absolute scores that the k largest scores hold, for J numbers k.
 
     NaN for scores that are all 0.
 
@@ -97,7 +97,7 @@ def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
 
 
 def _shares(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns absolute scores within `mask` divided by their sum, in float64; NaN where all of them are 0."""
+    """Returns in float64 the absolute scores within `mask`, divided by their sum; NaN where the sum is 0."""
     sizes = scores.double().abs().masked_fill(~mask, 0)
     total = sizes.sum(dim=-1, keepdim=True)
     return sizes / total.masked_fill(total == 0, torch.nan)
@@ -171,7 +171,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Share of the sum of absolute scores that the k largest hold, for several k: the points of a sparsity curve.
+    """Share of the sum of absolute scores that the k largest scores hold, for several k, as in a sparsity curve.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.

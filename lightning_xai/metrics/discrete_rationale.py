@@ -48,7 +48,7 @@ def harmonic(precision: Tensor, recall: Tensor) -> Tensor:
 
 
 def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns precision, recall and f1 from counts [n] after summing them over n examples.
+    """Returns precision, recall and f1 of the counts [n], summed over n examples.
 
     Example:
         >>> counts = torch.tensor([1.0, 1.0]), torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0])
@@ -61,7 +61,9 @@ def micro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -
 
 
 def macro_scores(num_matches: Tensor, num_predicted: Tensor, num_true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns mean precision over examples with predictions, mean recall over examples with truth, and f1 of both.
+    """Returns mean precision, mean recall and the harmonic mean (f1) of both means.
+
+    Examples without predictions do not count for precision. Examples without true elements do not count for recall.
 
     Args:
         num_matches: [n] number of correct predictions of each example.

@@ -1,4 +1,4 @@
-"""The base class of metrics that erase units in the order of an attribution, and predict again."""
+"""The base class of metrics that erase units in the order of an attribution, and measure the new prediction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at on
 
 @dataclass(frozen=True)
 class Rows:
-    """R rows (example, class) of a batch, with each row's top k units for J numbers k. All but `inputs` is on the CPU.
+    """R rows (example, class) of a batch, with the top k units of each row for J numbers k.
+
+    Only `inputs` may be on another device than the CPU.
 
     Example:
         >>> inputs, first = TextInputs.of_ids([[5, 6]]), torch.tensor([0])
@@ -47,13 +49,13 @@ class Rows:
 class ErasureMetric(AttributionMetric):
     """Erases units in the order of an attribution and records one value for each number k of units.
 
-    Equal erased inputs are predicted once, for example inputs without any unit, or inputs of classes with the same
-    ranking.
+    Equal erased inputs are predicted once. For example, two classes that rank the units in the same order have equal
+    erased inputs.
 
     Args:
         sizes: the numbers k: percentages of a text's units, fixed counts, or a shrinking window.
         ranking: the order of the units.
-        rank_special: also ranks special tokens. They count among the top k units, but are never erased.
+        rank_special: whether special tokens are ranked and count among the top k units. They are never erased.
         erasure: how tokens are erased; `erase` describes the options.
         aggregate: "mean" averages the values of the n numbers k, "sum_over_n_plus_1" divides their sum by n + 1, and
             "per_k" keeps one value for each k.

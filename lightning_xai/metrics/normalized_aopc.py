@@ -1,4 +1,4 @@
-"""Faithfulness relative to the worst and the best order of erasure on a text: 0 for the worst, 1 for the best."""
+"""Faithfulness on a scale from 0, the worst order of erasure for a text, to 1, the best order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 Order = Literal["comprehensiveness", "sufficiency"]
 
-_LEAST_ROOM = 1e-6  # smaller ranges of AOPC are noise; ten times the float32 noise between batch sizes
+_LEAST_ROOM = 1e-6  # closer bounds count as equal; ten times the float32 noise between batch sizes
 
 
 def normalized_aopc(aopc: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
     """Returns (aopc - lower) / (upper - lower), or NaN where the bounds are less than 1e-6 apart.
 
-    Bounds this close mean that all orders have the same AOPC, as in a text of one unit. The quotient would be noise.
+    With such close bounds, all orders have the same AOPC up to rounding, and the quotient would be noise.
 
     Example:
         >>> aopc, lower, upper = torch.tensor([0.375]), torch.tensor([0.25]), torch.tensor([0.5])
@@ -41,7 +41,7 @@ class OrderSearch:
     """Settings of the search for the best and the worst order of erasure.
 
     Args:
-        beam_size: number of partial orders kept at each length, in each of the two searches.
+        beam_size: number of partial orders kept at each length, separately for the best and the worst order.
         exact_up_to: texts with at most this many units are searched exactly, with 2^N predictions for N units.
         max_units: texts with more units are not searched; their rows count as skipped.
 
@@ -67,7 +67,7 @@ _BEAM = OrderSearch()
 
 @dataclass(frozen=True)
 class _Rows:
-    """R rows (example, class) of a batch. All but `inputs` is on the CPU."""
+    """R rows (example, class) of a batch. Only `inputs` may be on another device than the CPU."""
 
     inputs: TextInputs  # the B texts
     targets: Tensor  # [B, K] long, the explained classes of each text
@@ -85,18 +85,20 @@ class _Rows:
 
 
 class NormalizedAOPC(AttributionMetric):
-    """Area over the perturbation curve (AOPC), scaled so that the worst order of erasure has 0 and the best has 1.
+    """Area over the perturbation curve (AOPC), scaled to 0 for the worst order of erasure, 1 for the best.
 
     AOPC is the mean over k = 1 ... N of f(x) - f(x without the first k units). N is the number of units of the text x,
     f is the probability of the class, and the units are erased in the attribution's order. The mean includes k = N,
-    where all units are erased, although this term is the same for every order. Drops keep their sign, and special
-    tokens are never erased. The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between
-    models and texts. The value (AOPC - lower) / (upper - lower) is therefore comparable between models; AOPC is not.
-    All attributions and metrics of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse
-    order, so it has the same bounds.
+    where all units are erased, although this term is the same for every order. Negative differences stay negative.
+    Special tokens are never erased.
+
+    The smallest and the largest AOPC over all orders, `lower` and `upper`, differ between models and texts. The
+    value (AOPC - lower) / (upper - lower) is therefore comparable between models, unlike AOPC. All attributions and
+    metrics of a batch share one search for these bounds. Sufficiency is the AOPC of the reverse order, so sufficiency
+    has the same bounds.
 
     The bounds are exact for short texts. For longer texts they come from a beam search, and an attribution's AOPC may
-    lie outside of them; a larger beam makes this rarer. One row costs about b N^2 predictions for beam size b. The
+    lie outside the bounds; a larger beam makes this rarer. One row costs about b N^2 predictions for beam size b. The
     value is undefined where the AOPC of all orders is the same up to float32 precision.
 
     Args:
@@ -121,7 +123,8 @@ class NormalizedAOPC(AttributionMetric):
     Reference: Edin et al. (2024), "Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attribution
         Explainability", arXiv 2408.08137.
     Differs: the released beam search may keep several orders of the same set of units, and runs in half precision. The
-        released exact search tries all N! orders, and initializes the largest sum with 0. The definition is the same.
+        released exact search tries all N! orders, and initializes the largest sum with 0. The
+        definition of the value is the same.
     """
 
     columns = ("lower", "upper", "aopc", "naopc")
@@ -196,7 +199,8 @@ class NormalizedAOPC(AttributionMetric):
 
     def _search(self, rows: _Rows, predict: PredictOnce) -> Tensor:
         """Returns the smallest and the largest AOPC [R, 2] in float64."""
-        # two searches per row, for the smallest and the largest AOPC; a set that both need is predicted once
+        # Each row needs two searches, one for the smallest and one for the largest AOPC.
+        # A set of units that both searches erase is predicted once.
         example, place = rows.example.repeat_interleave(2), rows.place.repeat_interleave(2)
         direction = torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(len(rows.example))
         prob = predict(predict.inputs).cpu()[example, rows.targets[example, place]].double()

@@ -38,10 +38,12 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 
 
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
-    """Returns in [0, 1] the share of the empty input's drop that the most important units prevent; higher is better.
+    """Returns in [0, 1] the share of the drop for the empty input that the most important units prevent.
 
-    The value is 1 if these units alone give the probability of the whole input or more, and 0 if they give the
-    probability of the empty input or less. NaN where the probability does not drop for the empty input.
+    Higher is better.
+
+    The value is 1 if the most important units give the probability of the whole input or more. The value is 0 if they
+    give the probability of the empty input or less. NaN where the probability does not drop for the empty input.
 
     Args:
         prob: probability for the whole input.
@@ -63,7 +65,7 @@ def _drop_of_empty(prob: Tensor, empty: Tensor) -> Tensor:
 
 
 def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure) -> Tensor:
-    """Returns the probabilities, in float64, of the classes of R rows for empty inputs.
+    """Returns in float64 the probability of each row's class for the empty input.
 
     The shape is [R, 1] for "zero_ids", and [R, J] for "zero_embeddings", where the empty input depends on k.
 
@@ -132,7 +134,7 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """Share of the empty input's drop in probability that the k most important units prevent; higher is better.
+    """Share of the drop for the empty input that the k most important units prevent; higher is better.
 
     Args:
         sizes: see ErasureMetric.

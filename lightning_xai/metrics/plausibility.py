@@ -63,10 +63,11 @@ class EvidenceOverlap(EvidenceMetric):
 
     Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
     Three values are means over examples: empty (1 if no token is selected), span_recall (fraction of spans with a
-    selected token) and span_cover (selected fraction of the tokens in these spans, 0 without such a span). The other
-    values need no threshold: auprc from counts summed over all examples, iou of the n top tokens, where n is the number
-    of evidence tokens, kl from `uniform_kl`, and precision and recall of the top k tokens. Rows without evidence are
-    skipped.
+    selected token) and span_cover (selected fraction of the tokens in these spans, 0 without such a span).
+
+    The remaining values need no threshold. auprc, precision_at_k and recall_at_k (of the top k tokens) come from
+    counts summed over all examples. iou and kl are means over examples. iou compares the n top tokens with the n
+    evidence tokens, and kl is the divergence `uniform_kl`. Rows without evidence are skipped.
 
     Args:
         threshold: a number, or a grid from which the validation split selects the threshold.
@@ -139,7 +140,7 @@ class EvidenceOverlap(EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _parts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the parts of the n defined records by name. Each part is [n, width of the part]."""
+        """Returns the parts of all n defined records: name of the part -> [n, width of the part]."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 

@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: the summed weights [R, T] of scores [R, T] that are strictly above each of G thresholds.
+    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] of all scores [R, T] above it.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
@@ -27,7 +27,7 @@ def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
 
 
 def span_ids(evidence: Tensor) -> Tensor:
-    """Returns [R, T] long: the number of each token's span, from 0 in each row; T for tokens outside of spans.
+    """Numbers the spans of each row from 0, and returns [R, T] long: the span of each token; T outside of spans.
 
     A span is a maximal run of evidence [R, T].
 
@@ -41,7 +41,7 @@ def span_ids(evidence: Tensor) -> Tensor:
 
 
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the numbers [R, G] of spans with a score above each threshold, and of all tokens in these spans.
+    """Returns two counts [R, G] for G thresholds: spans that contain a score above the threshold, and their tokens.
 
     A span is a maximal run of evidence [R, T].
 

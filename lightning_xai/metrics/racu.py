@@ -37,17 +37,17 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
     Reference: Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking
     Allegedly Important Tokens and Retraining", arXiv 2110.08412, Eq. 3.
     Differs: Eq. 3 sums up to I - 1 and calls I the number of steps, which would omit the last step. Here all steps
-    count, as in the authors' code. That code also divides by negative areas, which reverses the sign of the result.
+    count, as in the authors' code. That code divides by negative areas, which reverses the sign; here the value is NaN.
     """
     share = _share(random.double() - method.double(), random, fractions)
     return share.clamp(-1, 1) if clipped else share
 
 
 def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
-    """Returns [...] float64: how much the positions of a method's erasures reveal about the label.
+    """Returns [...] float64: a measure of what the positions of a method's erasures reveal about the label.
 
-    Networks that see only these positions, and no text, give the curve `positions`. The value is the area of this curve
-    above the last random score, where everything is erased, divided by the largest area of `racu`. A leakage of v can
+    Networks that see only these positions, and no text, give the curve `positions`. The value is the area of this
+    curve above the level of the random curve's last point, divided by the largest area of `racu`. A leakage of v can
     lower `racu` by up to v. The value is 0 if the positions reveal nothing about the label.
 
     Args:
@@ -83,7 +83,7 @@ def bca_interval(
     """Returns both ends of the bias-corrected and accelerated (BCa) bootstrap interval of a mean.
 
     The ends equal the result of scipy.stats.bootstrap(..., method="BCa", rng=seed). Both ends are the mean if all
-    values are equal. Both ends are NaN for a single value, because it shows no variation, and if a value is NaN.
+    values are equal. Both ends are NaN if there is only one value, or if a value is NaN.
 
     Args:
         values: [N] values whose mean is estimated.
@@ -106,7 +106,7 @@ def bca_interval(
     size, mean = len(data), float(data.mean())
     if size == 1 or np.isnan(data).any():
         return math.nan, math.nan
-    if data.min() == data.max():  # the mean of equal values may differ from the value by rounding
+    if data.min() == data.max():  # rounding may move the mean of equal values
         return float(data[0]), float(data[0])
     means = data[_resamples(size, num_resamples, seed)].mean(axis=-1)
     normal = NormalDist()

@@ -1,4 +1,4 @@
-"""Metrics of how highly attributions rank the tokens of a human rationale, averaged over examples."""
+"""Metrics that are high if an attribution ranks the tokens of a human rationale first; means over examples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RationaleRanking(EvidenceMetric):
     Rows without evidence are skipped. AUROC is undefined for a row in which every token is evidence.
 
     Args:
-        rank_special: also ranks special tokens, which count as tokens without evidence.
+        rank_special: whether special tokens are ranked; they count as tokens without evidence.
         **kwargs: see EvidenceMetric.
 
     Example:

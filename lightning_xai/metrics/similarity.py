@@ -93,7 +93,7 @@ def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
 
     Args:
         scores: [R, T] scores of R networks for the T tokens of one text.
-        chunk_size: number of tokens that are compared with all tokens at a time, which bounds memory.
+        chunk_size: number of tokens that are compared with all tokens at a time; smaller chunks need less memory.
 
     Example:
         >>> scores = torch.tensor([[1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
@@ -108,6 +108,6 @@ def kendall(scores: Tensor, *, chunk_size: int = 256) -> Tensor:
 
 
 def _correlation(products: Tensor) -> Tensor:
-    """Returns the dot products [R, R] of R vectors, divided by the lengths of both vectors."""
+    """Returns the dot products [R, R] of R vectors, divided by the norms of both vectors."""
     lengths = products.diagonal().sqrt()
     return products / (lengths.unsqueeze(0) * lengths.unsqueeze(1))

@@ -15,7 +15,8 @@ Spacing = Literal["linear", "log"]
 def threshold_grid(num_points: int, maximum: float, spacing: Spacing = "linear") -> Tensor:
     """Returns G = `num_points` ascending thresholds in float64 from 0 to `maximum`.
 
-    "linear" spaces them evenly. "log" spaces all but 0 evenly on a log scale, from 1e-6 times `maximum` on.
+    "linear" spaces the thresholds evenly. "log" starts with 0, and spaces the other thresholds evenly on a log scale,
+    from 1e-6 times `maximum` to `maximum`.
 
     Example:
         >>> threshold_grid(3, 1.0).tolist()

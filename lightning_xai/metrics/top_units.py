@@ -1,4 +1,4 @@
-"""The ranking of a text's units, and the numbers k of top units: arguments that several metrics share."""
+"""Arguments that several metrics share: the ranking of a text's units, and the numbers k of top units."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Range:
-    """Whole numbers in equal distances.
+    """Whole numbers at equal distances.
 
     Args:
         first: the first number.
-        last: no number is larger.
+        last: upper limit of the numbers.
         every: distance between one number and the next.
 
     Example:
@@ -101,7 +101,7 @@ class Percentages:
 
     Args:
         percentages: percent in [0, 100]; each percentage gives one k.
-        rounding: how k is rounded to a whole number. The percentage itself is computed exactly.
+        rounding: how k is rounded to a whole number. Before rounding, k is computed exactly.
         minimum: smallest k; in a text with fewer units, k is the number of units.
 
     Example:
@@ -117,7 +117,7 @@ class Percentages:
     def __post_init__(self) -> None:
         if not self.percentages:
             raise ValueError("percentages is empty: list at least one percentage of a text's units")
-        self.of(torch.ones(1, dtype=torch.long))  # raises an error for numbers outside [0, 100]
+        self.of(torch.ones(1, dtype=torch.long))  # raises an error for a percentage outside [0, 100]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ class Curve:
         mean: [P] heights of the curve.
         low: [P] lower end of the interval, NaN where there is none.
         high: [P] upper end of the interval, NaN where there is none.
-        role: "curve" is drawn solid in the color of its name, "control" dashed in the same color, "reference" gray.
+        role: "curve" draws a solid line in the color of `name`, "control" a dashed line in this color, and "reference"
+            a gray line.
 
     Example:
         >>> Curve("gradient", x=[0, 100], mean=[90.0, 50.0], low=[88.0, 45.0], high=[91.0, 56.0]).role
@@ -94,7 +95,7 @@ def curves_figure(panels: Sequence[Panel], *, max_columns: int = 3) -> Figure:
     axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
     curves = [curve for panel in panels for curve in panel.curves]
     names = list(dict.fromkeys(curve.name for curve in curves if curve.role != "reference"))
-    lines: dict[tuple[bool, int, str], Line2D] = {}  # sorted by key, references come last
+    lines: dict[tuple[bool, int, str], Line2D] = {}  # the legend sorts by key: references come last
     for panel, axis in zip(panels, axes, strict=False):
         for curve in sorted(panel.curves, key=lambda curve: curve.role != "reference"):
             place = names.index(curve.name) if curve.role != "reference" else 0
@@ -150,7 +151,7 @@ def _draw_curve(axis: Axes, curve: Curve, place: int) -> Line2D:
         marker=MARKERS[place % len(MARKERS)] if curve.role == "curve" else None,
         markersize=3.5,
     )
-    if curve.role != "control":  # bands of controls would hide the curves
+    if curve.role != "control":  # controls get no band, because it would hide the curves
         axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
     return line
 

@@ -1,4 +1,4 @@
-"""The table printed at the end of a FRESH chain: mean scores of its classifiers over seeds."""
+"""The table printed at the end of a FRESH chain: mean scores of the chain's classifiers over seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.report.tables import Column, text_table
 def fresh_table(results: pd.DataFrame, metric: str, *, width: int = 80) -> str:
     """Returns a table of one metric in percent, with a row per method and a column per split.
 
-    Cells show the mean over seeds, and with several seeds also the standard deviation in parentheses.
+    Cells show the mean over seeds. With several seeds, the standard deviation follows in parentheses.
 
     Args:
         results: rows of the files fresh.csv of one or several seeds.

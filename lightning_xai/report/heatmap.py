@@ -148,7 +148,7 @@ def method_pieces(document: ExplainedDocument, explained: ExplainedClass, method
 
 
 def class_status(explained: ExplainedClass) -> str:
-    """Returns in words whether a class is gold, and whether it is predicted.
+    """Returns a phrase that says whether a class is gold, and whether the class is predicted.
 
     Example:
         >>> class_status(ExplainedClass("positive", 0.75, gold=False, predicted=True, scores={}))
@@ -181,7 +181,7 @@ def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) ->
     """
     parts = []
     for piece in method_pieces(document, explained, method):
-        # a terminal would execute control characters of the text
+        # a space replaces each control character, because the terminal would execute it
         shown = "".join(c if c.isprintable() or c == "\n" else " " for c in piece.text)
         if piece.score is None or abs(piece.score) < MIN_TERMINAL_SCORE:
             parts.append(shown)

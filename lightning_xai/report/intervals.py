@@ -20,8 +20,8 @@ def with_intervals(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         keys: names of the columns that identify a combination.
 
     Returns:
-        The columns `keys`, mean, low and high (ends of the 95 % interval, NaN for one seed) and num_seeds. The mean and
-        both ends are NaN if the value of any seed is NaN.
+        A table with the columns `keys`, mean, low, high and num_seeds. The 95 % interval goes from low to high; both
+        are NaN for one seed. mean, low and high are NaN if the value of any seed is NaN.
 
     Example:
         >>> rows = pd.DataFrame({"method": ["ig", "ig", "ig"], "seed": [0, 1, 2], "value": [0.5, 0.5, 0.5]})

@@ -75,7 +75,7 @@ def racu_by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def racu_table(summary: pd.DataFrame, *, width: int = 80) -> str:
-    """Returns a table of RACU and one of leakage, in percent, with a row per method and a column per experiment.
+    """Returns tables of RACU and of leakage in percent, each with a row per method and a column per experiment.
 
     A cell such as "57.9 +14.4 -19.8" holds the mean over seeds and the distances to the ends of its interval.
 
@@ -134,8 +134,8 @@ def write_report(
 ) -> str:
     """Writes the report on ROAR chains, and returns as text the RACU tables and the paths of written files.
 
-    The files are racu.csv, racu_seeds.csv and roar.png, and sparsity.png for experiments that were tested with the
-    preset "sparsity".
+    The files are racu.csv, racu_seeds.csv and roar.png. If experiments were tested with the preset "sparsity", the file
+    sparsity.png shows their sparsity curves.
 
     Args:
         folders: folders of experiments, such as runs/roar.
@@ -173,7 +173,7 @@ def write_report(
 def _write_pictures(panels: Mapping[str, Sequence[Panel]], output: Path, events: Path, split: str) -> list[Path]:
     """Writes a PNG for each name that has panels, and the same pictures to TensorBoard; returns the PNG files."""
     events.mkdir(parents=True, exist_ok=True)
-    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # TensorBoard would list the old files too
+    for old in events.glob(f"events.out.tfevents*{EVENTS_SUFFIX}"):  # otherwise TensorBoard still shows them
         old.unlink(missing_ok=True)  # another chain may have just removed the file
     files = []
     with SummaryWriter(str(events), filename_suffix=EVENTS_SUFFIX) as writer:

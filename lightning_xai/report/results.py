@@ -48,7 +48,7 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
         return f"{underlined}\nno number is defined for these examples"
     metrics = [str(metric) for metric in values.columns]
     families = {metric.split("/")[0] for metric in metrics if "/" in metric}
-    # if the metrics have one prefix before "/" in common, the headers leave it out
+    # if all metrics have the same prefix before "/", the headers leave this prefix out
     headers = [metric.split("/")[-1] if len(families) == 1 else metric for metric in metrics]
     columns = [
         Column(header, [_number(value) for value in values[metric]])
@@ -79,7 +79,7 @@ def _number(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Returns the number as text with three significant digits, or whole if it is 100 or more; "-" if undefined."""
+    """Returns a number as text: "-" if undefined, whole from 100 on, otherwise with three significant digits."""
     if pd.isna(value):
         return "-"
     return f"{value:.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"

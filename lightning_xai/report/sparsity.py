@@ -16,7 +16,7 @@ X_LABELS = {"top_tokens": "top tokens", "top_percent": "top % of tokens"}  # met
 
 
 def sparsity_panels(folders: Sequence[Path], split: str) -> list[Panel]:
-    """Returns up to two panels for each experiment: shares by the number, and by the percentage, of top tokens.
+    """Returns up to two panels for each experiment: shares against the number or the percentage of top tokens.
 
     Args:
         folders: folders of experiments. An experiment that was not tested with the preset "sparsity" gets no panel.

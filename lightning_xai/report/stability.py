@@ -42,7 +42,7 @@ def matching_runs(names: Sequence[str], this_run: Path, runs_dir: Path) -> list[
         >>> [run.name for run in matching_runs(["tm/seed*"], runs_dir / "tm/seed0", runs_dir)]
         ['seed1']
     """
-    runs: dict[Path, Path] = {}  # absolute path -> path as selected by `names`
+    runs: dict[Path, Path] = {}  # absolute path -> path in the form given in `names`
     for name in names:
         is_pattern = any(character in name for character in "*?[")
         paths = sorted(str(runs_dir / path) for path in glob(name, root_dir=runs_dir)) or sorted(glob(name))

@@ -103,7 +103,7 @@ class _PrintedColumn:
 
 
 def _even_blocks(columns: Sequence[_PrintedColumn], width: int) -> list[list[_PrintedColumn]]:
-    """Returns the fewest blocks of columns that fit `width`, with the widest block as narrow as possible."""
+    """Splits columns into as few blocks as fit `width`, and makes the widest block as narrow as possible."""
     groups: list[list[_PrintedColumn]] = []
     for name, members in groupby(columns, key=lambda column: column.group):
         group = list(members)
