@@ -45,7 +45,8 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         layer_norm = layer.attention_norm
         assert isinstance(layer_norm, nn.LayerNorm)
         vectors, residual = source_vectors(layer, trace, [layer_norm])
-        # `vectors` are not divided by the LayerNorm's deviation, so `resultants` are multiplied by it; it cancels
+        # `vectors` lack the division by the LayerNorm's deviation. So `resultants` are multiplied by the deviation,
+        # which cancels when contributions are divided by their sum
         resultants = trace.attention_block * layer_norm_deviation(layer_norm, trace.attention_sum)
     return alti_contributions(trace.attention, vectors, residual, resultants, norm=norm)
 
@@ -54,8 +55,8 @@ class ALTI(DifferentiableAttribution):
     """Scores tokens by their contributions to the output of each attention block, multiplied over layers.
 
     The output y_i of an attention block, with residual connection and LayerNorm, is a sum of biases and of one vector
-    T_ij for each source token j, if the deviation of the LayerNorm is held fixed. The contribution of j is how much of
-    the distance from zero to y_i its vector covers: c_ij = max(0, |y_i| - |y_i - T_ij|), divided by the sum over j.
+    T_ij for each source token j, if the deviation of the LayerNorm is held fixed. The contribution c_ij of token j to
+    token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these values over all j.
     Feed-forward layers are left out, because they do not mix tokens. Scores sum to the sum of the weights with which
     the head reads token states, usually 1. All classes have the same scores, unless the head attends to tokens for each
     class separately.

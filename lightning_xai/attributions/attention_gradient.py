@@ -86,5 +86,5 @@ class AttentionGradient(DifferentiableAttribution):
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound, because classes may share a backward pass."""
+        """Returns an upper bound on the number of passes. Classes may share a backward pass, which saves passes."""
         return Passes(forward=1, backward=num_targets)

@@ -20,7 +20,7 @@ def explaining(model: Classifier, device_type: str) -> Iterator[None]:
     """Within the context `model` is in eval mode, gradients are on, and autocast and inference mode are off.
 
     Parameters require no gradient within the context, because methods differentiate with respect to embeddings only.
-    Everything is restored afterwards.
+    All of these settings are restored afterwards.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -58,7 +58,8 @@ class AttributionMethod(ABC):
     """
 
     needs_attentions: bool = False  # if True, callbacks switch the network to eager attention at setup
-    # True if `passes` is an upper bound, because equal texts are evaluated once or classes share a backward pass
+    # True if an example may need fewer passes than `passes` returns: equal texts are evaluated once, or classes share a
+    # backward pass
     passes_at_most: bool = False
 
     @abstractmethod
@@ -95,7 +96,7 @@ class AttributionMethod(ABC):
     def for_split(self, split: str) -> AttributionMethod:
         """Returns the method for examples of `split`: `self`, except for methods that read stored scores.
 
-        An example's index counts within its split, so stored scores can be found only if the split is known.
+        Examples are numbered within their split, so stored scores can be found only if the split is known.
         """
         return self
 
@@ -105,7 +106,7 @@ class AttributionMethod(ABC):
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Rows and columns of `target_mask` with only False cost nothing.
+        where `target_mask` is False may be any number. Mask rows and columns of only False cost nothing.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned another shape than [B, K, T], or a
@@ -137,7 +138,7 @@ class AttributionMethod(ABC):
         return Attribution(scores, targets, target_mask, inputs.token_mask)
 
     def _require_shape(self, scores: Tensor, shape: tuple[int, ...]) -> None:
-        """Raises ValueError if `scores` has another shape than `shape`; broadcasting would hide the mistake."""
+        """Raises ValueError if `scores` does not have `shape`. Later broadcasting could hide a wrong shape."""
         if scores.shape != shape:
             raise ValueError(
                 f"{type(self).__name__}.scores returned shape {list(scores.shape)}, but [B, K, T] is {list(shape)}: "

@@ -62,8 +62,8 @@ class Cached(AttributionMethod):
     Passes: none.
 
     Args:
-        path: folder of the stored token scores. "{split}" in the path stands for the name of the explained split, as in
-            "runs/tm/seed0/attributions/{split}/AttInGrad"; `for_split` fills in the name.
+        path: folder of the stored token scores, for example "runs/tm/seed0/attributions/{split}/AttInGrad". `for_split`
+            replaces "{split}" by the name of the explained split.
 
     Raises:
         ValueError: there is no store at `path`, or the store holds another split's scores or lacks an example.

@@ -1,4 +1,4 @@
-"""The interface of methods that evaluate a text with some of its units erased, and explain how the output changes."""
+"""The interface of methods that erase some units of a text and score the units by the change of the output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightning_xai.functional.units import Unit, count_units, kept_tokens, sprea
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens that are held at once; only a single long text may exceed it
+_MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; one long text alone may exceed the limit
 
 
 class Coalitions(NamedTuple):
@@ -89,7 +89,7 @@ class CoalitionAttribution(AttributionMethod):
 
     @abstractmethod
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
-        """Returns the coalitions, at least one, of one example.
+        """Returns the coalitions of one example; there must be at least one coalition.
 
         Args:
             num_units: number M >= 1 of units of the example.
@@ -127,11 +127,14 @@ class CoalitionAttribution(AttributionMethod):
         return scores.to(torch.promote_types(model.embedding_matrix.dtype, torch.float32)).to(inputs.device)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound, because units may be fewer than tokens, and random coalitions may be equal."""
+        """Returns an upper bound on the number of passes. Fewer units than tokens, or equal coalitions, save passes."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
-        """Yields rows and coalitions of the examples that have units, in groups of examples that fit the memory."""
+        """Yields groups of examples that fit in memory: their rows in the batch and their coalitions.
+
+        Examples without units are left out.
+        """
         rows: list[int] = []
         coalitions: list[Coalitions] = []
         num_elements = 0

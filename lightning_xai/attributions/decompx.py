@@ -33,7 +33,7 @@ Score = Literal["logit", "norm"]
 
 @dataclass(frozen=True)
 class DecompositionRules:
-    """How biases and non-linear functions of a network are divided among the source tokens; `DecompX` has details.
+    """How biases and non-linear functions of a network are divided among source tokens; `DecompX` explains the rules.
 
     Example:
         >>> DecompositionRules(bias="norm").feed_forward
@@ -41,13 +41,13 @@ class DecompositionRules:
     """
 
     bias: BiasRule = "absdot"
-    feed_forward: FeedForward = "zero_origin"  # the line that replaces activations, or "none" to leave blocks out
+    feed_forward: FeedForward = "zero_origin"  # the line that replaces an activation; "none" leaves out the blocks
     head_activation: Approximation = "zero_origin"  # the line that replaces the activation of the head
     chunk_size: int = 4  # source tokens that go through a layer at the same time
 
 
 def text_segments(output: ClassifierOutput, row: int, num_tokens: int) -> Iterator[tuple[slice, ClassifierOutput]]:
-    """Yields the columns of each segment of one text, and the output of the network for this segment alone.
+    """Yields, for each segment of one text, the segment's columns and the network's output for the segment alone.
 
     Args:
         output: the result of a forward pass with attentions and hidden states.
@@ -85,13 +85,13 @@ def decompose_segment(
 ) -> tuple[Tensor, Tensor]:
     """Returns vectors [R, S, D] of the S tokens of a segment, and the R states [R, D] that are read from the segment.
 
-    The vectors sum to the states. With the bias rule "token", one more vector, the last, stands for all biases.
+    The vectors sum to the states. With the bias rule "token", one more vector at the end holds all biases.
 
     Args:
         layers: the first layers, or all layers, of the network that gave `output`. The states after the last of these
             layers are decomposed.
         output: the result of a forward pass on one segment without padding, with attentions and hidden states.
-        readout: [R, S], in each row the weights of the token states in one state that is read.
+        readout: [R, S], weights. State r is the sum of the token states, weighted by row r.
         rules: how biases and non-linear functions are divided.
 
     Example:
@@ -138,7 +138,7 @@ def decompose_segment(
 
 
 def _attend_from_tokens(layer: FrozenLayer, rules: DecompositionRules) -> Attended:
-    """Yields the first layer's attention output, split by source: for each chunk of tokens, then for the biases."""
+    """Yields the parts of the first layer's attention output: a part for each chunk of tokens, then one for biases."""
     num_tokens, size = len(layer.hidden), layer.hidden.shape[-1]
     for start in range(0, num_tokens, rules.chunk_size):
         yield layer.attend_to_tokens(slice(start, min(start + rules.chunk_size, num_tokens)))
@@ -157,14 +157,14 @@ def decompose_text(
 ) -> tuple[Tensor, Tensor]:
     """Returns the tokens' vectors [R, T, D] in R states that the head reads, and shares [R, T, C or 1] of the logits.
 
-    With the bias rule "token", one more token, the last, stands for all biases.
+    With the bias rule "token", one more vector and share at the end belong to all biases together.
 
     Args:
         layers: all layers of the encoder.
         head: the layers of the head.
         output: the result of a forward pass with attentions and hidden states.
         row: the text's row in the batch.
-        readout: [R, T], in each row the weights of the token states in one state that the head reads; no padding.
+        readout: [R, T], weights without padding. State r is the sum of the token states, weighted by row r.
         logits: [C] logits of the text, or [R] if each of the R states belongs to another class.
         rules: how biases and non-linear functions are divided.
 
@@ -202,11 +202,12 @@ class DecompX(DifferentiableAttribution):
     norms, slopes of activations and activation(gate) in gated feed-forward blocks are held fixed at their true values.
     The network is then linear apart from its biases, which are divided among the tokens.
 
-    Scores of all tokens, special tokens included, sum to the logit. Exceptions are the bias rules "token" and "none",
-    which leave biases out, the activation "relu", `feed_forward` "left_out" and `score` "norm".
+    Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit with the bias
+    rules "token" and "none", with the activation "relu", with `feed_forward` "left_out", and with `score` "norm". Both
+    bias rules leave biases out of the scores.
 
     Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text,
-    or in a segment if the model segments: S^2 D numbers are held, and more for the sources inside a layer.
+    or in a segment if the model segments: S^2 D numbers are stored, and more while a layer is computed.
 
     Args:
         bias: how a bias is divided. A token's share is proportional to the magnitude of the inner product ("absdot") or

@@ -28,7 +28,7 @@ def override_states(
 ) -> Iterator[None]:
     """Within the context, `states` maps the input of `layer` to the input that the layer gets instead.
 
-    In the same way, `values` maps the value vectors that the layer computes to those with which it continues.
+    `values` maps the value vectors that the layer computes to the value vectors that the layer uses instead.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -59,13 +59,13 @@ def parallel_gradients(
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yields the gradients [k, ...] of target logits with respect to each source, for k columns of `targets` at a time.
 
-    One backward pass serves k classes in parallel, as many as a limit on tokens allows. The graph of `logits` is freed
-    after the last backward pass unless `create_graph` is set.
+    One backward pass serves k classes in parallel; a limit on the number of tokens determines k. The graph of `logits`
+    is freed after the last backward pass unless `create_graph` is set.
 
     Args:
         logits: [B, C].
         targets: [B, K] long.
-        sources: tensors of vectors, one for each token; all dimensions but the last enumerate tokens.
+        sources: tensors of token vectors [..., D]; the dimensions before the last enumerate the tokens.
         create_graph: whether the gradients can be differentiated again.
 
     Example:
@@ -106,8 +106,8 @@ class DecompXReverse(DifferentiableAttribution):
     long.
 
     Args:
-        value_bias: whether the value bias of the first layer counts for the token of the value vector, as in the
-            authors' code; otherwise it counts as a bias.
+        value_bias: True gives the value bias of the first layer to the token whose value vector contains this bias, as
+            in the authors' code. False counts the value bias among the biases.
         coefficients: matters for a loss on the scores (with create_graph). "detached" treats the frozen coefficients as
             constants, so queries and keys get no gradient. "differentiable" differentiates the coefficients too, which
             costs a second forward pass.
@@ -143,7 +143,7 @@ class DecompXReverse(DifferentiableAttribution):
         layer = model.encoder_layers()[0]
         bias = layer.value.bias if self.value_bias else None
         factors: list[Tensor] = []  # the states and the value bias, which are multiplied by gradients
-        sources: list[Tensor] = []  # the logits are differentiated with respect to these
+        sources: list[Tensor] = []  # the logits are differentiated with respect to these tensors
 
         def states(hidden: Tensor) -> Tensor:
             if rules.detached:
@@ -173,7 +173,7 @@ class DecompXReverse(DifferentiableAttribution):
 
     @staticmethod
     def _in_given_order(scores: Tensor, inputs: TextInputs) -> Tensor:
-        """Returns scores [B, K, T] in the column order of `inputs`, because the network moves padding to the right."""
+        """Returns scores [B, K, T] in the column order of `inputs`; in the network, padding was moved to the right."""
         order = right_padding_order(inputs.attention_mask)
         if order is None:
             return scores
@@ -182,8 +182,8 @@ class DecompXReverse(DifferentiableAttribution):
     def bias_scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns the part [B, K] of the logits of `targets` [B, K] that comes from all biases together.
 
-        This part is the logit of the frozen network if the first layer's input is 0, without the first layer's value
-        bias if `value_bias` is set. One forward pass computes this logit together with the true logit.
+        This part is the logit that the frozen network gives if the input of the first layer is 0. If `value_bias` is
+        set, the value bias of the first layer is also set to 0. One forward pass computes this logit and the true one.
         """
         layer = model.encoder_layers()[0]
         rules = FrozenCoefficients(detached=True)
@@ -201,5 +201,5 @@ class DecompXReverse(DifferentiableAttribution):
                 return rules.linear(model(inputs).logits).gather(1, targets)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound, because classes may share a backward pass."""
+        """Returns an upper bound on the number of passes. Classes may share a backward pass, which saves passes."""
         return Passes(forward=1, backward=num_targets)

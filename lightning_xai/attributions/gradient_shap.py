@@ -85,7 +85,7 @@ def expected_gradients(
         inputs: B texts.
         targets: [B, K] long, the classes.
         ends: embeddings of the baselines and of the inputs.
-        draw: returns the points and the noise of samples, given the samples' numbers; see `random_points`.
+        draw: a function of the numbers of n samples that returns their points and noise, as `random_points` does.
         num_samples: number of samples in the average.
         chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
         create_graph: whether the averages can be differentiated.

@@ -32,7 +32,7 @@ def size_shares(num_units: int) -> np.ndarray:
     """
     sizes = np.arange(1, num_units // 2 + 1)
     shares = (num_units - 1) / (sizes * (num_units - sizes))
-    shares[2 * sizes < num_units] *= 2  # sizes s and M - s are two sizes unless s = M / 2
+    shares[2 * sizes < num_units] *= 2  # twice, for size s and for size M - s, unless s = M / 2
     return shares / shares.sum()
 
 
@@ -69,10 +69,11 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Coalitions of sizes 1 and M - 1 come first, then coalitions of sizes 2 and M - 2, and so on. All coalitions of such
-    a pair of sizes are enumerated, as long as the pair's share of the remaining samples is at least their number. The
-    remaining samples are drawn from the kernel, each followed by its complement, and have equal shares of the remaining
-    weight. If `num_samples` is at least 2^M - 2, all coalitions are enumerated.
+    Coalitions of sizes 1 and M - 1 come first, then coalitions of sizes 2 and M - 2, and so on. The coalitions of a
+    pair of sizes are all enumerated if the pair's share of the remaining samples is at least their number.
+    From the first pair with a smaller share on, samples are drawn from the kernel, each followed by its complement. The
+    drawn samples have equal shares of the remaining weight. If `num_samples` is at least 2^M - 2, all coalitions are
+    enumerated.
 
     Example:
         >>> keep, weights = shapley_coalitions(3, 6, np.random.default_rng(0))
@@ -110,15 +111,15 @@ class KernelSHAP(CoalitionAttribution):
     Args:
         num_samples: number of coalitions for each example, without the full and the empty coalition. It is limited to
             2^M - 2 for M units. None takes 3 for each unit, and at least 64.
-        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
+        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other coalitions.
 
     Reference: Lundberg and Lee (2017), "A Unified Approach to Interpreting Model Predictions", arXiv 1705.07874,
         Theorem 2; enumeration and complementary pairs as in the authors' shap package.
     Differs: with few samples, the shap package first selects units by a lasso. It computes one unit's score from the
-        scores of the others, so that scores have the right sum. captum's scores have this sum only approximately, by a
-        large weight of the full and the empty coalition. Edin et al. (2024) take absolute values of captum's scores,
-        with 3 samples for each token.
+        scores of the others, so that scores have the right sum. captum gives the full and the empty coalition a large
+        weight instead, so its scores have this sum only approximately. Edin et al. (2024) take absolute values of
+        captum's scores, with 3 samples for each token.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -153,7 +154,7 @@ class KernelSHAP(CoalitionAttribution):
     def coalitions(self, num_units: int, index: int | None) -> Coalitions:
         generator = example_generator(self.seed, index, "KernelSHAP")
         keep, weights = shapley_coalitions(num_units, self.num_coalitions(num_units) - 2, generator)
-        # the full and the empty coalition come first and have weight 0, because the fit meets both exactly
+        # the full and the empty coalition come first; their weight is 0, because the fit gives their outputs exactly
         full_and_empty = torch.tensor([[True], [False]]).expand(-1, num_units)
         return Coalitions(torch.cat([full_and_empty, keep]), torch.cat([weights.new_zeros(2), weights]))
 

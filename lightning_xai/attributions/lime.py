@@ -57,7 +57,7 @@ class LIME(CoalitionAttribution):
         kernel_width: positive; a smaller width gives distant samples less weight.
         regressor: "ridge" or "lasso", both with an intercept that is not penalized.
         alpha: positive strength of the penalty, defined as in scikit-learn's regression of the same name.
-        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
+        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
         seed: non-negative; another seed draws other samples.
 
     Reference: Ribeiro et al. (2016), "'Why Should I Trust You?': Explaining the Predictions of Any Classifier", arXiv

@@ -13,7 +13,7 @@ from lightning_xai.functional.units import Unit
 
 
 def windows(num_units: int, window: int) -> Tensor:
-    """Returns all windows [W, M] bool of `window` neighboring units; one window of all M units if M <= `window`.
+    """Returns all windows [W, M] bool of `window` neighboring units. If M <= `window`, one window has all M units.
 
     Example:
         >>> windows(4, window=2).int()
@@ -60,7 +60,7 @@ class Occlusion(CoalitionAttribution):
     Passes: one forward pass for the text, and at most one for each unit.
 
     Args:
-        unit: CoalitionAttribution explains this argument, `erasure`, `output` and `chunk_size`.
+        unit: CoalitionAttribution explains `unit`, `erasure`, `output` and `chunk_size`.
         window: number of neighboring units that are erased together.
 
     Reference: Zeiler and Fergus (2014), "Visualizing and Understanding Convolutional Networks", arXiv 1311.2901,

@@ -11,7 +11,7 @@ from lightning_xai.types import Passes, TextInputs
 
 
 class AttentionRollout(DifferentiableAttribution):
-    """Scores tokens by the product over layers of attention matrices, which are averaged over heads first.
+    """Scores tokens by the product of the attention matrices of all layers, each averaged over heads.
 
     In each layer, the identity matrix is mixed in for the skip connection. The scores are the product's row for the
     token that the head reads ([CLS] or the last token), or a weighted sum of rows if the head attends to tokens.

@@ -46,8 +46,8 @@ class SequentialIntegratedGradients(AttributionMethod):
 
     Reference: Enguehard (2023), "Sequential Integrated Gradients: a simple but effective method for explaining language
         models", arXiv 2305.15853.
-    Differs: the published code computes the gradients on the line for the sum too. Its experiments normalize the sums,
-        which `Transformed` does here, and pass the explained tokens through the embedding module twice.
+    Differs: the published code has no closed form for the sum. Its experiments normalize sums, as `Transformed` does
+        here, and pass the explained tokens through the embedding module twice.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -35,7 +35,8 @@ def signed_ranks(ranks: Tensor, effects: Tensor, exists: Tensor) -> Tensor:
         >>> signed_ranks(torch.tensor([[2, 1, 0]]), torch.tensor([[0.5, 0.2, -0.1]]), torch.ones(1, 3).bool())
         tensor([[ 1.5000,  0.5000, -0.5000]], dtype=torch.float64)
     """
-    # a row with N < M units can share these offsets: all from N - 1/2 on make every rank negative, and the first wins
+    # these offsets also serve rows with N < M units: all offsets from N - 1/2 on make every rank negative, and the
+    # smallest of them is taken
     offsets = torch.arange(ranks.shape[1] + 1, dtype=torch.float64) - 0.5
     shifted = ranks.double().unsqueeze(1) - offsets.unsqueeze(1)  # [P, M + 1, M]
     agree = (shifted.sign() == effects.sign().unsqueeze(1)) & exists.unsqueeze(1)
@@ -47,7 +48,7 @@ class _Solution(NamedTuple):
     """The best orders for P = B * K pairs of an example and a class."""
 
     ranks: Tensor  # [P, M] long, N - 1 for the most important of N units; -1 where there is no unit
-    effects: Tensor  # [P, M] float64, the drop of the probability when only this unit is erased; 0 where there is none
+    effects: Tensor  # [P, M] float64, the drop of the probability when only this unit is erased; 0 without a unit
     totals: Tensor  # [P] float64, the objective of each order
     units: Tensor  # [B, T] long, the unit of each token
 
@@ -71,7 +72,7 @@ class Solvex(AttributionMethod):
             "comp_suff" adds both.
         beam_size: largest number of orders of k units that the beam keeps, for each k.
         exact_up_to: texts of at most this number of units are solved exactly, by evaluating all 2^N sets of units.
-        beams: "sets" keeps the better of two orders of one set; "orders" keeps both in the beam, as published.
+        beams: "sets" keeps only the better of two orders of the same units; "orders" keeps both, as published.
         erasure: how a unit is erased: "delete" removes its tokens, "mask" replaces them by the fill token, "pad" by the
             padding token, and "embed_zero" sets their embeddings to 0.
         unit: "token" or "word".
@@ -123,8 +124,8 @@ class Solvex(AttributionMethod):
     def solve(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the units' ranks [B, K, M] and the objectives [B, K] of the best orders.
 
-        Ranks are N - 1 for the most important of N units, and -1 where there is no unit. Unlike `attribute`, this does
-        not switch the model to eval mode.
+        Ranks are N - 1 for the most important of N units, and -1 where there is no unit. Unlike `attribute`, `solve`
+        does not switch the model to eval mode.
         """
         solution = self._search(model, inputs, targets)
         return solution.ranks.view(*targets.shape, -1), solution.totals.view(targets.shape)
@@ -177,11 +178,11 @@ class Solvex(AttributionMethod):
         return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound, because sets that several searches need are evaluated once."""
+        """Returns an upper bound on the number of passes. A set that several searches need is evaluated once."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)
-        # "comp" saves `num_tokens` sets: texts that lack one unit are evaluated before the search
+        # texts without one unit are evaluated before the search, so "comp" needs `num_tokens` fewer sets in the search
         versions = {"comp": sets - num_tokens, "suff": sets, "comp_suff": 2 * sets - num_tokens}[self.metric]
         return Passes(forward=1 + num_tokens + versions, backward=0)
 
@@ -189,7 +190,7 @@ class Solvex(AttributionMethod):
 def _probabilities_of(model: Classifier) -> Evaluate:
     """Returns a function of erased inputs that gives float64 probabilities on the CPU.
 
-    Float64 keeps different probabilities close to 1 apart, which would be equal in float32.
+    Different probabilities close to 1 may be equal in float32; float64 keeps them different.
     """
     logits_of_model = logits_of(model)
 

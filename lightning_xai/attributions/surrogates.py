@@ -15,7 +15,7 @@ _RANK_TOLERANCE = 1e-10  # eigenvalues below this fraction of the largest count 
 
 
 def _products(design: Tensor, shift: Tensor, outputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`; few rows of X are in float64 at a time.
+    """Returns X'WX [B, M, M] and X'WY [B, M, K] for X = `design` - `shift`, with few rows of X in float64 at a time.
 
     Args:
         design: [B, N, M], the kept units of each sample.
@@ -132,7 +132,7 @@ def _descend(gram: np.ndarray, moments: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alpha: float) -> np.ndarray | None:
-    """Returns one output's lasso coefficients [M] if they have these signs, otherwise None."""
+    """Returns one output's lasso coefficients [M] if their signs are `signs`, otherwise None."""
     chosen = signs.nonzero()[0]
     system = torch.from_numpy(gram[np.ix_(chosen, chosen)])
     solution = torch.linalg.solve_ex(system, torch.from_numpy(moments[chosen] - alpha * signs[chosen])).result.numpy()
@@ -181,7 +181,7 @@ def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Te
         scores = _solve_centered(
             gram * exists.unsqueeze(1) * exists.unsqueeze(2), moments * exists.unsqueeze(-1), exists
         )
-    excess = scores.sum(dim=1, keepdim=True) / count  # not 0 because of rounding only
+    excess = scores.sum(dim=1, keepdim=True) / count  # differs from 0 only by rounding
     return (scores - excess + share) * exists.unsqueeze(-1)
 
 
@@ -200,7 +200,7 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     """
     largest = gram.diagonal(dim1=1, dim2=2).amax(dim=1).view(-1, 1, 1)
     # `gram` has eigenvalue 0 for the vector of all existing units and for each missing unit, and `moments` have no part
-    # in these directions. A positive eigenvalue there makes the matrix regular and changes no score
+    # in these directions. Replacing these eigenvalues by positive ones makes the matrix regular and changes no score
     together = (exists.unsqueeze(1) & exists.unsqueeze(2)) / exists.sum(dim=1).clamp(min=1).view(-1, 1, 1)
     regular = gram + largest * (together + torch.diag_embed((~exists).to(gram)))
     factor, failed = torch.linalg.cholesky_ex(regular)
@@ -208,7 +208,7 @@ def _solve_centered(gram: Tensor, moments: Tensor, exists: Tensor) -> Tensor:
     determined = (failed == 0) & (pivots > _RANK_TOLERANCE * largest.flatten())
     scores = torch.zeros_like(moments)
     scores[determined] = torch.cholesky_solve(moments[determined], factor[determined])
-    # the others need an eigendecomposition, which costs more
+    # matrices that are still singular need an eigendecomposition, which costs more
     inverse = torch.linalg.pinv(gram[~determined], rtol=_RANK_TOLERANCE, hermitian=True)
     scores[~determined] = inverse @ moments[~determined]
     return scores

@@ -19,7 +19,7 @@ _WORD_POOLING: dict[Transform, WordPooling] = {"words_sum": "sum", "words_mean":
 
 
 def share_words(scores: Tensor, word_ids: Tensor | None, how: WordPooling) -> Tensor:
-    """Returns scores [B, K, T] in which all tokens of a word have the same score; other tokens keep their scores.
+    """Returns scores [B, K, T] in which all tokens of a word have the same score. Tokens outside words keep theirs.
 
     Args:
         scores: [B, K, T].

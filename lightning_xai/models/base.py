@@ -32,18 +32,18 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Tests check these laws for every subclass in this package:
+    Tests check the following rules for every subclass in this package:
 
-    - `readout_is_attention` is set in the class, and `num_classes`, `multilabel` and `pad_id` at the latest in the
-      constructor. If the constructor takes the size of the vocabulary, its name is `vocab_size`.
+    - The class sets `readout_is_attention`. The class or its constructor sets `num_classes`, `multilabel` and `pad_id`.
+      If the constructor takes the size of the vocabulary, this argument is named `vocab_size`.
     - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings for another number of rows or tokens raise
       ValueError (`check_embeds`).
     - Logits do not depend on padding, on its side, on batch size or on neighbors in the batch. Tokens outside the
       attention mask count as deleted. A text without any token gets finite logits and gradients.
     - Rows of the readout sum to 1 over the tokens of a text that has tokens.
-    - With `output_hidden_states` the output has hidden states, and the readout weights the last one.
-    - `attention_implementation` is the name last given to `set_attention`, and "sdpa" before. Both give equal logits. A
-      network without attention keeps the name, and returns no attentions.
+    - With `output_hidden_states` the output has hidden states. The readout holds weights of the last hidden state.
+    - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
+      "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
     - The network works in float64 after `.double()`, so `forward` makes no tensor of a fixed floating-point type.
     - A network built from `architecture()` loads the state dict and then gives the same logits.
 

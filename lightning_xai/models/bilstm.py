@@ -128,8 +128,9 @@ class BiLSTMAttention(Classifier):
         pad_id: id of the padding token, whose row of the table is 0 and is not trained.
         mask_id: id of the mask token.
         mask_row: whether the mask token's row starts at "zero", or at "random" like words without a vector.
-        word_vectors: [V, D] pretrained vectors. Rows of NaN mean words without a vector; they start from N(0, 1), as do
-            all rows if this is None. Configuration files omit the vectors; they come from the data.
+        word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector; the word's row in the table
+            starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit the
+            vectors; they come from the data.
 
     Raises:
         ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's
@@ -227,7 +228,7 @@ class BiLSTMAttention(Classifier):
     def set_attention(self, implementation: Kernel) -> None:
         """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
-        Second derivatives need plain kernels: cuDNN has none, and oneDNN takes 2 to 4 times as long for them.
+        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN takes 2 to 4 times as long.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation

@@ -1,4 +1,6 @@
-"""Finds the parts of a Hugging Face network's layers and head by role, so that decompositions need no changed network.
+"""Finds the parts of a Hugging Face network's layers and head by role, for decompositions.
+
+The network itself is not changed.
 
 Modules of transformers have the type Any here, because each architecture names the parts differently.
 """

@@ -105,7 +105,7 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns how the transformer is called on inputs whose padding is on the right.
+        """Returns what the transformer gets in one forward pass; the padding of `inputs` is on the right.
 
         Args:
             inputs_embeds: [B, T, D] embeddings that replace `embed(inputs)`; None replaces nothing.
@@ -118,7 +118,7 @@ class HuggingFaceClassifier(Classifier):
         Args:
             output: the transformer's output, whose padding is on the right.
             inputs: as the caller gave them.
-            columns: [B, T], for each of the caller's columns the matching column of the output; None if they agree.
+            columns: [B, T], the output's column for each column of `inputs`; None if the order of columns is the same.
         """
 
     def forward(
@@ -186,7 +186,7 @@ class HuggingFaceClassifier(Classifier):
         return self.transformer.config._attn_implementation
 
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
-        """Chooses the attention kernel; an architecture without an sdpa kernel keeps its eager one."""
+        """Chooses the attention kernel; an architecture without an sdpa kernel keeps the eager kernel."""
         if implementation not in ("eager", "sdpa"):
             raise ValueError(f"attention implementation is {implementation!r}: give 'eager' or 'sdpa'")
         kernel = self._fastest_attention if implementation == "sdpa" else "eager"
@@ -200,7 +200,7 @@ class HuggingFaceClassifier(Classifier):
         return call_with_known_arguments(self.embedding_module, mask=inputs.attention_mask, **arguments)
 
     def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor]:
-        """Returns the transformer's arguments [B, T]: ids (pad id at padding), positions, and token types if any."""
+        """Returns the transformer's arguments [B, T]: ids (pad id at padding), positions, perhaps token types."""
         arguments = {
             "input_ids": inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id),
             "position_ids": position_ids(
@@ -226,7 +226,7 @@ class HuggingFaceClassifier(Classifier):
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the bare transformer's; [] if not, or if that has no logits."""
+        """Returns messages if logits differ from the transformer's own logits; by default, no messages."""
         return []
 
     def architecture(self) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: both differ in their classes or in a weight's shape; the message names the difference and `path`.
+        ValueError: the networks differ in classes or in a weight's shape; the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -22,7 +22,7 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     """Returns attention scores [B, C, T] (before softmax) of class queries over token keys.
 
     Args:
-        queries: [C, D], one for each class.
+        queries: [C, D], one query for each class.
         keys: [B, T, D].
         keep: [B, T] bool. Where it is False, scores are the lowest number of their dtype: softmax gives exactly 0
             there, and a row without any token stays finite.
@@ -140,7 +140,7 @@ class PLMCA(HuggingFaceClassifier):
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns a call on segments: each row [T] of the inputs becomes N rows [S], of which the last is padded."""
+        """Returns the transformer's inputs: each row [T] is cut into N segments [S], and the last segment is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
             size = max(min(self.segment_length, length), 1)  # a short batch is one segment of its own length
@@ -165,7 +165,7 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on positions, so the columns can return to the caller's order before it
+        # class attention does not depend on positions, so the caller's order can be restored first
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         values = self.value(states[-1])
         scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)
@@ -176,7 +176,7 @@ class PLMCA(HuggingFaceClassifier):
             return Reading(self.read_logits(readout, values), readout, states)
         lengths = inputs.attention_mask.sum(dim=1)
         columns_of_padding, keep = last_segment_padding(lengths, segment_length=self.segment_length)
-        # only S columns of padding are read, because keys of all padding would double the largest tensors
+        # only S columns of padding are read: keys of all padding columns would double the size of the largest tensors
         padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
         scores = torch.cat([scores, class_attention(self.class_queries, self.key(padding), keep)], dim=-1)
         weights = scores.softmax(dim=-1, dtype=precision)

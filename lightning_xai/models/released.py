@@ -79,10 +79,10 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    The encoder's config may be in `folder` or in any folder above.
+    The encoder's config may be in `folder` or in a parent of `folder`.
 
     Raises:
-        ValueError: the encoder's config is missing, weights do not fit, or there are more or fewer names than classes.
+        ValueError: the encoder's config is missing, weights do not fit, or the number of class names is wrong.
     """
     settings = OmegaConf.load(folder / "config.yaml").model.configs
     saved = read_tensors(folder / "best_model.pt")
@@ -105,7 +105,10 @@ def load_released(folder: Path) -> Released:
 
 
 def _encoder_folder(folder: Path, model_path: str) -> Path:
-    """Returns the folder of the encoder's config: `model_path` in the working directory, `folder` or a parent of it."""
+    """Returns the folder of the encoder's config.
+
+    The folder is `model_path`, relative to the working directory, to `folder`, or to a parent of `folder`.
+    """
     for candidate in [Path(model_path), *(parent / model_path for parent in [folder, *folder.resolve().parents])]:
         if (candidate / "config.json").is_file():
             return candidate

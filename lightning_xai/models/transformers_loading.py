@@ -34,7 +34,7 @@ def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: float | None) -> PretrainedConfig:
-    """Returns the Hugging Face config in a folder or on the hub, or built from a dictionary with "model_type".
+    """Returns a Hugging Face config, read from a folder or the hub, or built from a dictionary with "model_type".
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER"; None if `config` is given.
@@ -42,8 +42,8 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
         dropout: replaces every dropout probability of the config; None keeps them.
 
     Raises:
-        ValueError: none or both of `path` and `config` are given, nothing can be loaded from them, or `dropout` is no
-            probability.
+        ValueError: neither or both of `path` and `config` are given, nothing can be loaded from them, or `dropout` is
+            no probability.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -58,7 +58,7 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # a short batch would switch the network from block_sparse to original_full for good, which changes logits
+        # otherwise a short batch would switch the network to original_full permanently, which changes logits
         settings.attention_type = "original_full"
     if dropout is not None:
         for name, value in settings.to_dict().items():
@@ -88,7 +88,7 @@ def _config_at(path: str) -> PretrainedConfig:
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Within the context transformers reports errors only, and not every head that starts at random.
+    """Within the context, transformers reports errors only. It does not report heads that start at random.
 
     Example:
         >>> with quiet_loading():
