@@ -93,7 +93,7 @@ class CoalitionAttribution(AttributionMethod):
 
         Args:
             num_units: number M >= 1 of units of the example.
-            index: the example's row in its split, which seeds random coalitions.
+            index: the example's row in its split; random coalitions depend on this row and the seed.
         """
 
     @abstractmethod

@@ -22,7 +22,7 @@ _DRAWN_ELEMENTS = 2**22  # limit on random numbers that are held at once
 
 
 def size_shares(num_units: int) -> np.ndarray:
-    """Returns, for s = 1, 2, ..., M // 2, the Shapley kernel's weight of all coalitions of the sizes s and M - s.
+    """Returns the total Shapley kernel weight of all coalitions of s or M - s units, for s = 1, 2, ..., M // 2.
 
     M is `num_units`. The weights sum to 1.
 

@@ -130,7 +130,7 @@ class Classifier(nn.Module, ABC):
         """Returns the parameters after the encoder. They start at random, so they may need a higher learning rate."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
-        """Returns the encoder's layers, first layer first, with their parts sorted by role.
+        """Returns the encoder's layers, first layer first. Each layer names its parts by role.
 
         Raises:
             ValueError: the architecture's layers cannot be decomposed.

@@ -81,7 +81,7 @@ class BiLSTM(nn.Module):
         to_left, _ = self.right_to_left(take_columns(embeds, reverse))
         states = torch.cat([to_right, take_columns(to_left, reverse)], dim=-1)
         last = take_columns(to_right, (lengths - 1).clamp(min=0)).squeeze(1)
-        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # right to left ends at the first token
+        last = torch.cat([last, states[:, 0, to_right.shape[-1] :]], dim=-1)  # the reverse direction ends at token 0
         states = nn.functional.pad(states, (0, 0, 0, keep.shape[1] - longest))
         if order is not None:
             states = take_columns(states, order.argsort(dim=1))

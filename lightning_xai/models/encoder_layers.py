@@ -87,7 +87,7 @@ def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
 
 
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
-    """Returns the layers of `transformer`, first layer first, with their parts sorted by role.
+    """Returns the layers of `transformer`, first layer first; each layer's parts are found by role.
 
     The names of the parts give their roles; `decomposition.encoder_layer.trace_layers` checks the roles on a forward
     pass.
