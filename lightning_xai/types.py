@@ -1,4 +1,4 @@
-"""Value types that flow through the suite.
+"""Data types that the parts of the package exchange.
 
 Letters in shapes: B examples, T tokens, K explained classes per example, C classes, D embedding dimensions, V token
 ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unless the model cuts texts into segments).
@@ -34,7 +34,7 @@ class TensorFields:
     """
 
     def map(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Returns a copy with `function` applied to every tensor, also to the tensors in nested TensorFields."""
+        """Returns a copy with `function` applied to every tensor, including tensors in nested TensorFields."""
         changed: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -60,13 +60,13 @@ class TensorFields:
         return self.map(lambda tensor: tensor[rows])
 
     def repeat_interleave(self: Self, repeats: int | Tensor) -> Self:
-        """Returns each row `repeats` times, its copies side by side. A tensor `repeats` [B] has one number per row."""
+        """Returns `repeats` adjacent copies of each row. A tensor `repeats` [B] has one number for each row."""
         return self.map(lambda tensor: tensor.repeat_interleave(repeats, dim=0))
 
 
 @dataclass(frozen=True)
 class TextInputs(TensorFields):
-    """The tokenized texts that models and attribution methods receive. Labels are not included, so they cannot leak.
+    """The tokenized texts that models and attribution methods receive. Labels are left out, so no method can use them.
 
     `TextInputs.of_ids` builds TextInputs from token ids.
 
@@ -89,7 +89,7 @@ class TextInputs(TensorFields):
     def of_ids(
         cls, rows: Sequence[Sequence[int]], *, pad_id: int = 0, fill_id: int = 0, special_ids: Sequence[int] = ()
     ) -> TextInputs:
-        """Returns inputs from token ids, padded on the right, with the indices 0, 1, ...
+        """Returns the inputs of texts, padded on the right. The examples are numbered 0, 1, ... in `index`.
 
         Args:
             rows: the token ids of each text.
@@ -138,7 +138,7 @@ class TextInputs(TensorFields):
 
 @dataclass(frozen=True)
 class Attribution(TensorFields):
-    """Token scores for the explained classes, by an attribution method or by humans (a rationale, scores in [0, 1]).
+    """Token scores for the explained classes, from an attribution method or from humans (a rationale, in [0, 1]).
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -180,7 +180,7 @@ class Batch(TensorFields):
         (2, [1])
     """
 
-    inputs: TextInputs  # their `index` must not be None
+    inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
 
@@ -211,7 +211,7 @@ class ClassifierOutput:
 
 
 class Passes(NamedTuple):
-    """How many passes through the network a method needs for one example.
+    """The numbers of passes through the network that a method needs for one example.
 
     Example:
         >>> Passes(forward=50, backward=50).backward
@@ -223,7 +223,7 @@ class Passes(NamedTuple):
 
 
 class Predict(Protocol):
-    """A function that returns the explained model's probabilities without gradients. Metrics receive it, not the model.
+    """A function that returns the explained model's probabilities without gradients. Metrics call it, not the model.
 
     Example:
         >>> def coin(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:

@@ -91,7 +91,8 @@ def collate(
     """Returns the batch of the given examples.
 
     Args:
-        has_rationales: whether the source has rationales. If so, every batch has one, even a batch without evidence.
+        has_rationales: whether the source has rationales. If so, every batch has rationales, even if none of its
+            examples has evidence.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -101,7 +102,7 @@ def collate(
         ([[1, 6, 7, 2], [1, 6, 2, 0]], [0, 1])
     """
     encoded = [item.encoded for item in items]
-    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # either all examples have them or none
+    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # all examples have them, or none
     inputs = TextInputs(
         input_ids=pad_rows([e.input_ids for e in encoded], pad_token_id, torch.long),
         attention_mask=pad_rows([np.ones(len(e), dtype=bool) for e in encoded], False, torch.bool),

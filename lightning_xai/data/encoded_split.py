@@ -14,7 +14,7 @@ from lightning_xai.data.encoding import Encoded
 
 
 def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
-    """Returns ascending row numbers: of `max_rows` random rows, or of all rows if `max_rows` is None or too large.
+    """Returns the ascending numbers of `max_rows` random rows. None, or a number that is too large, selects all rows.
 
     Example:
         >>> choose_rows(3, None, seed=0).tolist()
@@ -33,7 +33,8 @@ class EncodedSplit(Dataset[list[Item]]):
     Args:
         examples: the examples, with the columns of TextSource.
         encoded: the tokens of each example.
-        index: [number of examples] ascending, each example's row in the full split, from which rows may be left out.
+        index: [number of examples] ascending; the number of each example's row in the full split. Some rows may be
+            left out.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -78,9 +79,10 @@ class EncodedSplit(Dataset[list[Item]]):
     def summary(self) -> dict[str, Any]:
         """Returns facts about the tokens.
 
-        The keys are examples (their number), mean_tokens, truncated_fraction (fraction of examples that were truncated)
-        and evidence_kept_fraction (fraction of an example's evidence characters that truncation left, as a mean over
-        the examples with evidence; None if no example has evidence).
+        `examples` is the number of examples, `mean_tokens` the mean number of tokens in an example, and
+        `truncated_fraction` the fraction of examples that were truncated. `evidence_kept_fraction` is the fraction of
+        evidence characters that truncation left, averaged over the examples with evidence. It is None if no example
+        has evidence.
         """
         kept = [e.evidence_kept for e in self.encoded if e.evidence_kept is not None]
         return {

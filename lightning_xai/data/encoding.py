@@ -107,7 +107,7 @@ class Encoder(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over what another encoder learned: its `state_dict` from a checkpoint.
+        """Replaces what this encoder learned by a `state_dict` from a checkpoint.
 
         Raises:
             ValueError: the vocabulary of this encoder is fixed.
@@ -138,8 +138,8 @@ class FastTokenizerEncoder(Encoder):
     """Encodes with a Hugging Face fast tokenizer; configurations name one of the subclasses.
 
     Long texts are cut on the right but keep the final special token; of a text and its pair, the longer one is cut
-    first. Words are those of the tokenizer's pre-tokenizer, or whitespace words if the pre-tokenizer does not split. If
-    a text yields no token, not even a special one, it becomes one unknown or end-of-text token that counts as special.
+    first. Words are the pieces of the tokenizer's pre-tokenizer; if it does not split, whitespace words. If a
+    text yields no token, not even a special one, it becomes one unknown or end-of-text token that counts as special.
 
     Args:
         tokenizer: the tokenizer.

@@ -14,7 +14,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.store import RaggedStore, is_store
 
 Removal = Literal["mask", "delete", "positions"]
-KEY = 0  # keys in a store are (example, class); erasures have no class, so 0 takes its place
+KEY = 0  # keys in a store are (example, class); an erasure has no class, so its key has class 0
 
 
 def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
@@ -54,7 +54,7 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
 
     Raises:
         ValueError: `removal` is not a Removal, or "positions" is chosen and the encoder has no unknown token other than
-            the fill token. The message calls `removal` by the data module's name for it, `erasure`.
+            the fill token. In the message, `removal` has the name `erasure`, as in the data module.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -76,13 +76,14 @@ def apply_erasures(
     For each example, the store has a row [T] under the key (index, 0): 1 where a token is erased, 0 where it stays.
 
     Args:
-        folder, split: name the store.
+        folder, split: the store is `<folder>/<split>`.
         data: the split before anything is erased.
         removal, unk_token_id: as in `remove_tokens`.
 
     Raises:
-        ValueError: there is no store, or the store was written for other examples. Or an example has no row in the
-            store, or its row has the wrong length, erases tokens outside `token_mask`, or deletes every token.
+        ValueError: there is no store, the store was written for other examples, or an example has no row in the store.
+            The error is also raised if a row has the wrong length, erases tokens outside `token_mask`, or deletes every
+            token.
 
     Example:
         >>> import tempfile
@@ -122,7 +123,7 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
 
 
 def _read_keep(store: RaggedStore, index: int, encoded: Encoded) -> np.ndarray:
-    """Returns keep [T] bool for one example, False where the store erases a token. Errors: as in `apply_erasures`."""
+    """Returns keep [T] bool for one example, False where the store erases a token. Raises as `apply_erasures`."""
     if (index, KEY) not in store:
         raise ValueError(
             f"{store.path} has no row for example {index}: wait until the run that writes the store has finished, or "

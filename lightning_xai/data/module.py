@@ -36,13 +36,13 @@ class TextDataModule(LightningDataModule):
         batch_size: largest number of rows in a training batch, per process.
         eval_batch_size: largest number of rows in an evaluation batch, per process.
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
-        num_workers: number of loader processes, which does not change the batches.
+        num_workers: number of loader processes. The batches do not depend on it.
         seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
         max_examples: split -> largest number of its examples to use. For splits other than "train", the choice of
             examples does not depend on `seed`.
         extra_test_splits: splits to test on besides "test"; None for all further splits of the source.
         predict_split: the split that `trainer.predict` reads.
-        tune_on_validation: whether tests run the validation split first, to tune thresholds on it.
+        tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder with a store of erased tokens for every split; None to erase nothing.
         erasure: how erased tokens are removed: "mask", "delete" or "positions", as `erasures.remove_tokens` describes.
 
@@ -292,7 +292,7 @@ class TextDataModule(LightningDataModule):
     def summary(self) -> dict[str, Any]:
         """Returns facts about the source and the vocabulary, and a dict of facts for each split in use.
 
-        These dicts have the names of the splits as keys. They are `EncodedSplit.summary` with the padding_fraction.
+        The key of a split's dict is the split's name. The dict is `EncodedSplit.summary` plus `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary()
         for name, data in self.splits.items():

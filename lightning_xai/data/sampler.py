@@ -15,8 +15,9 @@ _LENGTH_RATIO = 1.15  # a bucket grows further as long as its longest row is at 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
     """Returns a partition of the rows into buckets of similar lengths, longest first, as (rows, number of batches).
 
-    The partition is not random, so every epoch has the same number of batches. However a bucket's rows are divided into
-    that many batches of nearly equal size, no batch exceeds `batch_size` or `max_tokens` (unless it has only one row).
+    The partition is not random, so every epoch has the same number of batches. A bucket's rows may be divided into that
+    number of nearly equal batches in any way: no batch exceeds `batch_size`, and only a batch of one row may exceed
+    `max_tokens`.
 
     Example:
         >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)
@@ -37,7 +38,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
-    """Returns how many rows, at least one, fit into a batch whose longest row has `longest` tokens.
+    """Returns the number of rows, at least one, that fit into a batch whose longest row has `longest` tokens.
 
     Example:
         >>> rows_per_batch(10, batch_size=8, max_tokens=45), rows_per_batch(99, batch_size=8, max_tokens=45)
@@ -47,7 +48,7 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
 
 
 def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[list[int]]:
-    """Returns batches of rows sorted by length, longest first: if memory does not suffice, the first batch fails.
+    """Returns batches of rows sorted by length, longest first, so that a lack of memory shows at once.
 
     Example:
         >>> evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50)
@@ -95,8 +96,9 @@ class LengthBucketSampler(DistributedSampler):
 
     The rank and the number of processes are read when iteration starts. All processes get the same number of batches:
     if the batches cannot be divided evenly, the first batches are repeated. Metrics recognize repeated examples by
-    their index and count them once. The base class is DistributedSampler, because Lightning does not replace such a
-    sampler and calls its `set_epoch`.
+    their index and count them once. The base class is DistributedSampler, because Lightning
+    replaces samplers of other classes if there are several processes. Before every epoch, Lightning calls the sampler's
+    `set_epoch`.
 
     Args:
         dataset: the data set, only passed on to DistributedSampler.
@@ -125,7 +127,7 @@ class LengthBucketSampler(DistributedSampler):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        # the process group may not exist yet, so the true rank is not known here
+        # the process group may not exist yet, so these are placeholders; `_process_rank` reads the true values later
         super().__init__(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size

@@ -18,7 +18,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
 
     Files that end in .bin or .bin.gz are read in word2vec's binary format, all others as text, which may be compressed
     (.gz). Each line of text has a word and its numbers; a first line with the number of vectors and their width may
-    precede them. If the file has a word twice, the first vector counts. The file is read piece by piece.
+    come before these lines. If the file has a word twice, the first vector counts. The file is read piece by piece.
 
     Raises:
         ValueError: the file is missing, truncated or in another format, or it has none of the words; or the vector of
@@ -53,7 +53,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
 
 
 def coverage(vectors: np.ndarray) -> float:
-    """Returns the fraction of words with a vector. Words are the rows of `vectors` [V, D], NaN without a vector.
+    """Returns the fraction of words with a vector. `vectors` [V, D] has one row per word, NaN if it has none.
 
     Example:
         >>> coverage(np.array([[1.0, 2.0], [np.nan, np.nan]]))

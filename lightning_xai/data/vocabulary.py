@@ -33,9 +33,9 @@ def numbered_words(num_words: int) -> list[str]:
 
 
 def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
-    """Returns the words of the texts, without special words, sorted by how many texts contain them, most first.
+    """Returns the words of the texts, without special words, the most frequent first.
 
-    Words with the same count are in alphabetical order.
+    The frequency of a word is the number of texts that contain it. Words of equal frequency are in alphabetical order.
 
     Args:
         texts: the words of each text.
@@ -83,7 +83,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
     Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
 
     Args:
-        words: the vocabulary. A number n stands for the words "w0" to "w{n-1}" of the planted source. None builds the
+        words: the vocabulary. A number n means the words "w0" to "w{n-1}" of the planted source. None builds the
             vocabulary from the training rows and stores it in every checkpoint.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
@@ -193,6 +193,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self._vectors  # None until the file has been read, which the summary does not do
+        vectors = self._vectors  # None until the file has been read; the summary does not read it
         covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

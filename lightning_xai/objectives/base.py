@@ -26,8 +26,8 @@ from lightning_xai.types import Batch
 class Objective(LightningModule, ABC):
     """Trains a network to minimize the "loss" that `losses` returns. Evaluation is the same for all objectives.
 
-    A subclass defines `losses`. If its loss contains a gradient, it sets `needs_double_backward`, so that the network
-    uses eager attention, which can be differentiated twice.
+    A subclass defines `losses`. If the loss contains a gradient, the subclass sets `needs_double_backward`. The
+    network then uses eager attention, which can be differentiated twice.
 
     Args:
         network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
@@ -112,7 +112,7 @@ class Objective(LightningModule, ABC):
 
     @property
     def run_seed(self) -> int:
-        """The seed given to `seed_everything`, or else torch's initial seed."""
+        """The seed given to `seed_everything`; torch's initial seed if that was not called."""
         if self._run_seed is None:
             self._run_seed = int(os.environ.get("PL_GLOBAL_SEED", torch.initial_seed()))
         return self._run_seed
@@ -140,7 +140,7 @@ class Objective(LightningModule, ABC):
         self._check_lengths()
         if stage != "fit":
             return
-        self.network.train()  # else Lightning keeps pretrained networks in eval mode, without dropout
+        self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
             self._check_double_backward()
 

@@ -27,8 +27,8 @@ class Search:
         num_steps: largest number of steps.
         lr: learning rate.
         weight_decay: weight decay of AdamW.
-        tolerance: the search ends with the first step at whose start the loss differs by at most this fraction from the
-            loss two steps earlier. None takes all steps.
+        tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If they differ by
+            at most this fraction, the search ends after the step. None takes all steps.
         stop: "example" stops each example by its own loss, so that no neighbor in the batch affects it; "batch" stops
             all examples together by their mean loss.
 
@@ -119,7 +119,7 @@ def minimize_rows(
     """Returns the variable after gradient steps that lower every row of `values`. No other tensor gets a gradient.
 
     Args:
-        values: maps the variable [B, ...] to one value per row [B], which must depend on that row alone.
+        values: maps the variable [B, ...] to one value per row [B]. A row's value must depend on that row alone.
         start: [B, ...] float32 or float64, the variable before the first step.
         search: number and size of the steps, and when the search stops.
         step_rule: "adamw", or "sign" for steps of the learning rate along the sign of the gradient.

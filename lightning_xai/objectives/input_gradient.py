@@ -97,10 +97,10 @@ class InputGradient(Objective):
         weight: factor lambda_1 on the norm.
         wrt: input of the gradient: "sequence", the embeddings of the tokens; or "table", the table of word embeddings,
             in which the gradients of all occurrences of a token are added.
-        per: "example" for the mean of one norm per example, so that other examples in the batch have no effect;
-            "micro_batch" for one norm from the batch's mean loss, which depends on the batch size.
-        norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows, which
-            are tokens of the sequence or of the table.
+        per: "example" computes one norm for each example and averages the norms, so that examples do not affect each
+            other. "micro_batch" computes one norm from the batch's mean loss; this norm depends on the batch size.
+        norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows.
+            A row is a token of the sequence or of the table.
 
     Raises:
         ValueError: a setting is out of range, the network was compiled (torch.compile gives wrong second derivatives,
@@ -117,7 +117,7 @@ class InputGradient(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Drucker and Le Cun (1992).
-    Differs: the authors' code is `wrt: table, per: micro_batch, norm: token_sum`, and leaves out a norm that is NaN.
+    Differs: the authors' code has `wrt: table, per: micro_batch, norm: token_sum`. It leaves out a norm that is NaN.
     """
 
     needs_double_backward: ClassVar[bool] = True

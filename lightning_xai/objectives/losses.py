@@ -70,9 +70,9 @@ def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, red
     Args:
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
-        pair_mask: [B, K] bool, the pairs that count; pairs without evidence do not count in any case.
-        reduction: "per_code" is the mean divergence over all pairs. "paper" divides the mean over each example's pairs
-            by T (the padded length), and then takes the mean over the examples with evidence.
+        pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
+        reduction: "per_code" is the mean divergence over all pairs that count. "paper" divides the mean over each
+            example's pairs by T (the padded length), and then takes the mean over the examples with evidence.
 
     Example:
         >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])

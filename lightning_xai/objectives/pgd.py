@@ -98,7 +98,8 @@ def worst_variable(
             start,
             search,
             step_rule=step_rule,
-            # gradients are proportional to epsilon; at 1e-5 they are below AdamW's own epsilon, and Z would hardly move
+            # Gradients are proportional to epsilon. Without this factor, an epsilon of 1e-5 makes them smaller than
+            # AdamW's own epsilon, and Z hardly moves.
             gradient_scale=1 / epsilon,
         )
 
@@ -107,8 +108,8 @@ class PGD(Objective):
     """Minimizes the loss of clean inputs plus the loss under the worst noise on their embeddings.
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the losses
-    are computed in train mode. bfloat16 is too coarse for an epsilon of 1e-5: the first matrix product rounds the noise
-    away. The search then follows the gradient at the clean input.
+    are computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the
+    noise away, so the search follows the gradient at the clean input.
 
     Args:
         epsilon: bound on every element of the noise.
@@ -132,7 +133,8 @@ class PGD(Objective):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Madry et al. (2018), arXiv 1706.06083.
     Differs: the paper starts at zeros and gives no stopping rule. The authors' code starts with "uniform" and has
-        `search.stop: batch`. It does not divide gradients by epsilon, so AdamW's own epsilon shortens its steps.
+        `search.stop: batch`. Their code does not divide gradients by epsilon, so AdamW's own epsilon shortens
+        the steps.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def warmup_decay_factor(step: int, *, num_steps: int, warmup_fraction: float, de
 
 
 def warmup_decay(optimizer: Optimizer, *, num_steps: int, warmup_fraction: float, decay: Decay) -> LambdaLR:
-    """Returns a scheduler with `warmup_decay_factor`; it must be stepped after every optimizer step.
+    """Returns a scheduler for `warmup_decay_factor`. Call its `step` after every optimizer step.
 
     Args:
         optimizer: the optimizer.

@@ -25,7 +25,7 @@ class SupervisedAttention(Objective):
         network: a classifier whose readout is attention.
         weight: factor on the divergence. 2.5 is the published value, for the reduction "paper". Since "paper" divides
             by the padded length T, "per_code" needs a much smaller weight for the same effect.
-        reduction: "per_code" is the mean KL over pairs (document, class) with evidence, which does not depend on
+        reduction: "per_code" is the mean KL over pairs (document, class) with evidence. It does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
             documents with evidence.
 
@@ -48,8 +48,8 @@ class SupervisedAttention(Objective):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
     Differs: the authors' code assigns evidence to rows of attention by position, which is wrong if the classes of an
-        example are not sorted. In its latest version no evidence reaches the loss, so that only the classification loss
-        is minimized. Neither fault is reproduced.
+        example are not sorted. In the latest version of this code, no evidence reaches the loss, so only the
+        classification loss is minimized. Neither fault is reproduced.
     """
 
     def __init__(

@@ -55,8 +55,9 @@ def sparse_variable(
 ) -> Minimum:
     """Searches m [B, T, 1 or D] so that the mask sigmoid(m) is small and changes each example's probabilities little.
 
-    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens and baseline those of
-    the `baseline_ids`. The search minimizes size of mask + fidelity_weight * L1 change of probabilities.
+    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens, and baseline
+    are the embeddings of the `baseline_ids`. The search minimizes
+    size of mask + fidelity_weight * L1 change of probabilities.
 
     Args:
         search: settings of the search.
@@ -91,15 +92,16 @@ def sparse_variable(
             values,
             start,
             search,
-            gradient_scale=width,  # undoes the division by D in a mean, which brings gradients near AdamW's epsilon
+            # a mean over D dimensions divides the gradients by D, which brings them near AdamW's epsilon: undo this
+            gradient_scale=width,
         )
 
 
 class TokenMasking(Objective):
     """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
 
-    A search in eval mode finds a mask for every example. Tokens, or embedding dimensions, whose mask is below 0.5 are
-    replaced by those of the fill token. The student minimizes
+    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the token's embedding (with
+    "dimension": one dimension of the embedding) is replaced by that of the fill token. The student minimizes
     |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
     averaged over examples.
 
@@ -109,15 +111,17 @@ class TokenMasking(Objective):
         masked_weight: factor lambda_3 on the second term.
         mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
         fidelity_weight: factor beta on the change of probabilities in the search. The paper's 0.01 is for documents of
-            thousands of tokens. Short texts need more, since each token has the weight 1 / T in a mean of masks; else
-            the search drops every token, and `train/kept_fraction` is 0.
+            thousands of tokens. Short texts need a larger factor: dropping one of T tokens lowers the mean mask by
+            1 / T, and 1 / T is large if T is small. If the factor is too small, the search drops every token, and
+            `train/kept_fraction` is 0.
         sparsity: size of the mask in the search: its "mean" or its "sum" over the tokens that are not padding.
         search: settings of the search. At a learning rate of 0.1 a mask needs 20 steps to fall from 0.88 to 0.5.
         stop_gradient: whether p_student(x) is a constant in the second term.
 
     Raises:
         ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
-            unfinished, or teacher and network differ in their classes, in the order of these, or in shapes of weights.
+            unfinished. It also raises it if the classes, the order of the classes or the shapes of the weights are not
+            the same in the teacher and in the network.
 
     Example:
         >>> import tempfile
@@ -132,10 +136,11 @@ class TokenMasking(Objective):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Bhalla et al. (2023).
-    Differs: the paper's mask has T x D elements (`mask: dimension`, `sparsity: sum`), its search no stopping rule. The
-        authors' code has one element per token, a mean that includes padding, `search.tolerance: 0.03`, `search.stop:
-        batch`, `stop_gradient` and masked_weight 1. One step of 0.1 changes the mean mask by only about 1 %, so their
-        tolerance can end the search at its third step, when all masks are above 0.8 and no token is dropped.
+    Differs: the paper's mask has T x D elements (`mask: dimension`, `sparsity: sum`), and its search has no stopping
+        rule. The authors' code has one mask element per token, the mean of the mask over tokens and padding,
+        `search.tolerance: 0.03`, `search.stop: batch`, `stop_gradient` and masked_weight 1. One step of 0.1 changes the
+        mean mask by only about 1 %, so the tolerance of 0.03 can end the search at its third step. All masks are then
+        still above 0.8, and no token is dropped.
     """
 
     def __init__(
@@ -239,7 +244,7 @@ class TokenMasking(Objective):
             fidelity_weight=self.fidelity_weight,
             sparsity=self.sparsity,
         )
-        keep = require_finite(sparse.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], sigmoid above 0.5
+        keep = require_finite(sparse.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], mask above 0.5
         with torch.no_grad():
             teacher_probs = network.probabilities(self._teacher[0](inputs).logits)
         probs = network.probabilities(network(inputs).logits)

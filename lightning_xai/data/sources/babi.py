@@ -86,7 +86,8 @@ class BAbI(TextSource):
     The rationale of the right answer is the supporting sentences. The published files are read from `data_dir`. Without
     `data_dir`, stories are generated, with the actors, places, objects and sentence forms of the published stories. In
     task 1, two new sentences precede each question; in tasks 2 and 3, three or more. Actors and objects start at random
-    places, so the answers are more evenly distributed than published. No story has questions in two splits.
+    places, so the answers are more evenly distributed than in the published stories. No
+    story has questions in two splits.
 
     Args:
         task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the

@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
 
 class _World:
-    """Where actors and objects are, and which sentences say so. Sentences are given as positions in the story."""
+    """Where actors and objects are, and which sentences say so. A sentence is given by its position in the story."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -58,7 +58,7 @@ class _World:
         for thing in (thing for thing, holder in self.holders.items() if holder == actor):
             self.object_places[thing] = place
             self.journeys.pop(thing, None)
-            if self.moves[actor]:  # else the story does not tell where the object was before
+            if self.moves[actor]:  # otherwise the story does not tell where the object was before
                 earlier, origin = self.moves[actor][-1]
                 self.journeys[thing] = (origin, place, sorted([earlier, self.gets[thing], sentence]))
         self.actor_places[actor] = place
@@ -91,7 +91,7 @@ class _World:
 
 
 def generate_story(task: Task, chance: random.Random) -> list[Question]:
-    """Returns the five questions of a random story. Each is answered by all its supporting sentences and no others.
+    """Returns the five questions of a random story. The answer to each question follows from its supporting sentences.
 
     Example:
         >>> question = generate_story(1, random.Random(0))[0]

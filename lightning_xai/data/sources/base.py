@@ -14,7 +14,7 @@ from lightning_xai.functional.spans import check_spans
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns the rows as a data set in memory. A row has columns of TextSource as keys, of which some may be missing.
+    """Returns the rows as a data set in memory. A row's keys are columns of TextSource; some may be missing.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names

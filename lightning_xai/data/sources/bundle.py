@@ -34,9 +34,9 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 class Bundle(TextSource):
     """Documents of labelled snippets and filler. A document has a class as label if it contains a snippet of the class.
 
-    The rationale of a class is the spans of its snippets. With several sources, classes are named "source/class", for
-    instance "movie/positive". No snippet is in two splits or twice in a document. Further test splits of the sources
-    are ignored.
+    The rationale of a class consists of the spans of its snippets. With several sources, classes are named
+    "source/class", for instance "movie/positive". No snippet is in two splits or twice in a document. Further test
+    splits of the sources are ignored.
 
     Args:
         sources: single-label sources. Their rows are the labelled snippets, their `load_filler` gives the filler.

@@ -33,7 +33,8 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 def document_ids(annotation: dict[str, Any]) -> list[str]:
     """Returns the ids of an annotation's documents.
 
-    These are its "docids" if it has them, else the documents of its evidence, else the annotation's own id.
+    These are its "docids" if it has them, otherwise the documents of its evidence. Without evidence, the id of the
+    annotation is the id of its only document.
 
     Example:
         >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
@@ -78,8 +79,8 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
 class Eraser(TextSource):
     """A corpus of annotations (train.jsonl, val.jsonl and test.jsonl) and documents (in docs/ or docs.jsonl).
 
-    Each annotation is a row. Its text is the annotation's documents, joined by line breaks. All evidence of the
-    annotation is the rationale of its class.
+    Each annotation is a row. Its text is the annotation's documents, joined by line breaks. The rationale of
+    the annotation's class consists of all evidence of the annotation.
 
     Args:
         data_dir: the corpus folder.

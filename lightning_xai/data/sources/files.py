@@ -23,8 +23,8 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
     """Returns the character spans of the words whose mask is 1.
 
     Args:
-        mask: 0 or 1 for each whitespace word; or a list of such masks, one per annotator. Then a word counts as 1 if
-            at least half of the annotators marked it.
+        mask: 0 or 1 for each whitespace word; or a list of such masks, one per annotator. With several annotators,
+            a word counts as 1 if at least half of them marked it.
         text: the text.
         name: name of the row, for error messages.
 
@@ -46,16 +46,17 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
 class ColumnSource(TextSource):
     """Base of sources that read tables with any column names.
 
-    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. Where
-    cells cannot hold lists, as in CSV, a rationale is written as JSON, and labels are joined by `label_separator`.
+    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In
+    formats whose cells cannot hold lists (CSV), a rationale is written as JSON, and labels are joined by
+    `label_separator`.
 
     Args:
         text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
             table lacks the column. Without an id column, rows are numbered.
         rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
             for 0 or 1 per whitespace word. A rationale that names no label supports all labels of its row.
-        class_names: names of classes 0, 1, ...; None takes the names from the data, in the order of the data set's
-            ClassLabel feature, or else sorted.
+        class_names: names of classes 0, 1, ...; None takes the names from the data. They have the order of the
+            data set's ClassLabel feature; without this feature they are sorted.
         multilabel: whether a row may have any number of labels.
         label_separator: separates the labels in one string. White space around a label is dropped.
         validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
@@ -125,7 +126,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _label_values(self) -> list[Any]:
-        """The values that stand for labels 0, 1, ... in the table."""
+        """The values of the table's label column for classes 0, 1, ..."""
         column = self.columns["labels"]
         feature = next(iter(self._table.values())).features[column]
         if isinstance(getattr(feature, "feature", feature), ClassLabel):
@@ -191,7 +192,7 @@ class ColumnSource(TextSource):
 
 
 def has_rows(path: Path) -> bool:
-    """Returns whether a file has a row: in CSV and TSV a line below the header, in JSON Lines a line, else any byte.
+    """Returns whether a file has a row: in CSV and TSV a line below the header, in JSON Lines a line, else a byte.
 
     Example:
         >>> import tempfile

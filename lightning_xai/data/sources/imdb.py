@@ -70,8 +70,8 @@ class IMDB(TextSource):
 
     Reference: Maas et al. (2011), "Learning Word Vectors for Sentiment Analysis", ACL.
     Differs: Jain, Wallace (2019), arXiv 1902.10186, and Madsen et al. (2022), arXiv 2110.08412, keep reviews of 7 to
-        399 words, validate on a fifth of the training reviews, and test on a fifth of the test reviews. They do not
-        count punctuation marks as words, but count "br", so their limits keep slightly different reviews.
+        399 words, validate on a fifth of the training reviews, and test on a fifth of the test reviews. In their
+        word counts, "br" is a word and a punctuation mark is not, so their limits keep slightly different reviews.
     """
 
     name = "imdb"

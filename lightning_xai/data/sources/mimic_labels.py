@@ -204,11 +204,11 @@ class MimicLabels(TextSource):
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.
-            They have several gigabytes and are read row by row; memory holds only the notes in use.
+            The files have several gigabytes and are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
         splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which have one
-            admission per line; other admissions are left out. None uses all admissions of the task. All admissions of
-            a patient are then in the same split.
+            admission per line; other admissions are left out. None uses all admissions of the task and keeps all
+            admissions of a patient in the same split.
         normalized: whether `normalize` is applied to the text.
         max_words: documents with more words are left out, counted after `normalize`. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
@@ -226,8 +226,8 @@ class MimicLabels(TextSource):
         and Retraining", arXiv 2110.08412, App. B.
     Differs: Jain and Wallace split texts into words with spaCy, not with a regular expression. For diabetes, they use
         the admissions of the lists. For anemia, they divide admissions, stratified by class, so a patient can be in two
-        splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes document, because its
-        condition for these, 6 > length > 4000, is never true.
+        splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes documents,
+        since its condition for diabetes, 6 > length > 4000, is never true.
     """
 
     def __init__(

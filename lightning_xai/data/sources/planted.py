@@ -56,7 +56,7 @@ class Planted(TextSource):
         num_classes: number of classes. In single-label documents, all classes are equally probable.
         num_words: size of the vocabulary.
         signal_words_per_class: number of signal words of each class.
-        signals_per_document: smallest and largest number of signal words planted for a class of the document.
+        signals_per_document: smallest and largest number of signal words planted for each class of the document.
         words_per_document: smallest and largest number of words in a document.
         label_noise: probability that a training label is replaced by another class (single-label), or that the label
             of a class is flipped (multi-label). Signal words and rationales still belong to the original class.

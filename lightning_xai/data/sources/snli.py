@@ -25,7 +25,7 @@ MOST_ANNOTATORS = 3
 
 
 def marked_words(marked: str, text: str, where: str) -> list[bool]:
-    """Returns, for each whitespace word of `text`, whether `marked` has this word between asterisks.
+    """Returns a bool for each whitespace word of `text`: True if `marked` has this word between asterisks.
 
     Raises:
         ValueError: `marked` is not the text with some words between asterisks.
@@ -91,9 +91,9 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 
 
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of esnli_{part}.csv, or for the part "train" of esnli_train_1.csv and esnli_train_2.csv.
+    """Yields the rows of esnli_{part}.csv. The part "train" has two files, esnli_train_1.csv and esnli_train_2.csv.
 
-    A row also has "premise_masks" and "hypothesis_masks": for each annotator, whether each word was marked.
+    The columns "premise_masks" and "hypothesis_masks" have a list for each annotator, True where a word was marked.
 
     Raises:
         ValueError: a column is missing, or a marked sentence is not the sentence with words between asterisks.
@@ -137,8 +137,9 @@ class SNLI(TextSource):
     """Pairs of a premise and a hypothesis, with the classes entailment, neutral and contradiction.
 
     Rows without a gold label are left out. One sentence of a pair is `text`, the other `text_pair`. To explain and
-    erase `text` only, set the encoder's `explain_pair` to false. In e-SNLI, the rationale of the gold class is the
-    words of `text` that at least half of the annotators marked. In premises of neutral rows they marked no words.
+    erase `text` only, set the encoder's `explain_pair` to false. In e-SNLI, the rationale of the gold class
+    consists of the words of `text` that at least half of the annotators marked. In premises of neutral rows, no words
+    are marked.
 
     Args:
         path: a Hugging Face hub id, or a folder with files for each of the splits train, dev and test:

@@ -70,10 +70,10 @@ def leaves(tree: Tree) -> list[str]:
 
 
 def phrase_scores(tree: Tree) -> list[float]:
-    """Returns a score of 0, 0.5 or 1 for each word: the strength of the largest phrase that counts and has the word.
+    """Returns a score of 0, 0.5 or 1 for each word: the strength of the word's largest phrase that counts.
 
     The strength of a phrase is half the distance of its sentiment from neutral. A phrase counts if it is stronger than
-    every smaller phrase and word inside it. A word in no such phrase gets its own strength.
+    every smaller phrase and word inside it. A word in no phrase that counts gets its own strength.
 
     Example:
         >>> phrase_scores(parse_tree("(4 (2 very) (3 good))")), phrase_scores(parse_tree("(3 (2 a) (3 hit))"))
@@ -129,7 +129,8 @@ class SST(TextSource):
         rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
         min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
             al. (2022), arXiv 2110.08412, use 6.
-        revision: commit, tag or branch on the hub; None for the newest version, a script that `datasets` cannot read.
+        revision: commit, tag or branch on the hub; None for the newest version. The newest version on
+            the hub is a script that `datasets` cannot run.
         hub_dir: folder of the hub's data set that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:

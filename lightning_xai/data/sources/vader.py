@@ -83,7 +83,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # looked up whole first, since emoticons consist of punctuation
+        if word.lower() not in lexicon:  # emoticons consist of punctuation, so it is not stripped from them
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -149,7 +149,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # else another process was first
+            if not all((folder / name).is_file() for name in names):  # otherwise another process was first
                 raise
 
 
@@ -163,7 +163,7 @@ class Vader(TextSource):
     Args:
         domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets"; its snippets are split
             into train, validation and test.
-        threshold: a snippet has a label if its mean rating, in [-4, 4], is further than this from 0.
+        threshold: a snippet has a label if its mean rating, in [-4, 4], is more than this distance away from 0.
         other_domains: domains whose labelled snippets are further test splits, named after the domains; None for all
             other domains.
         seed: seed of the split.
