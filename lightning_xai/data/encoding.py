@@ -138,7 +138,7 @@ class FastTokenizerEncoder(Encoder):
     """Encodes with a Hugging Face fast tokenizer; configurations name one of the subclasses.
 
     Long texts are cut on the right but keep the final special token; of a text and its pair, the longer one is cut
-    first. Words are the pieces of the tokenizer's pre-tokenizer; if it does not split, whitespace words. If a
+    first. The tokenizer's pre-tokenizer determines the words; if it does not split, words end at white space. If a
     text yields no token, not even a special one, it becomes one unknown or end-of-text token that counts as special.
 
     Args:

@@ -1,4 +1,4 @@
-"""Batches of rows of similar length, limited in rows and in tokens (padding included), divided among processes."""
+"""Batches of rows of similar length, limited in rows and tokens (padding included). Processes share them."""
 
 from __future__ import annotations
 

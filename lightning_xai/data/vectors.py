@@ -53,7 +53,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
 
 
 def coverage(vectors: np.ndarray) -> float:
-    """Returns the fraction of words with a vector. `vectors` [V, D] has one row per word, NaN if it has none.
+    """Returns the fraction of words with a vector. `vectors` [V, D] has a row per word, NaN for no vector.
 
     Example:
         >>> coverage(np.array([[1.0, 2.0], [np.nan, np.nan]]))

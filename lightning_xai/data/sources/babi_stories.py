@@ -91,7 +91,8 @@ class _World:
 
 
 def generate_story(task: Task, chance: random.Random) -> list[Question]:
-    """Returns the five questions of a random story. The answer to each question follows from its supporting sentences.
+    """Returns the five questions of a random story. The supporting sentences of a question are all needed to answer it,
+    and no other sentence is needed.
 
     Example:
         >>> question = generate_story(1, random.Random(0))[0]

@@ -192,7 +192,7 @@ class ColumnSource(TextSource):
 
 
 def has_rows(path: Path) -> bool:
-    """Returns whether a file has a row: in CSV and TSV a line below the header, in JSON Lines a line, else a byte.
+    """Returns whether a file has a row: a line below the header (CSV, TSV), a line (JSON Lines) or a byte (others).
 
     Example:
         >>> import tempfile

@@ -29,7 +29,7 @@ class Hub(ColumnSource):
         splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with other
             names than "train", "validation" and "test" are further test splits.
         revision: commit, tag or branch; None for the newest version. In the branch "refs/convert/parquet" the hub keeps
-            Parquet copies. Use it for data sets that are defined by a script, since `datasets` no longer runs scripts.
+            Parquet copies. Use this branch if a script defines the data set: `datasets` no longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
             folder per configuration, so set `data_dir` for them, not `config_name`.
         kwargs: arguments of ColumnSource.
