@@ -1,4 +1,4 @@
-"""ALTI: how much tokens contribute to each other's states, multiplied over all layers."""
+"""ALTI: multiplies, over all layers, the contributions of tokens to each other's states."""
 
 from __future__ import annotations
 

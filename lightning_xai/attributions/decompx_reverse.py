@@ -77,7 +77,7 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # the limit of forward passes without a graph, because a backward pass of several classes needs no more memory
+    # limited like forward passes without a graph: a backward pass of several classes needs no more memory than these
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets

@@ -243,7 +243,7 @@ class ROAR(ChainCallback):
             return [(method, 0, False) for method in methods]
         if not stage.name.startswith(f"{EVERYTHING}/"):
             return [parse_stage_name(stage.name)]
-        # this stage trains on positions only, so it is also the first and the last point of each control
+        # all tokens are erased here, so only positions are left: the result of each control at 0 and at 100 percent
         controls = sorted(self.methods) if self.control else []
         ends = [(method, amount, True) for method in controls for amount in (0, 100)]
         return [*((method, 100, False) for method in methods), *ends]

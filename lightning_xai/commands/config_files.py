@@ -96,7 +96,7 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
 
 
 def check_formats(config_files: Sequence[str]) -> None:
-    """Raises ValueError if a run of another format saved a configuration, as its settings may have other names.
+    """Raises ValueError if a configuration was saved by a run of another format. Its settings may have other names.
 
     Example:
         >>> check_formats([find_config("roar.yaml")])  # a person wrote it

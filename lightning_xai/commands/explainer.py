@@ -32,7 +32,8 @@ class Explainer:
         trained: the network and the names of its classes.
         encoder: encoder that the network was trained with.
         method: attribution method that scores the tokens.
-        num_classes: on multi-label data, this many most probable classes are explained even if not predicted.
+        num_classes: least number of classes explained on multi-label data. The most probable classes are added if fewer
+            are predicted.
         text_pair: second text of every example; None if the network reads single texts.
 
     Example:

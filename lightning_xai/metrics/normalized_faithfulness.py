@@ -134,7 +134,9 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """Share of the drop for the empty input that the k most important units prevent; higher is better.
+    """An empty input lowers the class's probability: the share of this drop that keeping the top k units prevents.
+
+    Higher is better.
 
     Args:
         sizes: see ErasureMetric.

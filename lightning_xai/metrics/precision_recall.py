@@ -41,7 +41,7 @@ def span_ids(evidence: Tensor) -> Tensor:
 
 
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns two counts [R, G] for G thresholds: spans that contain a score above the threshold, and their tokens.
+    """Counts, for each of G thresholds, the spans with a score above it and all tokens of these spans: [R, G] each.
 
     A span is a maximal run of evidence [R, T].
 

@@ -166,7 +166,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Window(Counts):
-    """Shrinking numbers of top units: `window` - k, but never below 0.
+    """Takes `window` - k top units for each number k, but at least 0.
 
     Args:
         counts: the numbers k, each at least 0.

@@ -81,7 +81,7 @@ class WeightDifference(NamedTuple):
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
-    """Returns the first weight, in alphabetical order, that is absent or of another shape on one side; None if all fit.
+    """Returns the first weight in alphabetical order that one side lacks or whose shapes differ; None if all fit.
 
     Example:
         >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})

@@ -130,5 +130,6 @@ def test_a_method_outside_the_package_is_named_by_its_class_path(fitted, tmp_pat
         "from lightning_xai.attributions.random import Random\n\n\nclass Mine(Random):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "outside_methods.Mine")
+    page = ("--html", tmp_path / "page.html")
+    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "outside_methods.Mine", *page)
     assert "Mine" in printed

@@ -131,7 +131,7 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the value of the linear function, which can be differentiated by the states.
+        """Returns the value of the linear function, differentiable with respect to the states.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
