@@ -24,6 +24,7 @@ from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.runs.store import write_whole
 
 
 class Heatmaps(ExplainedCallback):
@@ -127,13 +128,12 @@ class Heatmaps(ExplainedCallback):
             return
         weak = getattr(getattr(data_of(trainer), "source", None), "rationales_are_weak", False)
         note = "The evidence is weak: it comes from a lexicon or heuristic, not from annotators." if weak else ""
-        folder = RunFolder(Path(trainer.default_root_dir)).heatmaps_dir
+        run = RunFolder(Path(trainer.default_root_dir))
         for split in dict.fromkeys(split for part in gathered for split in part):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]
-            folder.mkdir(parents=True, exist_ok=True)
             page = html_page(f"Attributions on {split}", documents, note)
-            (folder / f"{split}.html").write_text(page, encoding="utf-8")
+            write_whole(run.heatmap_page(split), lambda file, page=page: file.write_text(page, encoding="utf-8"))
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     self._draw_images(logger, split, documents, trainer.global_step)

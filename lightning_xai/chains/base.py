@@ -207,7 +207,7 @@ def scores_of(chain: Chain, stage: Stage) -> pd.DataFrame:
     if table is None:
         raise ValueError(f"{run.path} has no results: test it first")
     rows = table[(table["preset"] == "") & (table["split"] != VALIDATION)]
-    return rows.assign(run=run.path.relative_to(chain.root.path.parents[1]).as_posix())
+    return rows.assign(run=run.path.relative_to(chain.root.experiment_dir.parent).as_posix())
 
 
 def write_csv(table: pd.DataFrame, file: Path) -> None:

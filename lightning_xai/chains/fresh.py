@@ -19,7 +19,7 @@ from lightning_xai.chains.stages import ROOT, Chain, Stage, check_names
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.report.fresh import fresh_table
-from lightning_xai.runs.folder import runs_of
+from lightning_xai.runs.experiment import runs_of
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -174,7 +174,7 @@ class FRESH(ChainCallback):
 
     def report(self, chain: Chain) -> None:
         write_csv(self.results(chain), chain.root.fresh_file)
-        files = [run.fresh_file for run in runs_of(chain.root.path.parent)]
+        files = [run.fresh_file for run in runs_of(chain.root.experiment_dir)]
         seeds = [pd.read_csv(file) for file in files if file.exists()]
         print(fresh_table(pd.concat(seeds, ignore_index=True), self.metric))
         print(f"written: {chain.root.fresh_file}")

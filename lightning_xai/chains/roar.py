@@ -29,7 +29,7 @@ from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.report.racu import write_report
 from lightning_xai.report.roar import roar_table
-from lightning_xai.runs.folder import report_dir
+from lightning_xai.runs.experiment import report_dir
 from lightning_xai.types import Batch
 
 Metric = Literal["macro_f1", "accuracy", "auroc"]
@@ -216,7 +216,7 @@ class ROAR(ChainCallback):
         write_csv(results, chain.root.roar_file)
         print(roar_table(results, self.metric))
         print(f"written: {chain.root.roar_file}\n")
-        experiment = chain.root.path.parent
+        experiment = chain.root.experiment_dir
         print(write_report([experiment], report_dir(experiment), metrics=[self.metric], events=chain.root.path))
 
     def results(self, chain: Chain) -> pd.DataFrame:

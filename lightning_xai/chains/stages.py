@@ -68,15 +68,13 @@ class Chain:
     def of_run(cls, run: Path, stages: Sequence[Stage]) -> tuple[Chain, Stage]:
         """Returns the chain that a run's folder belongs to, and the run's stage."""
         for stage in stages[1:]:
-            parts = Path(stage.name).parts
-            if run.parts[-len(parts) - 1 : -1] == parts:
-                root = RunFolder(run.parents[len(parts)] / run.name)
-                if root.has_begun:  # if not, `run` is itself a root, in a folder named like a stage
-                    return cls(root, stages), stage
+            root = RunFolder(run).root_of_stage(stage.name)
+            if root is not None and root.has_begun:  # if not, `run` is itself a root, in a folder named like a stage
+                return cls(root, stages), stage
         return cls(RunFolder(run), stages), stages[0]
 
     def run(self, stage: Stage) -> RunFolder:
-        return RunFolder(self.root.path.parent / stage.name / self.root.path.name)
+        return self.root.stage(stage.name)
 
     def erasures(self, name: str) -> Path:
         return self.root.erasures_dir / name

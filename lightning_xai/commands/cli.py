@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -39,10 +38,11 @@ from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFacts, RunFolder
-from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import rank
 from lightning_xai.runs.settings import data_settings, run_settings
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
@@ -112,7 +112,7 @@ class XAICLI(LightningCLI):
         parser.set_defaults(
             {
                 "checkpoint.filename": "best",
-                "checkpoint.monitor": "val/log_loss",
+                "checkpoint.monitor": f"{log_prefix(VALIDATION)}/log_loss",
                 "checkpoint.enable_version_counter": False,
                 "checkpoint.auto_insert_metric_name": False,
             }
@@ -140,7 +140,7 @@ class XAICLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
         check_checkpoint_settings(config.checkpoint)
-        if config.format != FORMAT:
+        if not is_current(config):
             raise ValueError(f"format is {config.format}, but this version reads configurations of format {FORMAT}")
         if not config.experiment:
             config.experiment = experiment_name(self._config_files)
@@ -150,7 +150,7 @@ class XAICLI(LightningCLI):
         self.is_dry = bool(config.trainer.fast_dev_run)
         if self.subcommand != "fit":  # only a fit warns: in a new folder it forgets the best score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
-        self.run = RunFolder(Path(config.runs_dir) / config.experiment / f"seed{self.seed}")
+        self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
             self.run = folder_of_config(self._config_files, self.run)
         config.trainer.default_root_dir = str(self.run.path)
@@ -173,8 +173,8 @@ class XAICLI(LightningCLI):
         if config.trainer.logger is None and not self.is_dry:
             # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(
-                self.run.path.parents[1],
-                name=self.run.path.parent.name,  # for example "030" of "roar/gradient/030"
+                self.run.experiment_dir.parent,
+                name=self.run.experiment_dir.name,  # for example "030" of "roar/gradient/030"
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
@@ -273,7 +273,7 @@ class XAICLI(LightningCLI):
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))
             written = self.results.written or self.run.results_file.with_suffix(".csv")
-            for path in [written, self.run.heatmaps_dir / "test.html"]:
+            for path in [written, self.run.heatmap_page("test")]:
                 if path.exists() and self.subcommand != "validate":
                     print(f"written: {path}")
         if self.subcommand == "fit":

@@ -90,7 +90,7 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
         if saver is None or saver.settings is None:
             continue
         place = saver.path.resolve()
-        if place.parts[-2:] == run.path.parts[-2:]:
+        if RunFolder(place).name == run.name:
             return run if place == run.path.resolve() else RunFolder(place)
     return run
 

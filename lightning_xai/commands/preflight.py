@@ -18,6 +18,7 @@ from lightning_xai.models.checkpoint import check_class_order, check_format, rea
 from lightning_xai.models.loading import first_difference
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any) -> None:
@@ -48,17 +49,18 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
     """
     if monitor is None:
         return
+    prefix = log_prefix(VALIDATION)
     with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
         warnings.simplefilter("ignore")
-        known = [f"val/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
+        known = [f"{prefix}/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     if monitor in known:
-        better = "min" if monitor.removeprefix("val/") in LOWER_IS_BETTER else "max"
+        better = "min" if monitor.removeprefix(f"{prefix}/") in LOWER_IS_BETTER else "max"
         if mode != better:
             raise ValueError(f"checkpoint.mode is {mode!r}, which keeps the worst {monitor}: set it to {better!r}")
         return
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
     methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
-    measured = [f"val/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
+    measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
     if not any(monitor.startswith(prefix) for prefix in measured):
         shown = ", ".join(known + [f"{prefix}..." for prefix in measured])
         raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {shown}")

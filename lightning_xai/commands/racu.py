@@ -8,7 +8,7 @@ from pathlib import Path
 from lightning_xai.commands.typed_command import run_command
 from lightning_xai.report.names import common_folder
 from lightning_xai.report.racu import write_report
-from lightning_xai.runs.folder import report_dir
+from lightning_xai.runs.experiment import report_dir
 
 
 def racu_command(argv: Sequence[str]) -> None:

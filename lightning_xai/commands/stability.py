@@ -11,7 +11,8 @@ from lightning_xai.commands.typed_command import run_command
 from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.names import common_folder, run_names
 from lightning_xai.report.stability import Comparison, compare, write_report
-from lightning_xai.runs.folder import RUN_AGAIN, RunFolder, report_dir
+from lightning_xai.runs.experiment import stability_report_dir
+from lightning_xai.runs.folder import RUN_AGAIN, RunFolder
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import RaggedStore
 from lightning_xai.runs.stored_scores import NO_CLASS, StoredScores, open_scores, stored_methods
@@ -85,7 +86,7 @@ def compare_runs(
     scores = {(split, method): [open_scores(run, split, method) for run in runs] for split, method in pairs}
     # computed here so that a bad mask raises before a report is written
     masks = {pair: _common_token_masks(stores) for pair, stores in scores.items()}
-    folder = output or report_dir(common_folder(runs)) / "stability"
+    folder = output or stability_report_dir(common_folder(runs))
     reports = []
     for split in dict.fromkeys(split for split, _ in pairs):
         split_pairs = [pair for pair in pairs if pair[0] == split]

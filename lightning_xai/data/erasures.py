@@ -11,7 +11,7 @@ import numpy as np
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.runs.store import RaggedStore, is_store
+from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 Removal = Literal["mask", "delete", "positions"]
 KEY = 0  # keys in a store are (example, class); an erasure has no class, so its key has class 0
@@ -117,7 +117,7 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
     if not folder.is_dir():
         raise ValueError(f"erasures {folder} is not there: run the stage that writes it first, or correct the path")
     if not is_store(folder / split):
-        stored = ", ".join(sorted(path.parent.name for path in folder.glob("*/store.json")))
+        stored = ", ".join(map(str, stores_in(folder)))
         raise ValueError(f"erasures {folder} has no split {split!r}, only {stored or 'none'}: leave that split out")
     return RaggedStore(folder / split)
 

@@ -16,7 +16,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.released import is_released, load_released
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.format import FORMAT, format_of, is_current
 
 _HF_CLASSIFIER = "lightning_xai.models.hf_classifier.HFClassifier"
 
@@ -122,21 +122,11 @@ def read_checkpoint(path: str) -> dict[str, Any]:
         raise ValueError(
             f"{file}: does not say which network it holds; it was not written by an objective of this suite"
         )
-    if checkpoint_format(checkpoint) > FORMAT:
+    if format_of(checkpoint) > FORMAT:
         raise ValueError(
-            f"{file}: has format {checkpoint_format(checkpoint)}, this version reads up to {FORMAT}: update the package"
+            f"{file}: has format {format_of(checkpoint)}, this version reads up to {FORMAT}: update the package"
         )
     return checkpoint
-
-
-def checkpoint_format(checkpoint: dict[str, Any]) -> int:
-    """Returns the format number of a checkpoint's content; a checkpoint without a number has format 1.
-
-    Example:
-        >>> checkpoint_format({"state_dict": {}}), checkpoint_format({"format": 2})
-        (1, 2)
-    """
-    return checkpoint.get("format", 1)
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
@@ -148,9 +138,9 @@ def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint
         Traceback (most recent call last):
         ValueError: old.ckpt has format 1, runs continue in format 2 only: fit it again, or use evaluate.yaml
     """
-    if checkpoint_format(checkpoint) != FORMAT:
+    if not is_current(checkpoint):
         raise ValueError(
-            f"{path} has format {checkpoint_format(checkpoint)}, runs continue in format {FORMAT} only: fit it again, "
+            f"{path} has format {format_of(checkpoint)}, runs continue in format {FORMAT} only: fit it again, "
             "or use evaluate.yaml"
         )
 

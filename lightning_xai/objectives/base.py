@@ -19,7 +19,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.format import FORMAT
-from lightning_xai.runs.splits import log_prefix
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
 
 
@@ -192,7 +192,7 @@ class Objective(LightningModule, ABC):
             self.decision_threshold.fill_(self.val_metrics.best_threshold())
         values = self.val_metrics.compute(threshold=float(self.decision_threshold))
         values.pop("num_examples")
-        self.log_dict({f"val/{name}": value for name, value in values.items()}, prog_bar=False)
+        self.log_dict({f"{log_prefix(VALIDATION)}/{name}": value for name, value in values.items()}, prog_bar=False)
         self.val_metrics.reset()
 
     def on_test_epoch_start(self) -> None:

@@ -185,7 +185,9 @@ class TokenMasking(Objective):
         if not self._teacher_is_trained_here():
             return []
         run = self.teacher_path(trainer)
-        return [] if _is_trained(run) else ["--config", self.teacher, "--experiment", run.parent.name]
+        return (
+            [] if _is_trained(run) else ["--config", self.teacher, "--experiment", RunFolder(run).experiment_dir.name]
+        )
 
     def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns []: nothing is trained after the student."""
@@ -195,8 +197,7 @@ class TokenMasking(Objective):
         """Returns the checkpoint or folder from which the teacher is loaded."""
         if not self._teacher_is_trained_here():
             return Path(self.teacher)
-        run = Path(trainer.default_root_dir)
-        return run.parent.parent / f"{run.parent.name}_teacher" / run.name
+        return RunFolder(Path(trainer.default_root_dir)).teacher.path
 
     def setup(self, stage: str) -> None:
         super().setup(stage)

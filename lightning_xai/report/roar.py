@@ -11,7 +11,8 @@ from lightning_xai.report.curves import Panel, Role
 from lightning_xai.report.intervals import percent_curve, with_intervals
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
-from lightning_xai.runs.folder import RUN_AGAIN, runs_of
+from lightning_xai.runs.experiment import runs_of
+from lightning_xai.runs.folder import RUN_AGAIN
 
 RANDOM = "random"  # name of the baseline method, which erases random tokens
 READ = ("seed", "method", "amount", "split", "metric", "value", "control", "amount_unit")  # columns that reports read

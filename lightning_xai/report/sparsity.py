@@ -10,7 +10,7 @@ import pandas as pd
 from lightning_xai.report.curves import Panel
 from lightning_xai.report.intervals import percent_curve, with_intervals
 from lightning_xai.report.names import experiment_names
-from lightning_xai.runs.folder import runs_of
+from lightning_xai.runs.experiment import runs_of
 
 X_LABELS = {"top_tokens": "top tokens", "top_percent": "top % of tokens"}  # metric -> label of the horizontal axis
 

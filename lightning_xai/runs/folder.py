@@ -54,6 +54,16 @@ class RunFolder:
     path: Path
 
     @classmethod
+    def of(cls, runs_dir: str | Path, experiment: str, seed: int) -> RunFolder:
+        """Returns the folder of an experiment's run with a seed.
+
+        Example:
+            >>> RunFolder.of("runs", "roar/gradient/030", seed=0).path.as_posix()
+            'runs/roar/gradient/030/seed0'
+        """
+        return cls(Path(runs_dir) / experiment / f"seed{seed}")
+
+    @classmethod
     def of_checkpoint(cls, file: Path) -> RunFolder:
         """Returns the run that a checkpoint file belongs to. Its folder is two levels above the file.
 
@@ -62,6 +72,57 @@ class RunFolder:
             'runs/tm/seed0'
         """
         return cls(file.parents[1] if len(file.parents) > 1 else file.absolute().parent.parent)
+
+    @property
+    def experiment_dir(self) -> Path:
+        """The folder of the experiment, which holds the runs of all seeds."""
+        return self.path.parent
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The last part of the experiment's name, and the folder of the seed; they stay if all runs are moved.
+
+        Example:
+            >>> RunFolder(Path("runs/roar/gradient/seed0")).name
+            ('gradient', 'seed0')
+        """
+        return self.experiment_dir.name, self.path.name
+
+    def sibling(self, experiment: str) -> RunFolder:
+        """Returns the run of the same seed in another experiment, whose folder lies beside this run's experiment.
+
+        Example:
+            >>> RunFolder(Path("runs/uniwise/seed0")).sibling("uniwise_teacher").path.as_posix()
+            'runs/uniwise_teacher/seed0'
+        """
+        return RunFolder(self.experiment_dir.parent / experiment / self.path.name)
+
+    @property
+    def teacher(self) -> RunFolder:
+        """The run that trains this run's teacher."""
+        return self.sibling(f"{self.experiment_dir.name}_teacher")
+
+    def stage(self, name: str) -> RunFolder:
+        """Returns the run of a chain's stage, if this run is the chain's root; "" is the root itself.
+
+        Example:
+            >>> RunFolder(Path("runs/roar/seed0")).stage("gradient/030").path.as_posix()
+            'runs/roar/gradient/030/seed0'
+        """
+        return RunFolder(self.experiment_dir / name / self.path.name)
+
+    def root_of_stage(self, name: str) -> RunFolder | None:
+        """Returns the root of the chain in which this run's folder is that of stage `name`, or None if it is not.
+
+        Example:
+            >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
+            'runs/roar/seed0'
+        """
+        depth = len(Path(name).parts)
+        if depth >= len(self.path.parents):
+            return None
+        root = RunFolder(self.path.parents[depth] / self.path.name)
+        return root if root.stage(name) == self else None
 
     @property
     def manifest_file(self) -> Path:
@@ -89,6 +150,9 @@ class RunFolder:
     def heatmaps_dir(self) -> Path:
         """Folder with one heatmap page per split."""
         return self.path / "heatmaps"
+
+    def heatmap_page(self, split: str) -> Path:
+        return self.heatmaps_dir / f"{split}.html"
 
     @property
     def attributions_dir(self) -> Path:
@@ -218,23 +282,3 @@ class RunFolder:
         experiment = (self.settings or {}).get("experiment") or ("?" if self.path.name.startswith("seed") else "")
         parents, depth = self.path.parents, len(Path(experiment).parts)
         return parents[depth] if 0 < depth < len(parents) else Path()  # a moved run may have too few parents
-
-
-def runs_of(experiment_dir: Path) -> list[RunFolder]:
-    """Returns the runs of all seeds in an experiment's folder, sorted by the names of their folders.
-
-    Example:
-        >>> runs_of(Path("no/such/experiment"))
-        []
-    """
-    return [RunFolder(path) for path in sorted(experiment_dir.glob("seed*")) if path.is_dir()]
-
-
-def report_dir(experiment_dir: Path) -> Path:
-    """Returns the folder for pictures and tables that cover all seeds of an experiment.
-
-    Example:
-        >>> report_dir(Path("runs/roar")).as_posix()
-        'runs/roar/report'
-    """
-    return experiment_dir / "report"

@@ -9,6 +9,26 @@ from typing import Any
 FORMAT = 2  # files in format 1 have no format number
 
 
+def format_of(facts: Mapping[str, Any]) -> int:
+    """Returns the format number of facts that were read from disk; facts without a number have format 1.
+
+    Example:
+        >>> format_of({"status": "finished"}), format_of({"format": 2})
+        (1, 2)
+    """
+    return int(facts.get("format", 1))
+
+
+def is_current(facts: Mapping[str, Any]) -> bool:
+    """Returns whether facts that were read from disk have the format that this version writes.
+
+    Example:
+        >>> is_current({"format": FORMAT}), is_current({"status": "finished"})
+        (True, False)
+    """
+    return format_of(facts) == FORMAT
+
+
 def with_format(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns facts with the format number in front, ready to be written to disk.
 
@@ -37,7 +57,6 @@ def without_format(facts: Mapping[str, Any], place: Path, remedy: str) -> dict[s
         Traceback (most recent call last):
         ValueError: runs/tm/seed0 has format 1, but this version reads format 2: remove it
     """
-    number = facts.get("format", 1)
-    if number != FORMAT:
-        raise ValueError(f"{place} has format {number}, but this version reads format {FORMAT}: {remedy}")
+    if not is_current(facts):
+        raise ValueError(f"{place} has format {format_of(facts)}, but this version reads format {FORMAT}: {remedy}")
     return {name: fact for name, fact in facts.items() if name != "format"}

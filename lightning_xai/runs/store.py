@@ -12,6 +12,7 @@ import numpy as np
 
 from lightning_xai.runs.format import with_format, without_format
 
+STORE_FILE = "store.json"  # file in the folder of every store
 OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 
@@ -88,7 +89,7 @@ class RaggedWriter:
     def __init__(self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None) -> None:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
-        description = self.path / "store.json"
+        description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
             stored = read_metadata(self.path)
             if stored != metadata:
@@ -146,7 +147,7 @@ class RaggedStore:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not is_store(self.path):
-            raise ValueError(f"{self.path} is not a store (it has no store.json): check the path")
+            raise ValueError(f"{self.path} is not a store (it has no {STORE_FILE}): check the path")
         self.metadata = read_metadata(self.path)
         self._maps: list[np.ndarray] = []
         self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -178,6 +179,19 @@ class RaggedStore:
         return len(self._where)
 
 
+def stores_in(folder: Path, depth: int = 1) -> list[Path]:
+    """Returns the sorted paths, relative to a folder, of the stores that lie `depth` folders below it.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder / "test" / "gradient").close()
+        >>> stores_in(folder), [path.as_posix() for path in stores_in(folder, depth=2)]
+        ([], ['test/gradient'])
+    """
+    return sorted(file.parent.relative_to(folder) for file in folder.glob("*/" * depth + STORE_FILE))
+
+
 def is_store(path: Path) -> bool:
     """Returns whether a folder holds a store.
 
@@ -185,7 +199,7 @@ def is_store(path: Path) -> bool:
         >>> is_store(Path("no/such/folder"))
         False
     """
-    return (path / "store.json").exists()
+    return (path / STORE_FILE).exists()
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -201,7 +215,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
         >>> read_metadata(folder)
         {'split': 'test'}
     """
-    return without_format(read_json(path / "store.json"), path, OLD_STORE)
+    return without_format(read_json(path / STORE_FILE), path, OLD_STORE)
 
 
 def _complete_rows(path: Path, rank: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.store import RaggedStore, is_store
+from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
 NO_CLASS = 0  # class in the keys of token masks; an example has the same mask for all classes
@@ -121,7 +121,7 @@ def stored_methods(run: Path) -> list[tuple[str, str]]:
         >>> stored_methods(folder)
         [('test', 'gradient')]
     """
-    return sorted((path.parts[-3], path.parts[-2]) for path in _scores_dir(run).glob("*/*/store.json"))
+    return [(path.parent.name, path.name) for path in stores_in(_scores_dir(run), depth=2)]
 
 
 def open_scores(run: Path, split: str, method: str) -> StoredScores:

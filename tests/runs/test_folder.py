@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lightning_xai.runs.folder import RunFolder, runs_of
+from lightning_xai.runs.folder import RunFolder
 
 
 def test_folder_is_new_until_something_is_known(tmp_path):
@@ -101,8 +101,25 @@ def test_other_test_data_have_a_hash_but_the_own_ones_none(tmp_path):
     assert len(run.hash_of_other_test_data({"data.init_args.max_examples.test": 8})) == 6
 
 
-def test_runs_of_an_experiment_are_the_folders_of_its_seeds(tmp_path):
-    for name in ("seed1", "seed0", "report"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "seed.txt").touch()
-    assert [run.path.name for run in runs_of(tmp_path)] == ["seed0", "seed1"]
+@pytest.mark.parametrize("experiment", ["tm", "roar/gradient/030", "a b"])
+@pytest.mark.parametrize("runs_dir", ["runs", "/disk/runs", "."])
+def test_folder_of_an_experiment_and_seed_is_taken_apart_again(runs_dir, experiment):
+    run = RunFolder.of(runs_dir, experiment, seed=3)
+    assert run.path == Path(runs_dir, experiment, "seed3")
+    assert run.name == (Path(experiment).name, "seed3")
+    assert run.sibling(Path(experiment).name) == run
+
+
+@pytest.mark.parametrize("name", ["gradient", "gradient/030", ""])
+def test_root_of_a_stage_is_found_from_the_stage(name):
+    root = RunFolder(Path("runs/roar/seed0"))
+    assert root.stage(name).root_of_stage(name) == root
+
+
+@pytest.mark.parametrize("path", ["runs/roar/seed0", "runs/gradient/other/seed0", "030/seed0", "seed0"])
+def test_folder_of_another_name_is_no_stage(path):
+    assert RunFolder(Path(path)).root_of_stage("gradient/030") is None
+
+
+def test_teacher_lies_beside_the_run():
+    assert RunFolder(Path("runs/a/uniwise/seed1")).teacher.path == Path("runs/a/uniwise_teacher/seed1")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.runs.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.store import RaggedStore, RaggedWriter, stores_in
 
 
 def write(path, rows, rank=0, metadata=None):
@@ -97,3 +97,11 @@ def test_format_is_written_but_no_part_of_the_metadata(tmp_path):
     write(tmp_path, [], metadata={"method": "Random"})
     assert json.loads((tmp_path / "store.json").read_text()) == {"format": 2, "method": "Random"}
     assert RaggedStore(tmp_path).metadata == {"method": "Random"}
+
+
+def test_stores_are_found_at_their_depth_only(tmp_path):
+    for name in ("b", "a/x", "a/x/tokens"):
+        RaggedWriter(tmp_path / name).close()
+    assert stores_in(tmp_path) == [Path("b")]
+    assert stores_in(tmp_path, depth=2) == [Path("a/x")]
+    assert stores_in(tmp_path / "none") == []

@@ -1,0 +1,37 @@
+"""The folder of an experiment, which holds the runs of all its seeds and the reports about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightning_xai.runs.folder import RunFolder
+
+
+def runs_of(experiment_dir: Path) -> list[RunFolder]:
+    """Returns the runs of all seeds in an experiment's folder, sorted by the names of their folders.
+
+    Example:
+        >>> runs_of(Path("no/such/experiment"))
+        []
+    """
+    return [RunFolder(path) for path in sorted(experiment_dir.glob("seed*")) if path.is_dir()]
+
+
+def report_dir(experiment_dir: Path) -> Path:
+    """Returns the folder for pictures and tables that cover all seeds of an experiment.
+
+    Example:
+        >>> report_dir(Path("runs/roar")).as_posix()
+        'runs/roar/report'
+    """
+    return experiment_dir / "report"
+
+
+def stability_report_dir(folder: Path) -> Path:
+    """Returns the folder for comparisons of the attributions of all runs in a folder.
+
+    Example:
+        >>> stability_report_dir(Path("runs/tm")).as_posix()
+        'runs/tm/report/stability'
+    """
+    return report_dir(folder) / "stability"
