@@ -20,7 +20,8 @@ class AttributionCacheWriter(ExplainedCallback):
 
     This folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
     token mask per example: 1 where a token may be explained, else 0. Rows that are already stored, for example by an
-    interrupted test, are not written again.
+    interrupted test, are not written again. A test also stores the scores of the validation split, since a later test
+    that reads them with `Cached` may tune thresholds on this split.
 
     Args:
         cache_dir: folder of the stores; by default `attributions` in the run's folder.
@@ -34,6 +35,8 @@ class AttributionCacheWriter(ExplainedCallback):
         >>> AttributionCacheWriter("runs/tm/seed0/attributions").cache_dir
         'runs/tm/seed0/attributions'
     """
+
+    needs_validation_in_test = True
 
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
         super().__init__(during_fit=during_fit)

@@ -19,10 +19,12 @@ from lightning_xai.callbacks.base import (
     receivers_after,
     split_of_loader,
 )
+from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
+from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch
 
@@ -36,7 +38,11 @@ class ComputeAttributions(Callback):
 
     Works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside inference
     mode, and leave the network's modes and flags unchanged. If a method needs attention weights, the network uses eager
-    attention from setup to teardown.
+    attention from setup to teardown. A test explains the validation split only if a receiver's attribute
+    `needs_validation_in_test` is true.
+
+    The explained classes follow the network's probabilities in float32, as the metrics do. If some of them differ from
+    the classes in the run's precision, a line at the end of the evaluation says how many.
 
     Args:
         methods: attribution methods, by the names that tables and plots show.
@@ -53,7 +59,7 @@ class ComputeAttributions(Callback):
     Example:
         >>> from lightning_xai.attributions.random import Random
         >>> callback = ComputeAttributions({"random": Random()}, targets="gold", max_examples=100)
-        >>> list(callback.methods), callback.costs["random"].num_examples
+        >>> list(callback.methods), callback.costs["random"].num_examples("test")
         (['random'], 0)
     """
 
@@ -74,6 +80,7 @@ class ComputeAttributions(Callback):
         self.max_examples = max_examples
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
+        self._changed_classes = ChangedClasses()
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -82,9 +89,12 @@ class ComputeAttributions(Callback):
         return self._generate_state_key(methods=sorted(self.methods), targets=self.targets)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.costs = {name: Cost() for name in self.methods}
+        self._forget()
         self._receivers = receivers_after(trainer, self)
         self._active = stage != "fit" or self.during_fit
+        self._explains_validation_in_test = any(
+            getattr(receiver, "needs_validation_in_test", False) for receiver in self._receivers
+        )
         network = network_of(pl_module)
         if self._active and any(method.needs_attentions for method in self.methods.values()):
             if network.attention_implementation != "eager":
@@ -96,12 +106,32 @@ class ComputeAttributions(Callback):
             network_of(pl_module).set_attention(self._attention_before)
             self._attention_before = None
 
+    def _forget(self) -> None:
+        """Starts to count costs and changed classes anew; each evaluation of a fit has its own numbers."""
+        self.costs = {name: Cost() for name in self.methods}
+        self._changed_classes = ChangedClasses()
+
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._forget()
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._active and not trainer.sanity_checking:
+            self._finish(trainer)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._finish(trainer)
+
+    def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._finish(trainer)
+
     def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
         if self._active and not trainer.sanity_checking:
             self._explain(trainer, pl_module, outputs, batch, VALIDATION)
 
     def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
-        self._explain(trainer, pl_module, outputs, batch, split_of_loader(trainer, dataloader_idx))
+        split = split_of_loader(trainer, dataloader_idx)
+        if split != VALIDATION or self._explains_validation_in_test:
+            self._explain(trainer, pl_module, outputs, batch, split)
 
     def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
         split = getattr(data_of(trainer), "predict_split", "predict")
@@ -115,21 +145,34 @@ class ComputeAttributions(Callback):
             return
         network, explained = network_of(module), batch[rows]
         decision_threshold = decision_threshold_of(module)
-        targets, target_mask = select_targets(
-            self.targets,
+        predict = PredictOnce(
+            network.predict, explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
+        )
+        probs = predict(explained.inputs)  # float32 in every precision, as metrics judge which class is predicted
+        self._changed_classes.add(
+            split,
+            explained.index,
             outputs["probs"][rows],
-            explained.labels,
+            probs,
+            multilabel=network.multilabel,
             decision_threshold=decision_threshold,
-            topk=self.num_top,
+        )
+        targets, target_mask = select_targets(
+            self.targets, probs, explained.labels, decision_threshold=decision_threshold, topk=self.num_top
         )
         attributions = {
             name: self._attribute(name, network, explained, split, targets, target_mask) for name in self.methods
         }
-        predict = PredictOnce(
-            network.predict, explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
-        )
         for receiver in self._receivers:
             receiver.on_explained(ExplainedBatch(explained, attributions, predict, split))
+
+    def _finish(self, trainer: Trainer) -> None:
+        """Sums costs over all processes, and prints how many classes differ between the run's precision and float32."""
+        gathered = gather((self.costs, self._changed_classes))
+        self.costs = {name: Cost.total(costs[name] for costs, _ in gathered) for name in self.methods}
+        if trainer.is_global_zero:
+            for line in ChangedClasses.total(changed for _, changed in gathered).lines(str(trainer.precision)):
+                print(line)
 
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor
@@ -142,6 +185,5 @@ class ComputeAttributions(Callback):
         num_tokens = batch.inputs.token_mask.sum(dim=1).tolist()
         num_targets = target_mask.sum(dim=1).tolist()
         passes = [method.passes(t, k) for t, k in zip(num_tokens, num_targets, strict=True)]
-        forward, backward = sum(p.forward for p in passes), sum(p.backward for p in passes)
-        self.costs[name].add(len(batch), forward, backward, seconds, memory)
+        self.costs[name].add(split, batch.index.tolist(), passes, seconds, memory)
         return attribution

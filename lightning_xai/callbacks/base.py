@@ -83,7 +83,7 @@ class AttributionSource(Protocol):
 
     Attributes:
         methods: attribution methods, by the names that tables show.
-        costs: cost of each method so far, by the name of the method.
+        costs: cost of each method, by its name; at the end of an evaluation, the cost of all processes together.
         during_fit: whether attributions are computed also in the validation that `fit` runs every epoch.
 
     Example:
@@ -101,6 +101,8 @@ class AttributionSource(Protocol):
 @runtime_checkable
 class ExplainedReceiver(Protocol):
     """A callback that receives every explained batch from the nearest AttributionSource before it.
+
+    A test explains the validation split only for receivers whose attribute `needs_validation_in_test` is true.
 
     Example:
         >>> class LargestScore(Callback):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 import torch
+
+from lightning_xai.types import Passes
 
 # MiB by which a peak that was just reset may exceed current memory: the kernel updates its counts with a delay
 _RESET_SLACK = 4.0
@@ -28,41 +29,77 @@ class CostPerExample(TypedDict):
 NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seconds=math.nan, peak_memory_mb=math.nan)
 
 
-@dataclass
 class Cost:
-    """Passes and seconds of a method, summed over all explained examples, and the peak memory of the method.
+    """The cost of one method by split: passes and seconds of every distinct example, and the peak memory.
 
     Example:
         >>> cost = Cost()
-        >>> cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
-        >>> cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
-        >>> list(cost.per_example().values())
-        [1.0, 1.0, 0.5, 10.0]
+        >>> cost.add("test", [7], [Passes(4, 2)], seconds=0.5, peak_memory_mb=10)
+        >>> cost.add("test", [8, 9, 7], [Passes(0, 2), Passes(2, 2), Passes(4, 2)], seconds=1.5, peak_memory_mb=7)
+        >>> cost.num_examples("test"), list(cost.per_example("test").values())  # example 7 counts once
+        (3, [2.0, 2.0, 0.5, 10.0])
     """
 
-    num_examples: int = 0
-    forward_passes: float = 0.0
-    backward_passes: float = 0.0
-    seconds: float = 0.0
-    peak_memory_mb: float = math.nan  # the largest growth during one batch; other fields are sums
+    def __init__(self) -> None:
+        self._rows: dict[str, list[np.ndarray]] = {}  # split -> arrays [B, 4]: index, forward, backward, seconds
+        self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
 
-    def add(self, num_examples: int, forward: float, backward: float, seconds: float, peak_memory_mb: float) -> None:
-        """Adds the cost of a batch of `num_examples`."""
-        self.num_examples += num_examples
-        self.forward_passes += forward
-        self.backward_passes += backward
-        self.seconds += seconds
-        self.peak_memory_mb = float(np.fmax(peak_memory_mb, self.peak_memory_mb))  # fmax ignores NaN
+    def add(
+        self, split: str, index: Sequence[int], passes: Sequence[Passes], seconds: float, peak_memory_mb: float
+    ) -> None:
+        """Adds the cost of a batch: the passes of its B examples, which share the seconds equally.
 
-    def per_example(self) -> CostPerExample:
-        """Returns the mean passes and seconds per example, and the largest growth of memory in MiB."""
-        count = max(self.num_examples, 1)
+        Args:
+            split: the split of the batch.
+            index: [B] row of each example in the split.
+            passes: [B] passes that each example needs.
+            seconds: time that this process needed for the batch.
+            peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
+        """
+        rows = [(i, p.forward, p.backward, seconds / len(index)) for i, p in zip(index, passes, strict=True)]
+        self._rows.setdefault(split, []).append(np.array(rows, dtype=np.float64).reshape(-1, 4))
+        self._peaks[split] = float(np.fmax(peak_memory_mb, self._peaks.get(split, math.nan)))  # fmax ignores NaN
+
+    @classmethod
+    def total(cls, costs: Iterable[Cost]) -> Cost:
+        """Returns the cost of all processes together; an example that several processes explained counts once.
+
+        Example:
+            >>> first, second = Cost(), Cost()
+            >>> first.add("test", [0, 2], [Passes(1, 0), Passes(3, 0)], seconds=1, peak_memory_mb=1)
+            >>> second.add("test", [1, 0], [Passes(2, 0), Passes(1, 0)], seconds=2, peak_memory_mb=2)
+            >>> list(Cost.total([first, second]).per_example("test").values())
+            [2.0, 0.0, 0.6666666666666666, 2.0]
+        """
+        total = cls()
+        for cost in costs:
+            for split, parts in cost._rows.items():
+                total._rows.setdefault(split, []).extend(parts)
+                total._peaks[split] = float(np.fmax(cost._peaks[split], total._peaks.get(split, math.nan)))
+        return total
+
+    def num_examples(self, split: str) -> int:
+        """Returns the number of distinct examples."""
+        return len(self._distinct(split))
+
+    def per_example(self, split: str) -> CostPerExample:
+        """Returns the mean passes and seconds over the distinct examples of a split, and the largest growth of memory.
+
+        Sums run over the examples in ascending order, so they do not depend on batches or on the number of processes.
+        """
+        rows = self._distinct(split)
+        forward, backward, seconds = (rows[:, 1:].sum(axis=0) / max(len(rows), 1)).tolist()
         return CostPerExample(
-            forward_passes=self.forward_passes / count,
-            backward_passes=self.backward_passes / count,
-            seconds=self.seconds / count,
-            peak_memory_mb=self.peak_memory_mb,
+            forward_passes=forward,
+            backward_passes=backward,
+            seconds=seconds,
+            peak_memory_mb=self._peaks.get(split, math.nan),
         )
+
+    def _distinct(self, split: str) -> np.ndarray:
+        """Returns one row [n, 4] for each distinct example, in ascending order; the first row of an example counts."""
+        rows = np.concatenate([np.zeros((0, 4)), *self._rows.get(split, [])])
+        return rows[np.unique(rows[:, 0], return_index=True)[1]]
 
 
 def resident_memory() -> tuple[float, float]:

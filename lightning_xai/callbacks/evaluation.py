@@ -69,6 +69,11 @@ class AttributionEvaluation(ExplainedCallback):
         return f"AttributionEvaluation({self.preset!r})"
 
     @property
+    def needs_validation_in_test(self) -> bool:
+        """Whether a metric tunes a threshold on the validation split, so that a test explains this split first."""
+        return any(metric.needs_tuning for metric in self.metrics)
+
+    @property
     def state_key(self) -> str:
         return self._generate_state_key(preset=self.preset)
 
@@ -156,7 +161,7 @@ class AttributionEvaluation(ExplainedCallback):
         return [
             ResultRow(
                 split=split, preset=self.preset, method=method, metric=name, value=float(value),
-                num_examples=num_examples, num_skipped=num_skipped, **self.source.costs[method].per_example(),
+                num_examples=num_examples, num_skipped=num_skipped, **self.source.costs[method].per_example(split),
             )
             for name, value in values.items()
         ]  # fmt: skip

@@ -130,7 +130,7 @@ class Stability(ExplainedCallback):
 
     def _result_rows(self, comparison: Comparison, split: str) -> list[ResultRow]:
         """Returns rows with this run's similarity to every other run."""
-        cost = self.source.costs[comparison.method].per_example()
+        cost = self.source.costs[comparison.method].per_example(split)
         return [
             ResultRow(
                 split=split, preset=PRESET, method=comparison.method, metric=f"{metric}/{name}",

@@ -24,7 +24,9 @@ from tests.conftest import tiny_classifier
 
 
 class Recorder(Callback):
-    """Keeps the scores of every explained example and class, by split and method."""
+    """Keeps the scores of every explained example and class, by split and method; asks for all splits of a test."""
+
+    needs_validation_in_test = True
 
     def __init__(self) -> None:
         self.scores: dict[tuple, torch.Tensor] = {}

@@ -62,7 +62,7 @@ def test_store_of_another_split_is_refused(write, tmp_path, objective):
     write()
     method = Cached(str(tmp_path / "attributions" / "test" / "AttInGrad"))
     with pytest.raises(ValueError, match="'test', not of 'validation'"):
-        trainer(tmp_path, compute(method)).test(objective, datamodule=planted_data(), verbose=False)
+        trainer(tmp_path, compute(method), Recorder()).test(objective, datamodule=planted_data(), verbose=False)
 
 
 def test_second_test_stores_nothing_again(write, tmp_path):

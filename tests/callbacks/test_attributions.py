@@ -189,7 +189,7 @@ def test_every_method_has_a_measured_cost(memory_is_measured, objective, tmp_pat
     callback = compute(Random(), IntegratedGradients(num_steps=3), targets="gold")
     trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
     for cost in callback.costs.values():
-        per_example = cost.per_example()
+        per_example = cost.per_example("test")
         assert per_example["seconds"] > 0 and per_example["peak_memory_mb"] >= 0
 
 

@@ -1,9 +1,11 @@
 import math
 import mmap
 
+import pytest
 import torch
 
 from lightning_xai.callbacks.cost import Cost, resident_memory, start_peak_memory
+from lightning_xai.types import Passes
 
 
 def peak_of(megabytes: int) -> float:
@@ -33,10 +35,44 @@ def test_memory_now_is_at_most_its_peak(memory_is_measured):
     assert 0 < now < peak + 4
 
 
+def cost_of(batches: list[list[int]], split: str = "test") -> Cost:
+    """Returns the cost of batches of examples; example i needs i forward passes, and every batch one second."""
+    cost = Cost()
+    for index in batches:
+        cost.add(split, index, [Passes(i, 0.5) for i in index], seconds=1.0, peak_memory_mb=len(index))
+    return cost
+
+
 def test_an_example_has_the_mean_of_passes_and_seconds_and_the_largest_memory():
     cost = Cost()
-    cost.add(1, forward=4, backward=2, seconds=0.5, peak_memory_mb=10)
-    cost.add(3, forward=0, backward=2, seconds=1.5, peak_memory_mb=7)
-    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=math.nan)  # a batch whose memory is unknown
-    cost.add(0, forward=0, backward=0, seconds=0, peak_memory_mb=2)
-    assert list(cost.per_example().values()) == [1, 1, 0.5, 10]
+    cost.add("test", [0], [Passes(4, 2)], seconds=0.5, peak_memory_mb=10)
+    cost.add("test", [3, 1, 2], [Passes(0, 2), Passes(0, 0), Passes(0, 0)], seconds=1.5, peak_memory_mb=7)
+    cost.add("test", [], [], seconds=0, peak_memory_mb=math.nan)  # a batch whose memory is unknown
+    cost.add("test", [], [], seconds=0, peak_memory_mb=2)
+    assert list(cost.per_example("test").values()) == [1, 1, 0.5, 10]
+
+
+def test_every_split_has_its_own_cost():
+    cost = cost_of([[0, 1]], "validation")
+    cost.add("test", [0], [Passes(9, 9)], seconds=3.0, peak_memory_mb=5)
+    assert list(cost.per_example("validation").values()) == [0.5, 0.5, 0.5, 2]
+    assert list(cost.per_example("test").values()) == [9, 9, 3, 5]
+    assert cost.num_examples("other") == 0 and math.isnan(cost.per_example("other")["peak_memory_mb"])
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        [[[5, 4], [3, 2], [1, 0]]],
+        [[[5, 4], [1, 0]], [[3, 2], [5, 4]]],  # the sampler repeats the first batch
+        [[[5, 4]], [[3, 2]], [[1, 0]]],
+        [[[5, 4], [1, 0]], [[3, 2], [5, 4]], []],
+    ],
+    ids=["one", "two", "three", "empty"],
+)
+def test_passes_are_equal_for_every_number_of_processes(ranks):
+    total = Cost.total(cost_of(batches) for batches in ranks)
+    assert total.num_examples("test") == 6
+    cost = total.per_example("test")
+    assert (cost["forward_passes"], cost["backward_passes"], cost["peak_memory_mb"]) == (2.5, 0.5, 2)
+    assert cost["seconds"] == pytest.approx(3 / 6)  # three batches of one second; the repeated one does not count

@@ -6,6 +6,7 @@ from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
@@ -80,6 +81,48 @@ def test_fewer_examples_can_be_measured_than_explained(objective, tmp_path):
 def test_numbers_under_mixed_precision_are_finite(objective, tmp_path):
     results = rows(tmp_path, objective, evaluation(), precision="bf16-mixed")
     assert all(torch.isfinite(torch.tensor(row["value"])) for row in results.values())
+
+
+@pytest.mark.parametrize("targets", ["predicted", "gold_or_predicted", "topk"])
+def test_no_uncertain_text_vanishes_under_mixed_precision(objective, tmp_path, capsys, targets):
+    head = objective.network.transformer.classifier
+    with torch.no_grad():  # logits of the three classes are equal in bfloat16, but not in float32
+        head.weight.copy_(head.weight[:1] * (1 + 1e-4 * torch.randn_like(head.weight)))
+        head.bias.zero_()
+    measured = AttributionEvaluation("p", [Comprehensiveness(Percentages([20]))])
+    run = trainer(tmp_path, compute(Random(), targets=targets), measured, precision="bf16-mixed")
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    (row,) = measured.result_rows()
+    assert row["num_examples"] == 7
+    assert "test: of 7 explained texts, " in (printed := capsys.readouterr().out)
+    assert "other predicted classes in float32 (explained) than in bf16-mixed (table)" in printed
+
+
+@pytest.mark.parametrize(
+    ("metrics", "splits"),
+    [
+        ([Entropy()], {"test"}),
+        ([Entropy(), DiscreteRationale(size=1)], {"test"}),
+        ([Entropy(), DiscreteRationale()], {"test", "validation"}),
+    ],
+    ids=["none", "fixed size", "tuned size"],
+)
+def test_a_test_explains_the_validation_split_only_if_a_metric_tunes_on_it(objective, tmp_path, metrics, splits):
+    source = compute(Random())
+    run = trainer(tmp_path, source, AttributionEvaluation("p", metrics))
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    explained = {split for split in ("test", "validation") if source.costs["Random"].num_examples(split)}
+    assert explained == splits
+
+
+def test_numbers_of_a_test_do_not_change_if_another_preset_tunes(objective, tmp_path):
+    alone = rows(tmp_path, objective, AttributionEvaluation("p", [Entropy()]))
+    tuned = rows(tmp_path, objective, AttributionEvaluation("p", [Entropy()]), evaluation())
+    passes = [row["forward_passes"] for row in tuned.values() if row["method"] == "InputXGradient"]
+    for key, row in alone.items():
+        kept = {name: value for name, value in row.items() if name not in ("seconds", "peak_memory_mb")}
+        assert kept == {name: tuned[key][name] for name in kept}
+    assert set(passes) == {alone["test", "p", "InputXGradient", "entropy"]["forward_passes"]}
 
 
 def test_monitored_number_is_there_during_a_fit(objective, tmp_path):

@@ -50,6 +50,10 @@ def one_rank(rank: int, port: int, argv: list[str], log: Path) -> None:
     main(argv)
 
 
+def passes(file: Path) -> pd.DataFrame:
+    return pd.read_csv(file)[["forward_passes", "backward_passes"]]
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -116,12 +120,13 @@ def kill_ranks_when(happened: Callable[[], bool], argv: list[str], folder: Path)
 def test_two_processes_on_seven_examples_write_the_numbers_of_one(run_copy, tmp_path):
     single = ["--data.init_args.eval_batch_size", "1"]  # seven batches on two processes: one is repeated
     command("test", "--config", run_copy / "config.yaml", *single)
-    one = numbers(run_copy / "results.csv")
+    one, passes_of_one = numbers(run_copy / "results.csv"), passes(run_copy / "results.csv")
     page = (run_copy / "heatmaps" / "test.html").read_text()
     (run_copy / "results.csv").unlink()
     finished = run_script("test", "--config", run_copy / "config.yaml", *single, *TWO, cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr[-2000:]
     pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), one, check_exact=True)
+    pd.testing.assert_frame_equal(passes(run_copy / "results.csv"), passes_of_one, check_exact=True)
     assert (run_copy / "heatmaps" / "test.html").read_text() == page
     assert finished.stdout.count("classification") == 1
 

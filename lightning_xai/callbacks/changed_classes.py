@@ -1,0 +1,73 @@
+"""Counts the texts whose predicted classes in the run's precision differ from the classes that are explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from lightning_xai.functional.targets import predicted_classes
+
+
+class ChangedClasses:
+    """Compares predicted classes in the run's precision with those in float32, by split and example.
+
+    Under mixed precision the classification table comes from the run's precision. Explanations and their metrics
+    are in float32, and so are the classes that they explain.
+
+    Example:
+        >>> import torch
+        >>> changed, index = ChangedClasses(), torch.tensor([3, 4])
+        >>> mixed, full = torch.tensor([[0.5, 0.5], [0.2, 0.8]]), torch.tensor([[0.499, 0.501], [0.2, 0.8]])
+        >>> changed.add("test", index, mixed, full, multilabel=False, decision_threshold=0.5)
+        >>> ChangedClasses.total([changed, changed]).lines("bf16-mixed")  # example 3 counts once
+        ['test: of 2 explained texts, 1 has other predicted classes in float32 (explained) than in bf16-mixed (table)']
+    """
+
+    def __init__(self) -> None:
+        self._differs: dict[str, dict[int, bool]] = {}  # split -> index of the example -> whether its classes differ
+
+    def add(
+        self,
+        split: str,
+        index: Tensor,
+        run_probs: Tensor,
+        exact_probs: Tensor,
+        *,
+        multilabel: bool,
+        decision_threshold: float,
+    ) -> None:
+        """Compares the classes of B examples.
+
+        Args:
+            split: the split of the examples.
+            index: [B] row of each example in the split.
+            run_probs: [B, C] probabilities in the run's precision.
+            exact_probs: [B, C] probabilities in float32.
+            multilabel: whether an example may have any number of classes.
+            decision_threshold: probability above which a multi-label class counts as predicted.
+        """
+        in_run, exact = (
+            predicted_classes(probs, multilabel=multilabel, decision_threshold=decision_threshold)
+            for probs in (run_probs, exact_probs)
+        )
+        differs = (in_run != exact).any(dim=1)
+        self._differs.setdefault(split, {}).update(zip(index.tolist(), differs.tolist(), strict=True))
+
+    @classmethod
+    def total(cls, parts: Iterable[ChangedClasses]) -> ChangedClasses:
+        """Returns the comparisons of all processes together; an example of several processes counts once."""
+        total = cls()
+        for part in parts:
+            for split, differs in part._differs.items():
+                total._differs.setdefault(split, {}).update(differs)
+        return total
+
+    def lines(self, precision: str) -> list[str]:
+        """Returns one line for each split in which classes differ; `precision` names the run's precision."""
+        return [
+            f"{split}: of {len(differs)} explained texts, {number} {'has' if number == 1 else 'have'} other predicted "
+            f"classes in float32 (explained) than in {precision} (table)"
+            for split, differs in self._differs.items()
+            if (number := sum(differs.values()))
+        ]
