@@ -89,7 +89,7 @@ class AttributionMethod(ABC):
         for name, value in sorted(vars(self).items()):
             if isinstance(value, AttributionMethod):
                 settings[name] = value.settings()
-            elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | None):
+            elif not name.startswith("_") and isinstance(value, str | int | float | bool | list | dict | None):
                 settings[name] = value
         return settings
 

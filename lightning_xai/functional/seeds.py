@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
+import torch
 
 from lightning_xai.types import TextInputs
 
@@ -58,3 +60,24 @@ def example_generator(
     if index is None:
         raise ValueError(f"inputs.index is None: {method} is seeded by it, so set it to row numbers in the split")
     return np.random.default_rng([seed, index, *(method.encode() if stream is None else stream)])
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Within the context, torch's and numpy's global generators start from `seed`. Afterwards, their states return.
+
+    Example:
+        >>> with global_seed(3):
+        ...     first = torch.rand(1), np.random.rand()
+        >>> with global_seed(3):
+        ...     print(first == (torch.rand(1), np.random.rand()))
+        True
+    """
+    numpy_state = np.random.get_state()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)

@@ -1,0 +1,85 @@
+"""The embeddings and the layers of a classifier as captum reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import TextInputs
+
+
+class EmbeddingInput(nn.Module):
+    """The logits of a classifier as a function of embeddings and of the batch rows that the embeddings belong to.
+
+    captum repeats rows for its samples and steps. It repeats additional arguments only if they are tensors, so the
+    function takes row numbers and looks up the masks of the text.
+
+    Args:
+        model: the classifier.
+        inputs: B texts.
+        channels_first: whether `layer` sees embeddings [R, D, T] instead of [R, T, D].
+
+    Attributes:
+        layer: returns the embeddings unchanged, so that layer algorithms can explain them.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2], [1, 7, 8, 2]])
+        >>> logits = EmbeddingInput(model, inputs)(model.embed(inputs)[[1, 1]], torch.tensor([1, 1]))
+        >>> torch.allclose(logits[0], model(inputs).logits[1], atol=1e-6)
+        True
+    """
+
+    def __init__(self, model: Classifier, inputs: TextInputs, *, channels_first: bool = False) -> None:
+        super().__init__()
+        self.layer = nn.Identity()
+        self.channels_first = channels_first
+        self._classify = model.__call__  # not the model itself, which would become a part of this module
+        self._inputs = inputs
+
+    def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
+        """Returns logits [R, C] for embeddings [R, T, D] of the batch rows `rows` [R]."""
+        if self.channels_first:
+            embeds = self.layer(embeds.transpose(1, 2)).transpose(1, 2)
+        else:
+            embeds = self.layer(embeds)
+        return self._classify(self._inputs[rows], embeds).logits
+
+
+@contextmanager
+def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
+    """Within the context, the part `name` of a network raises ValueError unless it returns one state per token.
+
+    Raises:
+        ValueError: the network has no part of this name.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> with checked_layer(random_bert(), "transformer.bert.encoder.layer.0", num_tokens=4) as layer:
+        ...     type(layer).__name__
+        'BertLayer'
+    """
+
+    def check(module: nn.Module, arguments: Any, output: Any) -> None:
+        shape = list((output[0] if isinstance(output, tuple) else output).shape)
+        if len(shape) != 3 or shape[1] != num_tokens:
+            raise ValueError(
+                f"layer {name} returns {shape} for texts of {num_tokens} tokens: name a layer that returns one state "
+                "per token, or leave layer out to explain embeddings"
+            )
+
+    try:
+        layer = model.get_submodule(name)
+    except AttributeError as error:
+        parts = ", ".join(part for part, _ in model.named_modules() if part.count(".") == name.count("."))
+        raise ValueError(f"layer is {name!r}, but {error}: choose among {parts}") from error
+    handle = layer.register_forward_hook(check)
+    try:
+        yield layer
+    finally:
+        handle.remove()
