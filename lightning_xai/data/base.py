@@ -1,0 +1,163 @@
+"""Base class of the encoders, which turn texts into tokens, and the tokens of one example."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint
+from lightning_xai.runs.encoder_facts import is_plain
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One tokenized example. Each array has one entry per token, special tokens included. There is no padding.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoded = VocabularyEncoder().encode({"text": "w1 w2"})
+        >>> encoded.input_ids.tolist(), encoded.offsets.tolist()
+        ([1, 6, 7, 2], [[0, 0], [0, 2], [3, 5], [0, 0]])
+    """
+
+    input_ids: np.ndarray  # [T] int32
+    special_tokens_mask: np.ndarray  # [T] bool
+    token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
+    baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
+    word_ids: np.ndarray  # [T] int32, number of the word, first in text, then in text_pair; -1 at special tokens
+    sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, without outer spaces; 0 at special tokens
+    token_type_ids: np.ndarray | None = None  # [T] int8
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
+    evidence_kept: float | None = None  # fraction of evidence characters that truncation left; None without evidence
+    truncated: bool = False
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def text_offsets(self) -> np.ndarray:
+        """[T, 2] offsets into `text`; 0, 0 at special tokens and at tokens of `text_pair`."""
+        return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)
+
+
+class Encoder(ABC):
+    """Turns an example, a dict with the columns of TextSource, into tokens.
+
+    Attributes:
+        pad_token_id: id of the padding token.
+        fill_token_id: id of the token that replaces erased tokens.
+        mask_token_id, unk_token_id: id of the mask token and of the unknown token; None if the vocabulary lacks it.
+
+    Example:
+        >>> class Letters(Encoder):
+        ...     pad_token_id, fill_token_id, mask_token_id, unk_token_id, vocab_size = 0, 1, 1, None, 28
+        ...
+        ...     def encode_batch(self, examples):
+        ...         return [self.letters(example["text"]) for example in examples]
+        ...
+        ...     def letters(self, text):
+        ...         ids = np.array([ord(letter) - 95 for letter in text], dtype=np.int32)
+        ...         number, offset = np.arange(len(ids)), np.arange(len(ids))[:, None] + [0, 1]
+        ...         special, fill = np.zeros(len(ids), dtype=bool), np.ones_like(ids)
+        ...         return Encoded(ids, special, ~special, fill, number, 0 * number, offset)
+        ...
+        ...     def tokens(self, encoded):
+        ...         return [chr(95 + i) for i in encoded.input_ids]
+        >>> encoder = Letters()
+        >>> encoded = encoder.encode({"text": "cab"})
+        >>> encoded.input_ids.tolist(), encoder.tokens(encoded)
+        ([4, 2, 3], ['c', 'a', 'b'])
+    """
+
+    pad_token_id: int
+    fill_token_id: int
+    mask_token_id: int | None
+    unk_token_id: int | None
+    init_args: dict[str, Any]  # constructor arguments, defaults included
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Encoder:
+        self = super().__new__(cls)
+        # bind_partial, because copies are made without arguments, and __init__ itself reports missing arguments
+        bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
+        bound.apply_defaults()
+        self.init_args = {name: value for name, value in bound.arguments.items() if name != "self"}
+        return self
+
+    @property
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """Number V of token ids, special tokens included."""
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether `fit` must be called before anything can be encoded."""
+        return False
+
+    @property
+    def word_vectors(self) -> Tensor | None:
+        """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
+        return None
+
+    def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
+        """Builds the vocabulary from the training rows. Encoders with a fixed vocabulary do nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what `fit` learned, as plain Python values; {} if nothing was learned."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Replaces what this encoder learned by a `state_dict` from a checkpoint.
+
+        Raises:
+            ValueError: the vocabulary of this encoder is fixed.
+        """
+        raise ValueError(
+            f"the checkpoint has a vocabulary of its own, which {type(self).__name__} cannot take over: "
+            "choose data with VocabularyEncoder and words left out (null)"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Returns facts about the vocabulary for the log."""
+        return {}
+
+    def fingerprint(self) -> str:
+        """Returns a hash that changes if ids get another meaning or texts are tokenized in another way.
+
+        Encoders whose `max_length` may be below 30 tokens override it with a hash that does not depend on `max_length`.
+        """
+        return encoder_fingerprint(self)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns facts about this encoder as `runs.encoder_facts` describes; arguments that are objects are left out.
+
+        Example:
+            >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+            >>> facts = VocabularyEncoder(words=2, max_length=9).facts()
+            >>> facts["class_path"], facts["init_args"]["max_length"], facts["vocab_size"]
+            ('lightning_xai.data.vocabulary.VocabularyEncoder', 9, 7)
+        """
+        return {
+            "class_path": f"{type(self).__module__}.{type(self).__qualname__}",
+            "init_args": {name: value for name, value in self.init_args.items() if is_plain(value)},
+            "vocab_size": self.vocab_size,
+            "fingerprint": self.fingerprint(),
+        }
+
+    def encode(self, example: dict[str, Any]) -> Encoded:
+        """Returns the tokens of one example."""
+        return self.encode_batch([example])[0]
+
+    @abstractmethod
+    def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
+        """Returns the tokens of every example."""
+
+    @abstractmethod
+    def tokens(self, encoded: Encoded) -> list[str]:
+        """Returns the vocabulary entry of each token, as the tokenizer spells it."""

@@ -1,0 +1,92 @@
+"""The tokenizer that lies beside a network's weights, in a folder or on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import try_to_load_from_cache
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
+from lightning_xai.functional.model_folders import resolve_model_path
+
+TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
+# a tokenizer has at least one of these files; without any, transformers would make up a tokenizer without words
+FILES = (
+    "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
+    "tokenizer.model", "spm.model", "tekken.json",
+)  # fmt: skip
+
+
+def has_tokenizer(path: str) -> bool:
+    """Returns whether a folder, "package:NAME/FOLDER" or the local copy of a hub model has files of a tokenizer.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     before = has_tokenizer(folder)
+        ...     _ = Path(folder, "vocab.txt").write_text("[PAD]")
+        ...     before, has_tokenizer(folder)
+        (False, True)
+    """
+    place = Path(resolve_model_path(path))
+    if place.exists():
+        return any((place / name).is_file() for name in FILES)
+    return any(try_to_load_from_cache(path, name) for name in FILES) if is_hub_id(path) else False
+
+
+def is_hub_id(path: str) -> bool:
+    """Returns whether a path has the form of a hub id, "NAME" or "OWNER/NAME", and no folder is there.
+
+    Example:
+        >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
+        (True, False, False)
+    """
+    return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
+
+
+def load_tokenizer(path: str) -> Any:
+    """Returns the tokenizer in a folder, of a hub id, or in "package:NAME/FOLDER".
+
+    Raises:
+        ValueError: there is no tokenizer.
+
+    Example:
+        >>> load_tokenizer("no/such/folder")
+        Traceback (most recent call last):
+        ValueError: no/such/folder has no tokenizer: give the folder or hub id of a model with a tokenizer.json
+    """
+    none = f"{path} has no tokenizer: give the folder or hub id of a model with a tokenizer.json"
+    if not (is_hub_id(path) or has_tokenizer(path)):
+        raise ValueError(none)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path))
+    except OSError as error:
+        raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
+    if not has_tokenizer(path):  # the hub model has no such file, and transformers has made up a tokenizer
+        raise ValueError(none)
+    return tokenizer
+
+
+@cache
+def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
+    """Returns facts about the tokenizer beside a network's weights, as `Encoder.facts` does; None if there is none.
+
+    Args:
+        path: folder, hub id or "package:NAME/FOLDER" of the network.
+
+    Example:
+        >>> print(own_tokenizer_facts("no/such/folder"))
+        None
+    """
+    try:
+        tokenizer = load_tokenizer(path)
+    except ValueError:
+        return None
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):  # a slow one has no offsets, so no encoder can use it
+        return None
+    facts = {"class_path": TOKENIZER_ENCODER, "init_args": {"path": path}, "vocab_size": len(tokenizer)}
+    return facts | {"fingerprint": tokenizer_fingerprint(tokenizer)}

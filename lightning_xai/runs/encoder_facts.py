@@ -1,0 +1,133 @@
+"""Facts about the encoder that a network, a store or a run was made with, and their comparison.
+
+Facts are plain values: `class_path` and `init_args` build the encoder again, `vocab_size` is the number of its token
+ids, `fingerprint` is a hash of what its tokenizer does, and `learned` is the vocabulary that it built, if it built one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning_xai.runs.progress import say
+
+Facts = Mapping[str, Any]
+# arguments of an encoder that change which tokens there are or which may be erased, but not the meaning of an id
+OPTIONS = ("max_length", "fill", "explain_pair")
+
+
+def is_plain(value: Any) -> bool:
+    """Returns whether a value consists of None, strings, numbers, booleans, lists and dictionaries with string keys.
+
+    Example:
+        >>> is_plain({"words": ["a", "b"]}), is_plain({"tokenizer": object()})
+        (True, False)
+    """
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return isinstance(value, str | int | float | bool | None)
+
+
+def short_facts(facts: Facts) -> dict[str, Any]:
+    """Returns facts without lists of words, for files that only compare encoders.
+
+    Example:
+        >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
+        {'fingerprint': '12ab', 'init_args': {'fill': 'mask'}}
+    """
+    kept = {name: value for name, value in facts.items() if name != "learned"}
+    return kept | {"init_args": {k: v for k, v in facts["init_args"].items() if not isinstance(v, list | dict)}}
+
+
+def encoder_name(facts: Facts) -> str:
+    """Returns an encoder's name for messages.
+
+    Example:
+        >>> path = {"path": "models/bert"}
+        >>> encoder_name({"class_path": "a.b.Words", "init_args": path, "vocab_size": 9, "fingerprint": "12ab"})
+        'Words models/bert (9 ids, fingerprint 12ab)'
+    """
+    name = facts["class_path"].rpartition(".")[2]
+    path = facts["init_args"].get("path")
+    return f"{name}{f' {path}' if path else ''} ({facts['vocab_size']} ids, fingerprint {facts['fingerprint']})"
+
+
+def changed_options(before: Facts, now: Facts) -> str:
+    """Returns those OPTIONS that differ between two encoders, with both values; "" if none differs.
+
+    Example:
+        >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
+        >>> changed_options(before, now)
+        'max_length was 128, now 512'
+    """
+    both = [name for name in OPTIONS if name in before["init_args"] and name in now["init_args"]]
+    values = {name: (before["init_args"][name], now["init_args"][name]) for name in both}
+    return ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in values.items() if old != new)
+
+
+def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
+    """Checks that a network is used with the tokenizer that it was trained with.
+
+    Prints one line if there is nothing to compare with, or if OPTIONS have other values.
+
+    Args:
+        before: facts about the network's encoder; None if they are not known.
+        now: facts about the encoder of the data.
+        place: where the network comes from.
+
+    Raises:
+        ValueError: the tokenizers differ.
+
+    Example:
+        >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
+        >>> check_network_encoder(now, now, "runs/tm/seed0")
+        >>> check_network_encoder(None, now, "old.ckpt")
+        old.ckpt has no fingerprint of its tokenizer, so the tokenizer of the data was compared with nothing
+        >>> check_network_encoder({**now, "fingerprint": "34cd"}, now, "my.ckpt")
+        Traceback (most recent call last):
+        ValueError: my.ckpt was trained with Words (9 ids, fingerprint 34cd), but the encoder of the data is ...
+    """
+    if before is None or before.get("fingerprint") is None:
+        say(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data was compared with nothing")
+        return
+    if before["fingerprint"] != now["fingerprint"]:
+        path = before["init_args"].get("path")
+        remedy = f"leave its path out, or set it to {path}" if path else "give the data the network's encoder"
+        raise ValueError(
+            f"{place} was trained with {encoder_name(before)}, but the encoder of the data is {encoder_name(now)}: "
+            f"{remedy}"
+        )
+    if changed := changed_options(before, now):
+        say(f"{place} was trained with other options of the encoder: {changed}")
+
+
+def check_positions(before: Facts | None, now: Facts, place: str) -> None:
+    """Checks that token positions that were stored by one encoder can be read with another.
+
+    Args:
+        before: facts about the encoder that the positions were stored with; None if they are not known.
+        now: facts about the encoder of the data.
+        place: folder of the stored positions.
+
+    Raises:
+        ValueError: the tokenizers differ, or OPTIONS have other values.
+
+    Example:
+        >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
+        >>> check_positions({**now, "init_args": {"max_length": 5}}, now, "erasures")
+        Traceback (most recent call last):
+        ValueError: erasures has token positions of another encoder: max_length was 5, now 9; set it as there, or ...
+    """
+    if before is None:
+        return
+    if before["fingerprint"] != now["fingerprint"]:
+        changed = f"{encoder_name(before)}, now {encoder_name(now)}"
+    else:
+        changed = changed_options(before, now)
+    if changed:
+        raise ValueError(
+            f"{place} has token positions of another encoder: {changed}; set it as there, or remove the folder and "
+            "write it again"
+        )
