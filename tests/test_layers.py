@@ -27,7 +27,7 @@ ALLOWED = {
         BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base"},
         {"lightning", "numpy", "pandas"},
     ),
-    "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas"}),  # any room
+    "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "yaml"}),  # any room
 }
 # rooms whose files are alternatives to one another, with the base of the alternatives
 ALTERNATIVES = {

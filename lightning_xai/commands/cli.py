@@ -22,6 +22,7 @@ from lightning_xai.commands.config_files import (
     experiment_name,
     folder_of_config,
 )
+from lightning_xai.commands.parts import PARSER_MODE
 from lightning_xai.commands.preflight import (
     chain_in,
     check_chains,
@@ -91,8 +92,7 @@ class XAICLI(LightningCLI):
             load_from_checkpoint_support=False,
             auto_configure_optimizers=False,
             trainer_defaults=dict(TRAINER_DEFAULTS),
-            # "omegaconf+" resolves relative interpolations, after command-line overrides
-            parser_kwargs={"parser_mode": "omegaconf+", "exit_on_error": False, "allow_abbrev": False},
+            parser_kwargs={"parser_mode": PARSER_MODE, "exit_on_error": False, "allow_abbrev": False},
             args=args,
         )
 

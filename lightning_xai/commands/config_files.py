@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from lightning_xai.commands.parts import SHIPPED
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
 
@@ -22,11 +23,10 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
         >>> Path(find_config("roar.yaml")).name
         'roar.yaml'
     """
-    shipped = Path(__file__).parents[2] / "configs"
-    for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, shipped / name]:
+    for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, SHIPPED / name]:
         if candidate.is_file():
             return str(candidate)
-    known = sorted(path.name for path in shipped.glob("*.yaml"))
+    known = sorted(path.name for path in SHIPPED.glob("*.yaml"))
     raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from lightning_xai.commands.cli import XAICLI, LoadedData
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.terminal import message_for_user, one_line
 from lightning_xai.runs.progress import quiet, say
 
@@ -51,6 +52,8 @@ def main(argv: list[str] | None = None) -> None:
 def run_stages(argv: list[str]) -> XAICLI:
     """Runs a command and all other runs that it needs, before or after it; returns the last run."""
     import_all()
+    find_shipped_parts()
+    argv = with_part_paths(argv)
     data: LoadedData | None = None
     stack, asked_for = [argv], [argv]
     while True:

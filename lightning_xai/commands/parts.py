@@ -1,0 +1,94 @@
+"""Finds the parts of a configuration (data, networks, methods, ...) by name, beside the user's files or as shipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import get_loader, set_loader
+
+_PACKAGE = Path(__file__).parents[1]
+# an installed wheel holds the configurations in the package, a checkout beside it
+SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
+
+# last part of an option -> folders of configs/ that hold its files
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "data": ("data",),
+    "network": ("network",),
+    "callbacks": ("methods", "presets", "callbacks", "chains"),
+}
+_ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
+PARSER_MODE = "omegaconf+"  # resolves relative interpolations, after command-line overrides
+
+
+def find_part(name: str, kind: str) -> str:
+    """Returns the path of a part's file. Searches the working directory, ./configs and the shipped configurations.
+
+    Args:
+        name: file name, with or without its folder in configs/: "vader.yaml", "data/vader.yaml" or any path.
+        kind: a key of FOLDERS. Only files of this kind are found by name.
+
+    Raises:
+        ValueError: there is no such file; the message lists the shipped files of this kind.
+
+    Example:
+        >>> Path(find_part("vader.yaml", "data")).parts[-2:]
+        ('data', 'vader.yaml')
+        >>> Path(find_part("er.yaml", "callbacks")).parts[-2:]
+        ('presets', 'er.yaml')
+    """
+    folders = FOLDERS[kind]
+    for base in (Path("configs"), SHIPPED):
+        for path in [base / name, *(base / folder / name for folder in folders)]:
+            if path.is_file() and path.relative_to(base).parts[0] in folders and ".." not in path.parts:
+                return str(path)
+    known = ", ".join(
+        path.relative_to(SHIPPED / folder).as_posix() if len(folders) == 1 else path.relative_to(SHIPPED).as_posix()
+        for folder in folders
+        for path in sorted((SHIPPED / folder).rglob("*.yaml"))
+    )
+    places = " or ".join(f"configs/{folder}" for folder in folders)
+    raise ValueError(f"there is no {kind} {name!r}, here or in {places}: choose one of {known}")
+
+
+def with_part_paths(argv: Sequence[str]) -> list[str]:
+    """Returns a command line in which parts that are given by name have their paths.
+
+    Example:
+        >>> argv = with_part_paths(["test", "--data", "vader.yaml", "--trainer.callbacks+=er.yaml"])
+        >>> [Path(argument).name for argument in argv]
+        ['test', '--data', 'vader.yaml', 'er.yaml']
+    """
+    arguments: list[str] = []
+    for argument in argv:
+        option, joined, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        name = option or (arguments[-1] if arguments else "")
+        kind = name.removeprefix("--").rstrip("+").rpartition(".")[2] if name.startswith("--") else ""
+        if kind in FOLDERS and value.endswith((".yaml", ".yml")) and not Path(value).is_file():
+            value = find_part(value, kind)
+        arguments.append(f"{option}{joined}{value}")
+    return arguments
+
+
+def find_shipped_parts() -> None:
+    """Lets every configuration name shipped parts: "data/vader.yaml" is read as shipped if no such file lies beside it.
+
+    The parser reads a file in the file's own folder, so the working directory tells which folder that is.
+    """
+    load = get_loader("yaml")
+    set_loader(PARSER_MODE, lambda text: _with_shipped(load(text)), (yaml.YAMLError,))
+
+
+def _with_shipped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_shipped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_shipped(item) for item in value]
+    if not isinstance(value, str) or not value.endswith((".yaml", ".yml")) or os.path.isfile(value):
+        return value
+    shipped = SHIPPED / value
+    in_part_folder = Path(value).parts[0] in _ALL_FOLDERS and ".." not in Path(value).parts
+    return str(shipped) if in_part_folder and shipped.is_file() else value
