@@ -156,12 +156,15 @@ class AttributionEvaluation(ExplainedCallback):
         self._copies = {}
 
     def _result_rows(self, metric: AttributionMetric, split: str, method: str) -> list[ResultRow]:
-        values = metric.compute()
-        num_examples, num_skipped = int(values.pop("num_examples")), int(values.pop("num_skipped"))
+        values = {name: float(value) for name, value in metric.compute().items()}
+        num_rows = int(values.pop("num_examples") + values.pop("num_skipped"))
+        cost = self.source.costs[method].per_example(split)
+        measured = {name: value for name, value in values.items() if f"num_examples/{name}" in values}
+        counted = {name: int(values[f"num_examples/{name}"]) for name in measured}
         return [
             ResultRow(
-                split=split, preset=self.preset, method=method, metric=name, value=float(value),
-                num_examples=num_examples, num_skipped=num_skipped, **self.source.costs[method].per_example(split),
+                split=split, preset=self.preset, method=method, metric=name, value=value,
+                num_examples=counted[name], num_skipped=num_rows - counted[name], **cost,
             )
-            for name, value in values.items()
+            for name, value in measured.items()
         ]  # fmt: skip

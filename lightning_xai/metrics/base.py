@@ -95,7 +95,7 @@ class AttributionMetric(Metric, ABC):
 
     Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
     does not depend on the batch size, the number of processes or the sampler's padding. NaN in a record means that a
-    value is undefined for the row. Means leave NaN out, and the row counts as skipped.
+    value is undefined for the row. Means leave NaN out, and the row counts as skipped for this value.
 
     Args:
         explained: which rows are measured: "all", only rows of "gold" classes, or only rows of "predicted" classes.
@@ -114,7 +114,7 @@ class AttributionMetric(Metric, ABC):
         >>> metric = MeanScore()
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0, 0])), predict=None)
         >>> {name: float(value) for name, value in metric.compute().items()}
-        {'mean_score': 3.0, 'num_examples': 2.0, 'num_skipped': 0.0}
+        {'mean_score': 3.0, 'num_examples': 2.0, 'num_skipped': 0.0, 'num_examples/mean_score': 2.0}
     """
 
     full_state_update = False
@@ -214,14 +214,27 @@ class AttributionMetric(Metric, ABC):
         first, _ = distinct_rows(keys)
         return keys[first], records[first]
 
-    def compute(self) -> dict[str, Tensor]:
-        """Returns the values by their names in logs, and the numbers of rows `num_examples` and `num_skipped`.
+    def counted_rows(self, key: str, records: Tensor) -> Tensor:
+        """Returns the rows [n] bool from which `aggregate` computes the value `key`.
 
-        `num_skipped` counts the rows with an undefined value, `num_examples` all other rows.
+        These are the rows without NaN in the column `key`; if no column has this name, the rows without any NaN.
+        """
+        defined = ~records.isnan()
+        return defined[:, self.columns.index(key)] if key in self.columns else defined.all(dim=1)
+
+    def compute(self) -> dict[str, Tensor]:
+        """Returns the values by their names in logs, and the numbers of rows.
+
+        `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` counts the rows in
+        which any value is undefined, `num_examples` all other rows; their sum is the number of all rows.
         """
         _, records = self.table()
+        values, counts = {}, {}
+        for key, value in self.aggregate(records).items():
+            name = f"{self.name}/{key}" if key else self.name
+            values[name] = value
+            counts[f"num_examples/{name}"] = self.counted_rows(key, records).sum().float()
         undefined = int(records.isnan().any(dim=1).sum())
-        values = {f"{self.name}/{key}" if key else self.name: value for key, value in self.aggregate(records).items()}
         values["num_examples"] = torch.tensor(float(len(records) - undefined))
         values["num_skipped"] = torch.tensor(float(undefined))
-        return values
+        return values | counts

@@ -49,6 +49,8 @@ class Rows:
 class ErasureMetric(AttributionMetric):
     """Erases units in the order of an attribution and records one value for each number k of units.
 
+    A text of special tokens only has nothing to erase or to keep, so its rows are undefined and skipped.
+
     Equal erased inputs are predicted once. For example, two classes that rank the units in the same order have equal
     erased inputs.
 
@@ -77,8 +79,9 @@ class ErasureMetric(AttributionMetric):
         ...     return inputs.attention_mask.sum(dim=1, keepdim=True) / 4
         >>> metric = ProbabilityOfTheRest(Counts([1, 3]), aggregate="per_k", name="rest")
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0])), share_of_four)
-        >>> {name: float(value) for name, value in metric.compute().items()}
-        {'rest/1': 0.75, 'rest/3': 0.25, 'num_examples': 1.0, 'num_skipped': 0.0}
+        >>> values = metric.compute()
+        >>> float(values["rest/1"]), float(values["rest/3"])
+        (0.75, 0.25)
     """
 
     erases_top: ClassVar[bool]  # True erases the top units, False erases all other units
@@ -106,7 +109,8 @@ class ErasureMetric(AttributionMetric):
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64)
-        example, place = attribution.target_mask.cpu().nonzero(as_tuple=True)  # [R] each
+        erasable = attribution.token_mask.any(dim=1, keepdim=True)  # [B, 1]
+        example, place = (attribution.target_mask & erasable).cpu().nonzero(as_tuple=True)  # [R] each
         if len(example):
             inputs = replace(batch.inputs, token_mask=attribution.token_mask)
             ranked = with_special_tokens(inputs) if self.rank_special else inputs.token_mask

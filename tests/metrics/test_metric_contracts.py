@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import math
 import pkgutil
 from dataclasses import fields, replace
 from functools import partial
@@ -18,6 +19,7 @@ from jsonargparse import ArgumentParser
 import lightning_xai.metrics
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
+from lightning_xai.metrics.complexity import SpecialTokenShare
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.types import Attribution
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch, rationale_of
@@ -171,6 +173,44 @@ def test_single_precision_and_single_labels_are_accepted(name):
     metric = DEFINITIONS[name]()
     metric.update(attribution, batch, bag_of_words)
     assert metric.table()[1].dtype == torch.float64
+
+
+def counts_of(values):
+    """Returns the number of rows of every value."""
+    return {key.removeprefix("num_examples/"): int(n) for key, n in values.items() if key.startswith("num_examples/")}
+
+
+@every_metric
+def test_every_value_has_its_number_of_rows(name):
+    values = values_of(name, [explained_batch(LENGTHS)])
+    counts = counts_of(values)
+    assert counts.keys() == {key for key in values if not key.startswith(("num_examples", "num_skipped"))}
+    assert min(counts.values()) >= values["num_examples"]
+    assert max(counts.values()) <= values["num_examples"] + values["num_skipped"]
+
+
+@every_metric
+def test_a_text_of_special_tokens_only_counts_for_no_value(name):
+    attribution, batch = explained_batch([2, 9, 6])  # the first text is [CLS] [SEP]
+    attribution.scores[0] = 1.0
+    if isinstance(DEFINITIONS[name](), SpecialTokenShare):
+        pytest.skip("special tokens are what this metric measures")
+    alone = values_of(name, [(attribution[:1], batch[:1])])
+    assert set(counts_of(alone).values()) == {0}
+    constant = {key for key in alone if key.endswith("/threshold") or key.startswith("num_")}
+    assert all(math.isnan(value) for key, value in alone.items() if key not in constant)
+    rest = values_of(name, [(attribution[1:], batch[1:])])
+    together = values_of(name, [(attribution, batch)])
+    assert together.pop("num_skipped") >= rest.pop("num_skipped")
+    assert together == same(rest)
+
+
+@every_metric
+def test_a_text_of_one_token_counts_for_the_values_that_it_has(name):
+    attribution, batch = explained_batch([3])
+    values = values_of(name, [(attribution, batch)])
+    for key, number in counts_of(values).items():
+        assert math.isnan(values[key]) or number or key.endswith("/threshold"), key
 
 
 SHARDS = {"padded": [[0, 2, 4, 6], [1, 3, 5, 0]], "empty": [[0, 1, 2, 3, 4, 5, 6], []]}  # rows of each rank

@@ -41,6 +41,7 @@ def test_a_text_that_is_all_evidence_leaves_only_auroc_undefined():
     values = metric.compute()
     assert values["r/auroc"].isnan() and values["r/recall_at_annotated"] == 1
     assert int(values["num_skipped"]) == 1
+    assert int(values["num_examples/r/auroc"]) == 0 and int(values["num_examples/r/average_precision"]) == 1
 
 
 def test_tokens_left_out_of_the_attribution_do_not_take_part_with_the_special_ones():
