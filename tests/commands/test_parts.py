@@ -74,7 +74,7 @@ def test_every_package_is_listed_for_the_wheel():
 
 
 def test_wheel_runs_from_an_empty_folder(tmp_path):
-    pytest.importorskip("setuptools", reason="building a wheel needs setuptools")
+    pytest.importorskip("setuptools", minversion="70.1", reason="building a wheel needs setuptools")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
     for name in ("lightning_xai", "configs"):
