@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+from functools import partial
 from pathlib import Path
 
-from datasets import DatasetDict, load_dataset, load_from_disk
+from datasets import DatasetBuilder, DatasetDict, load_dataset_builder, load_from_disk
 from huggingface_hub import snapshot_download
 
-from lightning_xai.data.sources.files import ColumnSource
+from lightning_xai.data.sources.columns import ColumnSource
 
 
 def is_saved_dataset(path: str | Path) -> bool:
@@ -18,6 +20,16 @@ def is_saved_dataset(path: str | Path) -> bool:
         False
     """
     return (Path(path) / "dataset_dict.json").is_file()
+
+
+def unguessed_cell(cell: str) -> str | None:
+    """Returns a cell of a CSV file as it is, None if it is empty. Pandas would guess numbers and missing values.
+
+    Example:
+        >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
+        ('007', 'NA', None)
+    """
+    return cell or None
 
 
 class Hub(ColumnSource):
@@ -73,12 +85,23 @@ class Hub(ColumnSource):
 
     def _load_dataset(self) -> DatasetDict:
         try:
-            return load_dataset(self._folder(), self.config_name, data_dir=self.data_dir, revision=self.revision)
+            return self._build().as_dataset()
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{self.path} gives no data set, as a folder or from the Hugging Face hub ({str(error).strip()}): "
                 "correct the path, load it once where the hub can be reached, or give a local copy"
             ) from error
+
+    def _build(self) -> DatasetBuilder:
+        folder = self._folder()
+        build = partial(load_dataset_builder, folder, self.config_name, data_dir=self.data_dir, revision=self.revision)
+        builder = build()
+        if hasattr(builder.config, "keep_default_na"):  # the data set has CSV or TSV files
+            quoting = csv.QUOTE_NONE if builder.config.sep == "\t" else csv.QUOTE_MINIMAL
+            used = [column for column in self.columns.values() if column is not None]
+            builder = build(converters=dict.fromkeys(used, unguessed_cell), keep_default_na=False, quoting=quoting)
+        builder.download_and_prepare()
+        return builder
 
     def _folder(self) -> str:
         if self.data_dir is None or Path(self.path).is_dir():

@@ -5,7 +5,8 @@ import json
 import pytest
 from datasets import Dataset
 
-from lightning_xai.data.sources.files import Files, word_mask_spans
+from lightning_xai.data.sources.files import Files
+from lightning_xai.data.sources.rationale_cells import word_mask_spans
 
 ROWS = [
     {"text": "a good film", "label": "pos", "evidence": [0, 1, 0]},

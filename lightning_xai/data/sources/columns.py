@@ -1,0 +1,248 @@
+"""The base of sources that read tables with any column names: which cell becomes a text, a class or a rationale."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from datasets import ClassLabel, Dataset, DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
+from lightning_xai.data.sources.rationale_cells import rationale_cell, whole_spans, word_mask_spans
+from lightning_xai.functional.class_names import comparable_names
+
+RationaleFormat = Literal["char_spans", "word_mask"]
+
+
+@dataclass(frozen=True)
+class _TableSplit:
+    """The rows of a split, and the class names of its label column if this column holds numbers of named classes."""
+
+    rows: list[dict[str, Any]]
+    label_names: list[str] | None
+
+
+class ColumnSource(TextSource):
+    """Base of sources that read tables with any column names.
+
+    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In
+    formats whose cells cannot hold lists (CSV), a rationale is written as JSON, and labels are joined by
+    `label_separator`. A cell is empty only if nothing stands in it: null, None, NA and nan are words.
+
+    Labels and ids are read as text, so 01 stays "01". A label that is in `class_names` means that class. A number is
+    the number of a class, from 0 on, only if no class name is a number. If all class names are whole numbers, the label
+    1.0 means the class "1".
+
+    Args:
+        text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
+            table lacks the column. Without an id column, rows are numbered.
+        rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
+            for 0 or 1 per whitespace word. A rationale that names no label supports all labels of its row.
+        class_names: names of classes 0, 1, ...; None takes the names from the training split, or from all splits if
+            there is no training split. They have the order of the data set's ClassLabel feature; without this feature
+            they are sorted.
+        multilabel: whether a row may have any number of labels.
+        label_separator: separates the labels in one string. White space around a label is dropped.
+        validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
+        seed: seed of the random choice of validation rows.
+
+    Raises:
+        ValueError: `validation_fraction` is out of range, or a class name is repeated. `load` raises it if a column, a
+            text, a label or a class is missing, if a row has a label that no training row has, or if a rationale does
+            not fit its format or text.
+
+    Example:
+        >>> class Memory(ColumnSource):
+        ...     def load_table(self):
+        ...         return {"train": [{"text": "a", "label": "yes"}, {"text": "null", "label": "no"}]}
+        >>> source = Memory(validation_fraction=0.5)
+        >>> source.class_names, len(source.load()["validation"])
+        (['no', 'yes'], 1)
+    """
+
+    def __init__(
+        self,
+        text_column: str = "text",
+        label_column: str = "label",
+        text_pair_column: str | None = None,
+        rationale_column: str | None = None,
+        rationale_format: RationaleFormat = "char_spans",
+        id_column: str | None = None,
+        class_names: list[str] | None = None,
+        multilabel: bool = False,
+        label_separator: str = ";",
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        if not 0 <= validation_fraction < 1:
+            raise ValueError(f"validation_fraction is {validation_fraction}: give a fraction from 0 to less than 1")
+        self.columns = {
+            "text": text_column, "labels": label_column, "text_pair": text_pair_column, "rationales": rationale_column,
+            "id": id_column,
+        }  # fmt: skip
+        self.rationale_format = rationale_format
+        self._classes_are_given = class_names is not None
+        if class_names is not None:
+            ClassNumbers(class_names)  # refuses repeated names
+            self.class_names = class_names
+        self.multilabel = multilabel
+        self.label_separator = label_separator
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+
+    @abstractmethod
+    def load_table(self) -> Mapping[str, Dataset | list[dict[str, Any]]]:
+        """Returns the rows of each split, with the table's own columns. Splits are named as in TextSource."""
+
+    @cached_property
+    def _table(self) -> dict[str, _TableSplit]:
+        return {split: self._table_split(rows, split) for split, rows in self.load_table().items()}
+
+    def _table_split(self, rows: Dataset | list[dict[str, Any]], split: str) -> _TableSplit:
+        used = [column for column in self.columns.values() if column is not None]
+        found = (
+            rows.column_names if isinstance(rows, Dataset) else list(dict.fromkeys(key for row in rows for key in row))
+        )
+        for column in used:
+            if column not in found:
+                raise ValueError(f"split {split!r} has no column {column!r}; it has {', '.join(found)}")
+        if not isinstance(rows, Dataset):
+            return _TableSplit(rows, None)
+        feature = rows.features[self.columns["labels"]]
+        feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
+        names = list(feature.names) if isinstance(feature, ClassLabel) else None
+        return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).to_list(), names)
+
+    @property
+    def _first_split(self) -> str:
+        """The split that names the classes."""
+        return "train" if "train" in self._table else next(iter(self._table))
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        table = self._table
+        names = table[self._first_split].label_names
+        if names is not None:
+            return names
+        splits = ["train"] if "train" in table else list(table)
+        return infer_class_names(label for split in splits for label in self._labels(split))
+
+    def _labels(self, split: str) -> list[str]:
+        """Returns the labels of a split as text, those of all rows in one list."""
+        rows = enumerate(self._table[split].rows)
+        return [label for i, row in rows for label in self._cells(row, split, f"{split} row {i}")]
+
+    def _cells(self, row: dict[str, Any], split: str, where: str) -> list[str]:
+        """Returns the labels of a row as text."""
+        cell = row.get(str(self.columns["labels"]))
+        if isinstance(cell, list) and not self.multilabel:
+            raise ValueError(f"{where}: label is the list {str(cell)[:60]}; set multilabel: true, or give one label")
+        if self.multilabel and isinstance(cell, str):
+            parts: list[Any] = [part.strip() for part in cell.split(self.label_separator) if part.strip()]
+        else:
+            parts = cell if isinstance(cell, list) else [] if self.multilabel and cell_text(cell) is None else [cell]
+        texts = [cell_text(part) for part in parts]
+        if None in texts:
+            raise ValueError(f"{where}: label is missing; fill it in or remove the row")
+        return [self._named(text, split) for text in texts if text is not None]
+
+    def _named(self, label: str, split: str) -> str:
+        """Returns a label, or its name if the column's numbers have names; the number -1 has none."""
+        names, number = self._table[split].label_names, whole_number(label)
+        if names is None or number is None or not 0 <= number < len(names):
+            return label
+        return names[number]
+
+    @cached_property
+    def _numbers(self) -> dict[str, ClassNumbers]:
+        """For each split, the class that a label means."""
+        numbers = ClassNumbers(self.class_names)
+        return {
+            split: _classes_of_names(part.label_names, self.class_names) if part.label_names else numbers
+            for split, part in self._table.items()
+        }
+
+    def _label(self, label: str, split: str, where: str) -> int:
+        number = self._numbers[split].find(label)
+        if number is None:
+            from_train = not self._classes_are_given and self._table[self._first_split].label_names is None
+            raise ValueError(
+                unknown_label(label, self.class_names, where, are_from_train=from_train and "train" in self._table)
+            )
+        return number
+
+    def prepare(self) -> None:
+        self.load_table()  # fills the cache of `datasets`, so that other processes only read it
+
+    def load(self) -> DatasetDict:
+        splits = {
+            split: [self._row(row, split, f"{split} row {i}", i) for i, row in enumerate(part.rows)]
+            for split, part in self._table.items()
+        }
+        table = rows_to_splits(splits, self.multilabel)
+        if "validation" not in table and "train" in table and self.validation_fraction:
+            parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
+            table["train"], table["validation"] = parts["train"], parts["test"]
+        return table
+
+    def _row(self, raw: dict[str, Any], split: str, where: str, number: int) -> dict[str, Any]:
+        cells = {name: raw.get(column) for name, column in self.columns.items() if column is not None}
+        row: dict[str, Any] = {name: _text(cells[name], name, where) for name in ("text", "text_pair") if name in cells}
+        labels = [self._label(label, split, where) for label in self._cells(raw, split, where)]
+        row["labels"] = labels if self.multilabel else labels[0]
+        row["id"] = cell_text(cells.get("id")) or str(number)
+        if "rationales" in cells:
+            cell = rationale_cell(cells["rationales"], where)
+            row["rationales"] = self._rationales(cell, labels, row["text"], split, where)
+        return row
+
+    def _rationales(
+        self, cell: list[Any], labels: list[int], text: str, split: str, where: str
+    ) -> list[dict[str, Any]]:
+        if not cell:
+            return []
+        if self.rationale_format == "word_mask":
+            spans = word_mask_spans(cell, text, where)
+        elif isinstance(cell[0], dict):
+            return [self._named_rationale(part, split, where) for part in cell]
+        elif not isinstance(cell[0], list):
+            raise ValueError(
+                f"{where}: rationale {str(cell)[:60]} is no list of [begin, end]; correct it, or set rationale_format"
+            )
+        else:
+            spans = whole_spans(cell, where)
+        return [{"label": label, "spans": spans} for label in labels if spans]
+
+    def _named_rationale(self, part: Any, split: str, where: str) -> dict[str, Any]:
+        label = cell_text(part.get("label")) if isinstance(part, dict) else None
+        if label is None:
+            raise ValueError(f"{where}: rationale {str(part)[:60]} has no label; write label and spans")
+        return {
+            "label": self._label(self._named(label, split), split, where),
+            "spans": whole_spans(part.get("spans"), where),
+        }
+
+
+def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
+    """Returns the classes of a column's names: those of the same name, or of the same position if no name is shared."""
+    theirs, ours = comparable_names(names, class_names)
+    by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
+    return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})
+
+
+def _text(cell: Any, column: str, where: str) -> str:
+    """Returns the text in a cell; the words of a list are joined by spaces.
+
+    Raises:
+        ValueError: the cell is empty.
+    """
+    if isinstance(cell, list) and all(isinstance(word, str) for word in cell):
+        return " ".join(cell)
+    if cell is None or isinstance(cell, (list, dict)) or cell != cell:
+        problem = "missing" if cell is None or cell != cell else f"{str(cell)[:60]}, not a string"
+        raise ValueError(f"{where}: {column} is {problem}; fill it in or remove the row")
+    return str(cell)

@@ -1,0 +1,87 @@
+"""Turns the rationales in the cells of tables into character spans, after a check of each number."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.functional.spans import spans_from_mask, word_offsets
+
+
+def rationale_cell(cell: Any, where: str) -> list[Any]:
+    """Returns the list in a rationale cell, which may be written as JSON; [] if the cell is empty.
+
+    Raises:
+        ValueError: the cell holds something else; the message starts with `where`.
+
+    Example:
+        >>> rationale_cell("[[0, 4]]", "row 0"), rationale_cell(None, "row 1")
+        ([[0, 4]], [])
+    """
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{where}: rationale {cell[:60]!r} is no JSON list ({error}); correct it") from error
+    if cell is not None and not isinstance(cell, list):
+        raise ValueError(f"{where}: rationale {str(cell)[:60]} is no list; correct it, or leave the cell empty")
+    return cell or []
+
+
+def whole_spans(spans: Any, where: str) -> list[list[int]]:
+    """Returns spans as integers. Whole floats such as 4.0 are integers; fractions and booleans are refused.
+
+    Raises:
+        ValueError: `spans` is no list of [begin, end] in whole numbers; the message starts with `where`.
+
+    Example:
+        >>> whole_spans([[0, 4.0]], "row 0")
+        [[0, 4]]
+        >>> whole_spans([[0.9, 4.7]], "row 1")
+        Traceback (most recent call last):
+        ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole characters; correct it
+    """
+    if not isinstance(spans, (list, tuple)):
+        raise ValueError(f"{where}: rationale {str(spans)[:60]} is no list of [begin, end]; correct it")
+    for span in spans:
+        if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(_is_whole, span)):
+            raise ValueError(
+                f"{where}: rationale span {str(span)[:60]} is not [begin, end] in whole characters; correct it"
+            )
+    return [[int(begin), int(end)] for begin, end in spans]
+
+
+def _is_whole(number: Any) -> bool:
+    if isinstance(number, (bool, np.bool_)):
+        return False
+    return isinstance(number, (int, np.integer)) or isinstance(number, float) and number.is_integer()
+
+
+def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
+    """Returns the character spans of the words whose mask is 1.
+
+    Args:
+        mask: 0 or 1 (or false or true) for each whitespace word; or a list of such masks, one per annotator. With
+            several annotators, a word counts as 1 if at least half of them marked it.
+        text: the text.
+        name: name of the row, for error messages.
+
+    Raises:
+        ValueError: a mask does not have as many values as the text has words, or a value is neither 0 nor 1.
+
+    Example:
+        >>> word_mask_spans([0, 1, 1], "a good film", "row 0")
+        [[2, 11]]
+    """
+    masks = mask if mask and isinstance(mask[0], list) else [mask]
+    words = word_offsets(text)
+    for annotated in masks:
+        if not isinstance(annotated, list) or not all(
+            isinstance(value, (bool, int, float)) and value in (0, 1) for value in annotated
+        ):
+            raise ValueError(f"{name}: rationale {str(annotated)[:60]} has other values than 0 and 1; correct it")
+        if len(annotated) != len(words):
+            raise ValueError(f"{name}: rationale has {len(annotated)} values for {len(words)} whitespace words")
+    return spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, text) if len(words) else []
