@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 from datasets import Dataset, DatasetDict, Features, List, Value
 
+from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.spans import check_spans
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
     """Returns the rows as a data set in memory. A row's keys are columns of TextSource; some may be missing.
+
+    Raises:
+        ValueError: a class or the begin or end of a span is a fraction, which the data set would round.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -28,9 +32,21 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
         "id": Value("string"),
     }
     rows = list(rows)
+    for row in rows:
+        _require_whole_numbers(row)
     used = [name for name in features if any(name in row for row in rows)]
     columns = {name: [row.get(name) for row in rows] for name in used}
     return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
+
+
+def _require_whole_numbers(row: dict[str, Any]) -> None:
+    where, labels = f"row {row.get('id')!r}", row.get("labels")
+    rationales = row.get("rationales") or []
+    for label in [*(labels if isinstance(labels, list) else [labels]), *(part["label"] for part in rationales)]:
+        if label is not None and not isinstance(label, bool) and not is_whole(label):
+            raise ValueError(f"{where}: label {label!r} is no class number; give an integer")
+    for part in rationales:
+        whole_spans(part["spans"], where)
 
 
 def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: bool = False) -> DatasetDict:

@@ -46,14 +46,20 @@ def whole_spans(spans: Any, where: str) -> list[list[int]]:
     if not isinstance(spans, (list, tuple)):
         raise ValueError(f"{where}: rationale {str(spans)[:60]} is no list of [begin, end]; correct it")
     for span in spans:
-        if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(_is_whole, span)):
+        if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(is_whole, span)):
             raise ValueError(
                 f"{where}: rationale span {str(span)[:60]} is not [begin, end] in whole characters; correct it"
             )
     return [[int(begin), int(end)] for begin, end in spans]
 
 
-def _is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> bool:
+    """Returns whether a value is an integer or a whole float, and no boolean.
+
+    Example:
+        >>> is_whole(4), is_whole(4.0), is_whole(4.7), is_whole(True)
+        (True, True, False, False)
+    """
     if isinstance(number, (bool, np.bool_)):
         return False
     return isinstance(number, (int, np.integer)) or isinstance(number, float) and number.is_integer()

@@ -65,3 +65,18 @@ def test_source_without_class_names_is_named():
 def test_checked_examples_are_the_rows():
     source = Reviews()
     assert checked_examples(source.load()["train"], "train", source) == [ROW]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"labels": 1.7}, "label 1.7 is no class number"),
+        ({"labels": "1"}, "label '1' is no class number"),
+        ({"rationales": [{"label": 1.9, "spans": []}]}, "label 1.9"),
+        ({"rationales": [{"label": 1, "spans": [[0.9, 4.7]]}]}, r"span \[0.9, 4.7\] is not"),
+        ({"rationales": [{"label": 1, "spans": [[False, True]]}]}, r"span \[False, True\] is not"),
+    ],
+)
+def test_numbers_that_a_data_set_would_round_are_refused_by_row(change, message):
+    with pytest.raises(ValueError, match=f"row 'a': .*{message}"):
+        rows_to_dataset([{"text": "a b c", "labels": 1, "id": "a"} | change])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -70,8 +71,8 @@ def test_words_stay_labels_in_a_list(tmp_path, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("column, message", [("text", "text is missing"), ("second", "text_pair is missing")])
 def test_empty_text_is_refused_by_row(tmp_path, kind, column, message):
-    rows = [{"text": "a", "second": "b", "label": "x"} for _ in range(3)]
-    rows[1][column] = None
+    row = {"text": "a", "second": "b", "label": "x"}
+    rows = [row, {**row, column: None}, row]
     with pytest.raises(ValueError, match=f"train row 1: {message}; fill it in"):
         source(tmp_path, kind, rows, text_pair_column="second").load()
 
@@ -229,7 +230,7 @@ def test_spans_that_are_no_characters_are_refused_by_row(tmp_path, kind, spans):
 def test_masks_of_other_values_than_0_and_1_are_refused_by_row(tmp_path, kind, mask):
     if kind == "tsv" and isinstance(mask[0], str):
         pytest.skip("csv would write quotes, which are characters in a tsv file")
-    rows = [{"text": "a b c", "label": "x", "evidence": value} for value in ([], mask)]
+    rows: list[dict[str, Any]] = [{"text": "a b c", "label": "x", "evidence": value} for value in ([], mask)]
     with pytest.raises(ValueError, match="train row 1: rationale .* has other values than 0 and 1"):
         source(tmp_path, kind, rows, rationale_column="evidence", rationale_format="word_mask").load()
 
