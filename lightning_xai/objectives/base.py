@@ -29,6 +29,10 @@ class Objective(LightningModule, ABC):
     A subclass defines `losses`. If the loss contains a gradient, the subclass sets `needs_double_backward`. The
     network then uses eager attention, which can be differentiated twice.
 
+    A loss is a mean over the examples of a micro-batch. Lightning averages the micro-batches and processes of an
+    optimizer step with equal weights, so an example of a smaller micro-batch weighs more. Any other dependence on the
+    division of a step is described at the option that causes it.
+
     Args:
         network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
         optimizer: function that returns an optimizer for the parameters that require a gradient.

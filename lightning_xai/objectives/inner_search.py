@@ -30,7 +30,7 @@ class Search:
         tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If they differ by
             at most this fraction, the search ends after the step. None takes all steps.
         stop: "example" stops each example by its own loss, so that no neighbor in the batch affects it; "batch" stops
-            all examples together by their mean loss.
+            all examples of a micro-batch together by their mean loss, so the result depends on the micro-batch.
 
     Raises:
         ValueError: a number is out of range, or `stop` is not one of its two values.

@@ -98,7 +98,8 @@ class InputGradient(Objective):
         wrt: input of the gradient: "sequence", the embeddings of the tokens; or "table", the table of word embeddings,
             in which the gradients of all occurrences of a token are added.
         per: "example" computes one norm for each example and averages the norms, so that examples do not affect each
-            other. "micro_batch" computes one norm from the batch's mean loss; this norm depends on the batch size.
+            other. "micro_batch" computes one norm from the micro-batch's mean loss; by this definition it depends on
+            how an optimizer step is divided into micro-batches and processes.
         norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows.
             A row is a token of the sequence or of the table.
 

@@ -64,7 +64,33 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
     return divergences.masked_fill(~evidence.any(dim=-1), 0.0)
 
 
-def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
+def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
+    """Returns how much each example [B] counts in `evidence_loss`.
+
+    Args:
+        evidence: [B, K, T] bool.
+        pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
+        reduction: "per_code" gives the number of pairs that count; "paper" gives 1 if there is such a pair, else 0.
+
+    Example:
+        >>> evidence, pairs = torch.tensor([[[True], [True]], [[False], [False]]]), torch.ones(2, 2, dtype=torch.bool)
+        >>> evidence_weights(evidence, pairs, reduction="per_code").tolist()
+        [2.0, 0.0]
+        >>> evidence_weights(evidence, pairs, reduction="paper").tolist()
+        [1.0, 0.0]
+    """
+    num_pairs = (pair_mask & evidence.any(dim=-1)).sum(dim=-1)
+    return (num_pairs if reduction == "per_code" else num_pairs > 0).float()
+
+
+def evidence_loss(
+    attention: Tensor,
+    evidence: Tensor,
+    pair_mask: Tensor,
+    *,
+    reduction: Reduction,
+    expected_weight: float | None = None,
+) -> Tensor:
     """Returns one loss [] from the `evidence_divergences` of pairs (example, class), in nats.
 
     Args:
@@ -73,6 +99,8 @@ def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, red
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
         reduction: "per_code" is the mean divergence over all pairs that count. "paper" divides the mean over each
             example's pairs by T (the padded length), and then takes the mean over the examples with evidence.
+        expected_weight: mean of `evidence_weights` over all training examples. If given, the sum is divided by B times
+            this number, and not by the weights of this batch. The loss is then a mean over all B examples.
 
     Example:
         >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])
@@ -83,8 +111,9 @@ def evidence_loss(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, red
     """
     pair_mask = pair_mask & evidence.any(dim=-1)
     divergences = evidence_divergences(attention, evidence).masked_fill(~pair_mask, 0.0)
-    num_pairs = pair_mask.sum(dim=-1)  # [B]
-    if reduction == "per_code":
-        return divergences.sum() / num_pairs.sum().clamp_min(1)
-    per_example = divergences.sum(dim=-1) / (num_pairs.clamp_min(1) * attention.shape[-1])
-    return per_example.sum() / (num_pairs > 0).sum().clamp_min(1)
+    per_example = divergences.sum(dim=-1)  # [B]
+    if reduction == "paper":
+        per_example = per_example / (pair_mask.sum(dim=-1).clamp_min(1) * attention.shape[-1])
+    if expected_weight is not None:
+        return per_example.mean() / expected_weight
+    return per_example.sum() / evidence_weights(evidence, pair_mask, reduction=reduction).sum().clamp_min(1)

@@ -12,8 +12,14 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.targets import gold_pairs
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.losses import Reduction, classification_loss, evidence_loss
-from lightning_xai.types import Batch
+from lightning_xai.objectives.expected_weight import expected_weight
+from lightning_xai.objectives.losses import Reduction, classification_loss, evidence_loss, evidence_weights
+from lightning_xai.types import Attribution, Batch
+
+_NO_EVIDENCE = (
+    "evidence for a gold class: check that truncation leaves some evidence, and that rationales are for the examples' "
+    "own labels"
+)
 
 
 class SupervisedAttention(Objective):
@@ -21,17 +27,26 @@ class SupervisedAttention(Objective):
 
     Only gold classes with evidence count. Each class's evidence is compared with the readout of the same class.
 
+    The divergence is a mean over pairs or documents with evidence. Its denominator is the number that a batch of B
+    examples is expected to have: B times the mean over the training split. So the loss does not depend on how an
+    optimizer step is divided into micro-batches of equal size and into processes. If the trainer was given a loader
+    instead of a TextDataModule, the denominator is the batch's own number, and the loss depends on this division.
+
     Args:
         network: a classifier whose readout is attention.
         weight: factor on the divergence. 2.5 is the published value, for the reduction "paper". Since "paper" divides
             by the padded length T, "per_code" needs a much smaller weight for the same effect.
         reduction: "per_code" is the mean KL over pairs (document, class) with evidence. It does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
-            documents with evidence.
+            documents with evidence; by this definition it depends on which documents are padded together.
+
+    Attributes:
+        expected_weight: mean number of pairs with evidence ("per_code"), or share of documents with evidence ("paper"),
+            in the training split; None without a TextDataModule.
 
     Raises:
-        ValueError: the network's readout is not attention, or `weight` is negative. Training raises it if the data has
-            no rationales, or none for the gold classes.
+        ValueError: the network's readout is not attention, or `weight` is negative. `setup` raises it if the training
+            data has no rationales, or none for the gold classes.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA
@@ -70,20 +85,31 @@ class SupervisedAttention(Objective):
             raise ValueError(f"weight is {weight}: give 0 or more")
         self.weight = weight
         self.reduction: Reduction = reduction
+        self.expected_weight: float | None = None
         self._num_pairs: int | None = None  # pairs with evidence in this epoch; None if the epoch was resumed
 
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if stage == "fit":
+            self.expected_weight = expected_weight(self.data_module, self.evidence_weights)
+            if self.expected_weight == 0:
+                raise ValueError(f"no training example has {_NO_EVIDENCE}")
+
+    def evidence_weights(self, batch: Batch) -> Tensor:
+        """Returns how much each example [B] counts: its number of pairs with evidence, or with "paper" 0 or 1."""
+        _, evidence, pairs = _gold_evidence(batch)
+        return evidence_weights(evidence, pairs, reduction=self.reduction)
+
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        if batch.rationale is None:
-            raise ValueError("the training data has no rationales: use data with evidence, or Supervised")
+        rationale, evidence, pairs = _gold_evidence(batch)
         output = self.network(batch.inputs)
-        rationale = batch.rationale
-        pairs = rationale.target_mask & gold_pairs(batch.labels, rationale.targets)
-        evidence = (rationale.scores > 0) & rationale.token_mask.unsqueeze(1)
         if self._num_pairs is not None:
             self._num_pairs += int((pairs & evidence.any(dim=-1)).sum())
         classification = classification_loss(output.logits, batch.labels)
         readout = target_rows(output.readout, rationale.targets)
-        attention = evidence_loss(readout, evidence, pairs, reduction=self.reduction)
+        attention = evidence_loss(
+            readout, evidence, pairs, reduction=self.reduction, expected_weight=self.expected_weight
+        )
         return {
             "loss": classification + self.weight * attention,
             "classification": classification,
@@ -98,7 +124,13 @@ class SupervisedAttention(Objective):
             return
         num_pairs = torch.tensor(float(self._num_pairs), device=self.device)
         if not self.trainer.strategy.reduce(num_pairs, reduce_op="sum"):
-            raise ValueError(
-                "no training example of this epoch had evidence for a gold class: check that truncation leaves "
-                "some evidence, and that rationales are for the examples' own labels"
-            )
+            raise ValueError(f"no training example of this epoch had {_NO_EVIDENCE}")
+
+
+def _gold_evidence(batch: Batch) -> tuple[Attribution, Tensor, Tensor]:
+    """Returns the rationale, its evidence tokens [B, K, T] bool, and the pairs [B, K] bool of gold classes."""
+    rationale = batch.rationale
+    if rationale is None:
+        raise ValueError("the training data has no rationales: use data with evidence, or Supervised")
+    evidence = (rationale.scores > 0) & rationale.token_mask.unsqueeze(1)
+    return rationale, evidence, rationale.target_mask & gold_pairs(batch.labels, rationale.targets)

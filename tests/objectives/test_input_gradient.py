@@ -23,6 +23,7 @@ from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
+from tests.objectives.two_processes import STEPS
 
 
 def mean_embedding_loss(ids):
@@ -161,6 +162,7 @@ def test_gradients_of_two_processes_are_those_of_one(tmp_path):
     finally:
         for process in ranks:
             process.kill()
-    one, two = torch.load(tmp_path / "one.pt"), torch.load(tmp_path / "two.pt")
-    assert one.keys() == two.keys()
-    assert all(torch.allclose(one[name], two[name], atol=1e-10) for name in one)
+    for objective in STEPS:
+        one, two = (torch.load(tmp_path / f"{objective}_{processes}.pt") for processes in ("one", "two"))
+        assert one.keys() == two.keys() and one
+        assert all(torch.allclose(one[name], two[name], atol=1e-10) for name in one), objective

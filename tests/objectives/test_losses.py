@@ -1,15 +1,18 @@
 """Losses against oracles and against torch's own."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from lightning_xai.objectives.losses import (
+    Reduction,
     classification_loss,
     evidence_divergences,
     evidence_loss,
+    evidence_weights,
     example_losses,
     probability_distances,
 )
@@ -60,6 +63,23 @@ def test_no_evidence_at_all_gives_zero_with_zero_gradient(reduction):
     loss = evidence_loss(attention, torch.zeros_like(EVIDENCE), BOTH, reduction=reduction)
     (gradient,) = torch.autograd.grad(loss, attention)
     assert loss == 0 and not gradient.any()
+
+
+@pytest.mark.parametrize("reduction", ["per_code", "paper"])
+@pytest.mark.parametrize("sizes", [[4, 4], [2, 2, 2, 2], [1] * 8])
+def test_evidence_loss_with_an_expected_weight_is_the_mean_of_its_micro_batches(reduction: Reduction, sizes: list[int]):
+    logits = torch.randn(8, 2, 4, dtype=torch.float64, requires_grad=True)
+    evidence, pairs = torch.rand(8, 2, 4) > 0.6, torch.rand(8, 2) > 0.3
+    evidence[:3] = False  # micro-batches have different numbers of examples with evidence
+    weight = float(evidence_weights(evidence, pairs, reduction=reduction).mean())
+    loss = partial(evidence_loss, reduction=reduction, expected_weight=weight)
+    whole = loss(logits.softmax(-1), evidence, pairs)
+    parts = zip(logits.split(sizes), evidence.split(sizes), pairs.split(sizes), strict=True)
+    mean = torch.stack([loss(part.softmax(-1), e, p) for part, e, p in parts]).mean()
+    assert torch.allclose(mean, whole)
+    first, second = (torch.autograd.grad(value, logits, retain_graph=True)[0] for value in (mean, whole))
+    assert torch.allclose(first, second)
+    assert torch.allclose(whole, evidence_loss(logits.softmax(-1), evidence, pairs, reduction=reduction))
 
 
 def test_attention_that_underflowed_gives_a_finite_loss_and_gradient():

@@ -8,8 +8,11 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
 
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.attention import target_rows
-from lightning_xai.objectives.losses import evidence_divergences
+from lightning_xai.objectives.losses import Reduction, evidence_divergences
 from lightning_xai.objectives.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import tiny_classifier
@@ -22,6 +25,10 @@ def remove_evidence(data: DataLoader[Batch]) -> None:
     for batch in data:
         assert batch.rationale is not None
         batch.rationale.scores.zero_()
+
+
+def plain_descent(parameters):
+    return torch.optim.SGD(parameters, lr=0.1)
 
 
 def two_code_batch() -> Batch:
@@ -83,6 +90,48 @@ def test_training_moves_attention_onto_evidence(tmp_path):
     )
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4, **DATA))
     assert divergence() < 0.5 * before
+
+
+def evidence_data(batch_size: int, **source: Any) -> TextDataModule:
+    """Returns eight documents of ten words; each of their classes has 0 to 2 evidence words."""
+    sizes: dict[str, Any] = {"num_train": 8, "num_validation": 2, "num_test": 2, "words_per_document": (10, 10)}
+    sizes |= {"signals_per_document": (0, 2)}
+    planted = Planted(num_classes=3, multilabel=True, **(sizes | source))
+    return TextDataModule(planted, VocabularyEncoder(words=95, max_length=16), batch_size=batch_size)
+
+
+@pytest.mark.parametrize("reduction", ["per_code", "paper"])
+def test_step_of_two_micro_batches_changes_the_weights_as_one_of_their_size(reduction: Reduction, tmp_path):
+    weights = []
+    for batch_size, accumulated in ((8, 1), (4, 2), (2, 4)):
+        network = tiny_classifier("plm_ca", num_classes=3, dropout=0.0).double()
+        objective = SupervisedAttention(
+            network, optimizer=plain_descent, warmup_fraction=0.0, reduction=reduction, weight=1.0
+        )
+        trainer = quiet_trainer(tmp_path, max_epochs=1, accumulate_grad_batches=accumulated, limit_val_batches=0)
+        trainer.fit(objective, datamodule=evidence_data(batch_size))
+        assert trainer.global_step == 1
+        weights.append({name: value.clone() for name, value in network.named_parameters()})
+    for other in weights[1:]:
+        assert all(torch.allclose(weights[0][name], other[name], rtol=1e-9, atol=1e-12) for name in other)
+
+
+def test_expected_weight_is_the_mean_over_the_training_split(tiny_plm_ca, tmp_path):
+    data = evidence_data(8)
+    data.setup("fit")
+    numbers = [len(encoded.rationales) for encoded in data.split("train").encoded]
+    assert len(set(numbers)) > 1
+    means: dict[Reduction, float] = {"per_code": sum(numbers) / 8, "paper": sum(n > 0 for n in numbers) / 8}
+    for reduction, expected in means.items():
+        objective = SupervisedAttention(tiny_classifier("plm_ca", num_classes=3), reduction=reduction)
+        quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=0).fit(objective, datamodule=data)
+        assert objective.expected_weight == pytest.approx(expected)
+
+
+def test_training_split_without_any_evidence_is_an_error_before_training(tmp_path):
+    objective = SupervisedAttention(tiny_classifier("plm_ca", num_classes=3))
+    with pytest.raises(ValueError, match="no training example has evidence for a gold class"):
+        quiet_trainer(tmp_path, max_epochs=1).fit(objective, datamodule=evidence_data(8, signals_per_document=(0, 0)))
 
 
 def test_network_without_attention_as_readout_is_refused(tiny_hf):

@@ -1,4 +1,4 @@
-"""Writes the gradients of an InputGradient step on one process and on two: python two_processes.py FOLDER RANK PORT."""
+"""Writes the gradients of a step on one process and on two, for each objective: two_processes.py FOLDER RANK PORT."""
 
 import os
 import sys
@@ -9,8 +9,11 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.input_gradient import InputGradient
-from lightning_xai.types import Batch, TextInputs
+from lightning_xai.objectives.supervised_attention import SupervisedAttention
+from lightning_xai.types import Attribution, Batch, TextInputs
 
 CONFIG = {
     "model_type": "bert", "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -21,7 +24,7 @@ CONFIG = {
 class Step(nn.Module):
     """Makes the loss a forward pass, as Lightning's strategies do with the training step."""
 
-    def __init__(self, objective: InputGradient) -> None:
+    def __init__(self, objective: Objective) -> None:
         super().__init__()
         self.objective = objective
 
@@ -29,13 +32,30 @@ class Step(nn.Module):
         return self.objective.losses(batch)["loss"]
 
 
-def build() -> tuple[Step, Batch]:
-    torch.manual_seed(0)
-    objective = InputGradient(HFClassifier(config=CONFIG, dropout=0.0).double(), weight=10.0)
+def texts() -> TextInputs:
     ids = torch.randint(5, 50, (4, 8))
     everywhere = torch.ones_like(ids, dtype=torch.bool)
-    inputs = TextInputs(ids, everywhere, everywhere, ~everywhere, torch.full_like(ids, 3), index=torch.arange(4))
-    return Step(objective), Batch(inputs, torch.tensor([0, 1, 1, 0]))
+    return TextInputs(ids, everywhere, everywhere, ~everywhere, torch.full_like(ids, 3), index=torch.arange(4))
+
+
+def input_gradient() -> tuple[Step, Batch]:
+    objective = InputGradient(HFClassifier(config=CONFIG, dropout=0.0).double(), weight=10.0)
+    return Step(objective), Batch(texts(), torch.tensor([0, 1, 1, 0]))
+
+
+def supervised_attention() -> tuple[Step, Batch]:
+    network = PLMCA(config=CONFIG, num_classes=3, segment_length=8, dropout=0.0).double()
+    objective, inputs = SupervisedAttention(network, reduction="per_code", weight=1.0), texts()
+    evidence = torch.rand(4, 3, 8) > 0.5
+    evidence[0] = evidence[1, :2] = False  # the first process has one pair with evidence, the second process has six
+    targets = torch.arange(3).expand(4, 3)
+    rationale = Attribution(evidence.float(), targets, targets >= 0, inputs.token_mask)
+    batch = Batch(inputs, torch.ones(4, 3), rationale)
+    objective.expected_weight = float(objective.evidence_weights(batch).mean())
+    return Step(objective), batch
+
+
+STEPS = {"input_gradient": input_gradient, "supervised_attention": supervised_attention}
 
 
 def gradients(step: Step) -> dict[str, torch.Tensor]:
@@ -45,14 +65,17 @@ def gradients(step: Step) -> dict[str, torch.Tensor]:
 def main(folder: Path, rank: int, port: int) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    step, batch = build()
-    replica = DistributedDataParallel(step)  # a variable, so that its hooks still exist in the backward pass
-    replica(batch[2 * rank : 2 * rank + 2]).backward()
-    if rank == 0:
-        torch.save(gradients(step), folder / "two.pt")
+    for name, build in STEPS.items():
+        torch.manual_seed(0)
         step, batch = build()
-        step(batch).backward()
-        torch.save(gradients(step), folder / "one.pt")
+        replica = DistributedDataParallel(step)  # a variable, so that its hooks still exist in the backward pass
+        replica(batch[2 * rank : 2 * rank + 2]).backward()
+        if rank == 0:
+            torch.save(gradients(step), folder / f"{name}_two.pt")
+            torch.manual_seed(0)
+            step, batch = build()
+            step(batch).backward()
+            torch.save(gradients(step), folder / f"{name}_one.pt")
     distributed.barrier()  # a process that ends early would break the other's connection
     sys.stdout.flush()
     os._exit(0)  # in rare runs the replica's destructor waited forever for its process group
