@@ -74,6 +74,15 @@ def test_unchanging_loss_stops_the_search_at_the_third_step(tiny_hf):
     assert worst.num_steps.unique().tolist() == [3]
 
 
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-4, 1e-3, 1e-2])
+def test_default_search_takes_the_noise_to_its_bound(tiny_hf, epsilon):
+    batch = planted_batch()
+    worst = worst_variable(tiny_hf, batch, DEFAULT_SEARCH, epsilon=epsilon)
+    assert worst.num_steps.unique().tolist() == [DEFAULT_SEARCH.num_steps]
+    noise = bounded_noise(worst.variable, epsilon, batch.inputs.attention_mask)[batch.inputs.attention_mask]
+    assert noise.abs().median() > 0.95 * epsilon
+
+
 def test_uniform_start_lies_within_epsilon_and_follows_the_seed():
     embeds, index = torch.zeros(2, 3, 4), torch.tensor([7, 8])
     first, again, other = (
