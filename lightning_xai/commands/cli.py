@@ -31,6 +31,7 @@ from lightning_xai.commands.preflight import (
     check_tuning,
     resolve_checkpoint,
 )
+from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.models.checkpoint import checkpoint_hash
@@ -92,6 +93,7 @@ class XAICLI(LightningCLI):
             load_from_checkpoint_support=False,
             auto_configure_optimizers=False,
             trainer_defaults=dict(TRAINER_DEFAULTS),
+            parser_class=RunParser,
             parser_kwargs={"parser_mode": PARSER_MODE, "exit_on_error": False, "allow_abbrev": False},
             args=args,
         )

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentParser
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.commands.class_checks import CheckedParser
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.targets import predicted_classes
@@ -127,7 +127,8 @@ def encoder_of(config_file: Path) -> Encoder:
         ...     encoder_of(Path(file.name)).vocab_size
         20
     """
-    parser = ArgumentParser(exit_on_error=False)
+    parser = CheckedParser(exit_on_error=False)
+    OmegaConf.clear_resolvers()  # those of other packages may call code
     parser.add_subclass_arguments(Encoder, "encoder")
     spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
     return parser.instantiate(parser.parse_object({"encoder": current_spec(spec)})).encoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 
@@ -12,6 +13,28 @@ OTHER_TYPE = (  # phrases by which the parser says that a value has a wrong type
 )  # fmt: skip
 
 
+_FOREIGN_CLASS = re.compile(  # the two sentences in which the parser says that a class is none of the declared ones
+    r"Import path (?P<path>\S+) does not correspond to a subclass of (?P<base>\w+)"
+    r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) <class '(?P<returned>\w+)'>"
+)
+
+
+def foreign_class(message: str) -> str | None:
+    """Returns the setting, the class path and the wanted base, or None if the message is about something else.
+
+    Example:
+        >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '
+        >>> foreign_class(nested + "os.system does not correspond to a subclass of Classifier")
+        'model.init_args.network names os.system, which is not a class derived from Classifier'
+    """
+    found = list(_FOREIGN_CLASS.finditer(message))
+    if not found:
+        return None
+    key = ".init_args.".join(re.findall(r'Parser key "([^"]+)"', message[: found[0].start()]))
+    bases = " or ".join(dict.fromkeys(match["base"] or match["returned"] for match in found))
+    return f"{key} names {found[0]['path'] or found[0]['name']}, which is not a class derived from {bases}"
+
+
 def one_line(message: str) -> str:
     """Returns a parser's message in one line, without the types that the parser tried; long parts are cut.
 
@@ -19,6 +42,9 @@ def one_line(message: str) -> str:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
         "Parser key 'seed': not a number"
     """
+    about_class = foreign_class(message)
+    if about_class is not None:
+        return about_class
     noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
     lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
     shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]
@@ -61,7 +87,7 @@ def message_for_user(error: BaseException) -> str | None:
 
 
 def _is_of_parser(error: BaseException) -> bool:
-    return "jsonargparse" in _raised_in(error).parts
+    return not {"jsonargparse", "omegaconf"}.isdisjoint(_raised_in(error).parts)
 
 
 def _raised_in(error: BaseException) -> Path:

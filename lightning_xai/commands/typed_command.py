@@ -7,8 +7,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentParser, auto_cli
 
+from lightning_xai.commands.class_checks import ChecksClasses
 
-class WordListParser(ArgumentParser):
+
+class WordListParser(ChecksClasses, ArgumentParser):
     """A parser that reads a sequence from several words: `runs/a runs/b --metric accuracy macro_f1`.
 
     A plain ArgumentParser reads a sequence from one word: `[runs/a,runs/b] --metric [accuracy,macro_f1]`.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.models.base import Classifier
+from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.renamed_classes import current_spec
 
 Shape = tuple[int, ...] | Literal["absent"]
@@ -58,13 +57,7 @@ def build_network(spec: dict[str, Any]) -> Classifier:
         torch.Size([9, 2])
     """
     spec = current_spec(spec)
-    module_name, _, class_name = spec["class_path"].rpartition(".")
-    if not module_name or importlib.util.find_spec(module_name.partition(".")[0]) is None:
-        raise ValueError(f"class_path {spec['class_path']!r}: no package of that name is installed")
-    network_class = getattr(importlib.import_module(module_name), class_name, None)
-    if not (isinstance(network_class, type) and issubclass(network_class, Classifier)):
-        raise ValueError(f"class_path {spec['class_path']!r} is not a subclass of Classifier")
-    return network_class(**spec["init_args"])
+    return imported_class(spec["class_path"], Classifier)(**spec["init_args"])
 
 
 class WeightDifference(NamedTuple):

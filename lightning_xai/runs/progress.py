@@ -16,6 +16,7 @@ SILENCED_WARNINGS = (
     ".*recommended to use .self.log.*sync_dist=True.*",  # our metrics are synchronized already
     ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
+    r"[\s\S]*import path denylist",  # commands/class_checks.py refuses such classes with a better message
 )
 SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")
 

@@ -10,10 +10,11 @@ from lightning_xai.runs import renamed_classes
 @pytest.mark.parametrize(
     ("class_path", "message"),
     [
-        ("os.system", "not a subclass of Classifier"),
-        ("lightning_xai.models.base.Nothing", "not a subclass of Classifier"),
-        ("no_such_package.Model", "no package of that name"),
-        ("Model", "no package of that name"),
+        ("os.system", "not a class: name a class derived from Classifier"),
+        ("torch.nn.Linear", "not derived from Classifier"),
+        ("lightning_xai.models.base.Nothing", "cannot be imported"),
+        ("no_such_package.Model", "cannot be imported"),
+        ("Model", "cannot be imported"),
     ],
 )
 def test_class_path_must_name_a_classifier(class_path, message):

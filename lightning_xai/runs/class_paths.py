@@ -1,0 +1,66 @@
+"""Classes that configurations and checkpoints name: a name is checked against a base before anything is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+
+def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: str) -> None:
+    """Raises ValueError unless `value` is a class that is derived from one of `bases` and can be built.
+
+    Only real ancestors count. Classes that an abstract class merely recognizes by their methods do not.
+
+    Args:
+        value: object that the class path names.
+        bases: classes of which one must be an ancestor.
+        key: setting that holds the class path, for the message.
+        class_path: dotted name of `value`, for the message.
+
+    Example:
+        >>> require_derived(bool, [int], key="flag", class_path="builtins.bool")
+        >>> require_derived(print, [int], key="flag", class_path="builtins.print")
+        Traceback (most recent call last):
+        ValueError: flag names builtins.print, which is not a class: name a class derived from int
+    """
+    wanted = " or ".join(dict.fromkeys(base.__name__ for base in bases))
+    if not isinstance(value, type):
+        problem = "is not a class"
+    elif not any(base in value.__mro__ for base in bases):
+        problem = f"is not derived from {wanted}"
+    elif inspect.isabstract(value):
+        problem = "is abstract"
+    else:
+        return
+    raise ValueError(f"{key} names {class_path}, which {problem}: name a class derived from {wanted}")
+
+
+def imported_class(class_path: str, base: type, *, key: str = "class_path") -> type[Any]:
+    """Imports a module and returns its class; nothing of the module is called.
+
+    Args:
+        class_path: dotted name of the class.
+        base: class that the named class must be derived from.
+        key: setting that holds the class path, for messages.
+
+    Raises:
+        ValueError: the name cannot be imported, or names no class derived from `base`.
+
+    Example:
+        >>> imported_class("collections.OrderedDict", dict).__name__
+        'OrderedDict'
+        >>> imported_class("os.system", dict, key="network")
+        Traceback (most recent call last):
+        ValueError: network names os.system, which is not a class: name a class derived from dict
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        value = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:  # a ValueError for a name without a module
+        raise ValueError(
+            f"{key} names {class_path}, which cannot be imported ({error}): install its package or correct the name"
+        ) from error
+    require_derived(value, [base], key=key, class_path=class_path)
+    return value
