@@ -21,7 +21,7 @@ ALLOWED = {
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),
     "attributions": (BELOW_MODELS | {"models"}, {"captum", "numpy"}),
     "objectives": (BELOW_MODELS | {"models", "attributions", "metrics.classification"}, {"lightning"}),
-    "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL"}),
+    "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
         BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base"},

@@ -83,6 +83,7 @@ class ALTI(DifferentiableAttribution):
     """
 
     needs_attentions = True
+    has_sign = False
 
     def __init__(self, norm: Norm = "l1") -> None:
         require_choices({"norm": Norm}, {"norm": norm})

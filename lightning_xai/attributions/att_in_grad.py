@@ -50,6 +50,7 @@ class AttInGrad(DifferentiableAttribution):
     """
 
     needs_attentions = True
+    has_sign = False
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)

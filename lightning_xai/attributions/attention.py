@@ -33,6 +33,7 @@ class Attention(DifferentiableAttribution):
     """
 
     needs_attentions = True
+    has_sign = False
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         output = model(inputs, output_attentions=not model.readout_is_attention)

@@ -57,6 +57,10 @@ class AttentionGradient(DifferentiableAttribution):
         self.sign: Sign = sign
         self.layers = layers
 
+    @property
+    def has_sign(self) -> bool:
+        return self.sign == "signed"
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         # embeddings that require a gradient make attention differentiable even if all weights are frozen
         embeds = differentiable_embeds(model, inputs, create_graph=create_graph)

@@ -62,6 +62,19 @@ class AttributionMethod(ABC):
     # backward pass
     passes_at_most: bool = False
 
+    @property
+    def has_sign(self) -> bool:
+        """Whether a negative score speaks against the class. If False, scores are magnitudes, 0 or more.
+
+        If the method has an attribute `pooling`, scores have a sign if pooling is "sum" or "mean".
+
+        Example:
+            >>> from lightning_xai.attributions.gradient import Gradient
+            >>> Gradient(pooling="sum").has_sign, Gradient(pooling="l2").has_sign
+            (True, False)
+        """
+        return getattr(self, "pooling", "sum") in ("sum", "mean")
+
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         """Returns signed, unnormalized scores [B, K, T] for the classes `targets` [B, K]."""

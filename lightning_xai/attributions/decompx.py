@@ -271,6 +271,10 @@ class DecompX(DifferentiableAttribution):
             chunk_size=self.chunk_size,
         )
 
+    @property
+    def has_sign(self) -> bool:
+        return self.score == "logit"
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         with torch.set_grad_enabled(create_graph):
             output = model(inputs, output_attentions=True, output_hidden_states=True)

@@ -73,6 +73,7 @@ class GlobEnc(DifferentiableAttribution):
     """
 
     needs_attentions = True
+    has_sign = False
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         layers = model.encoder_layers()

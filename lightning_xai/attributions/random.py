@@ -67,6 +67,10 @@ class Random(AttributionMethod):
         self.seed = seed
         self.distribution = distribution
 
+    @property
+    def has_sign(self) -> bool:
+        return self.distribution == "normal"
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         scores = random_scores(inputs, targets, seed=self.seed)
         return scores.abs() if self.distribution == "half_normal" else scores

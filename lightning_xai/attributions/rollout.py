@@ -37,6 +37,7 @@ class AttentionRollout(DifferentiableAttribution):
     """
 
     needs_attentions = True
+    has_sign = False
 
     def __init__(self, residual_fraction: float = 0.5) -> None:
         if not 0 <= residual_fraction < 1:

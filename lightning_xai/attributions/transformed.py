@@ -96,6 +96,10 @@ class Transformed(DifferentiableAttribution):
         self.transforms = transforms
         self.needs_attentions = method.needs_attentions
 
+    @property
+    def has_sign(self) -> bool:
+        return self.method.has_sign and not {"absolute", "relu"} & set(self.transforms)
+
     def for_split(self, split: str) -> Transformed:
         """Returns the same transforms of `method.for_split(split)`."""
         method = self.method.for_split(split)

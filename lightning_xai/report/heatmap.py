@@ -6,15 +6,18 @@ source text, not decoded from tokens, so that a reader sees every character.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from lightning_xai.report.characters import cluster_bounds, printable
+
 Color = tuple[int, int, int]  # red, green and blue from 0 to 255
 
-SUPPORTS, OPPOSES, EVIDENCE = (215, 84, 39), (49, 104, 189), (0, 128, 60)
+SUPPORTS, OPPOSES, MAGNITUDE, EVIDENCE = (215, 84, 39), (49, 104, 189), (122, 72, 168), (0, 128, 60)
 MAX_STRENGTH = 0.85  # share of the pure color at a score of 1 or -1, so that black text stays legible
 MIN_TERMINAL_SCORE = 0.05  # smaller scores get no color in the terminal
 
@@ -28,8 +31,9 @@ class ExplainedClass:
         probability: predicted probability, from 0 to 1.
         gold: whether the class is a label of the document; None if the labels are unknown.
         predicted: whether the network predicts the class.
-        scores: name of a method -> [T] signed scores.
+        scores: name of a method -> [T] scores.
         spans: human evidence as pairs (begin, end) of character offsets.
+        magnitudes: names of the methods whose scores have no sign.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -43,6 +47,7 @@ class ExplainedClass:
     predicted: bool
     scores: dict[str, np.ndarray]
     spans: list[tuple[int, int]] = field(default_factory=list)
+    magnitudes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,16 @@ class Piece(NamedTuple):
     evidence: bool
 
 
+def largest_score(scores: np.ndarray, offsets: np.ndarray) -> float:
+    """Returns the largest absolute score [T] of a token that has characters, or 0 if no token has any.
+
+    Example:
+        >>> largest_score(np.array([90.0, 1.0, -2.0]), np.array([[0, 0], [0, 4], [5, 9]]))
+        2.0
+    """
+    return float(np.abs(scores[offsets[:, 1] > offsets[:, 0]]).max(initial=0.0))
+
+
 def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Returns [T] in [-1, 1]: scores [T] divided by the largest absolute score of a token that has characters.
 
@@ -97,14 +112,15 @@ def relative_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         [0.0, 0.5, -1.0]
     """
     visible = np.where(offsets[:, 1] > offsets[:, 0], scores, 0.0)
-    largest = np.abs(visible).max(initial=0.0)
+    largest = largest_score(scores, offsets)
     return visible / largest if largest > 0 else np.zeros_like(visible)
 
 
 def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence[tuple[int, int]] = ()) -> list[Piece]:
     """Returns the pieces of a text in reading order: one for each token that has characters, and one for each gap.
 
-    Characters that several tokens share (byte-level BPE) belong to the piece of the first of these tokens.
+    Characters that several tokens share (byte-level BPE) belong to the piece of the first of these tokens. A letter and
+    its accents, or the parts of an emoji, stay in one piece.
 
     Args:
         text: the source text, which equals the joined texts of the pieces.
@@ -120,9 +136,10 @@ def cut_text(text: str, offsets: np.ndarray, scores: np.ndarray, spans: Sequence
         ('good', 1.0, True)
     """
     stretches: list[tuple[int, int, float | None]] = []  # begin, end and score
-    cursor = 0
+    cursor, bounds = 0, cluster_bounds(text)
     for (begin, end), score in zip(offsets.tolist(), scores.tolist(), strict=True):
-        begin = max(begin, cursor)
+        begin = max(bounds[bisect_right(bounds, begin) - 1], cursor) if end > begin else begin
+        end = bounds[bisect_left(bounds, end)] if end > begin else begin
         if end > begin:
             stretches += [(cursor, begin, None), (begin, end, score)]
             cursor = end
@@ -158,14 +175,26 @@ def class_status(explained: ExplainedClass) -> str:
     return ", ".join(words + ["predicted"] * explained.predicted)
 
 
-def background_color(score: float) -> Color:
-    """Returns the background color for a relative score in [-1, 1]: white at 0, orange above 0, blue below 0.
+def pure_color(score: float, *, has_sign: bool) -> Color:
+    """Returns the color of the strongest scores: orange above 0 and blue below 0, or purple if scores have no sign.
+
+    Example:
+        >>> pure_color(0.1, has_sign=True) == SUPPORTS, pure_color(0.1, has_sign=False) == MAGNITUDE
+        (True, True)
+    """
+    if not has_sign:
+        return MAGNITUDE
+    return SUPPORTS if score > 0 else OPPOSES
+
+
+def background_color(score: float, *, has_sign: bool = True) -> Color:
+    """Returns the background color for a relative score in [-1, 1]: white at 0, the pure color at -1 and 1.
 
     Example:
         >>> background_color(0.0), background_color(1.0), background_color(-1.0)
         ((255, 255, 255), (221, 110, 71), (80, 127, 199))
     """
-    pure = SUPPORTS if score > 0 else OPPOSES
+    pure = pure_color(score, has_sign=has_sign)
     strength = min(abs(score), 1.0) * MAX_STRENGTH
     red, green, blue = (round(255 + (channel - 255) * strength) for channel in pure)
     return red, green, blue
@@ -181,11 +210,10 @@ def ansi(document: ExplainedDocument, explained: ExplainedClass, method: str) ->
     """
     parts = []
     for piece in method_pieces(document, explained, method):
-        # a space replaces each control character, because the terminal would execute it
-        shown = "".join(c if c.isprintable() or c == "\n" else " " for c in piece.text)
+        shown = printable(piece.text)
         if piece.score is None or abs(piece.score) < MIN_TERMINAL_SCORE:
             parts.append(shown)
         else:
-            red, green, blue = background_color(piece.score)
+            red, green, blue = background_color(piece.score, has_sign=method not in explained.magnitudes)
             parts.append(f"\x1b[48;2;{red};{green};{blue}m\x1b[38;2;0;0;0m{shown}\x1b[0m")
     return "".join(parts)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from lightning_xai.report.characters import direction, joined_ends, printable, visual_order
+from lightning_xai.report.fonts import glyph_runs, length, without_glyph
 from lightning_xai.report.heatmap import (
     EVIDENCE,
+    Color,
     ExplainedDocument,
     Piece,
     background_color,
@@ -18,9 +20,34 @@ from lightning_xai.report.heatmap import (
     method_pieces,
 )
 
+MARGIN, TEXT_SIZE, SMALL_SIZE, LINE_HEIGHT = 20, 16, 13, 24
+GRAY = (110, 110, 110)
+
+
+class PlacedPiece(NamedTuple):
+    """A piece of a text at its place in a line.
+
+    Attributes:
+        x: pixels from the left end of the line.
+        width: width in pixels.
+        shown: the characters that are drawn, with joiners at the ends of a part of a cursive word.
+        piece: the piece.
+
+    Example:
+        >>> PlacedPiece(0.0, 30.0, "good", Piece("good", score=1.0, evidence=False)).shown
+        'good'
+    """
+
+    x: float
+    width: float
+    shown: str
+    piece: Piece
+
 
 def image(document: ExplainedDocument, class_position: int = 0, width: int = 1000) -> np.ndarray:
     """Returns an RGB picture [height, width, 3] uint8 of one explained class, with a block of text for each method.
+
+    If no font at hand has some of the characters, the last line says so.
 
     Args:
         document: a text with scores.
@@ -34,53 +61,88 @@ def image(document: ExplainedDocument, class_position: int = 0, width: int = 100
         (104, 300, 3)
     """
     explained = document.classes[class_position]
-    font, small_font = _font(16), _font(13)
     status = class_status(explained)
     header = f"{document.name}   class: {explained.name}   p = {explained.probability:.3f}"
-    blocks = [
-        (method, _wrapped_pieces(method_pieces(document, explained, method), font, width - 40))
+    blocks = {
+        method: list(placed_lines(method_pieces(document, explained, method), width - 2 * MARGIN))
         for method in explained.scores
-    ]
-    height = 44 + sum(26 + 24 * len(lines) + 10 for _, lines in blocks)
+    }
+    missing = without_glyph(printable(document.text))
+    height = 44 + sum(36 + LINE_HEIGHT * len(lines) for lines in blocks.values()) + (LINE_HEIGHT if missing else 0)
     canvas = Image.new("RGB", (width, height), "white")
     draw = ImageDraw.Draw(canvas)
-    draw.text((20, 12), header + (f"   ({status})" if status else ""), fill=(20, 20, 20), font=font)
+    _write(draw, 12, printable(header + (f"   ({status})" if status else "")), TEXT_SIZE, (20, 20, 20))
     y = 44
-    for method, lines in blocks:
-        draw.text((20, y), method, fill=(110, 110, 110), font=small_font)
+    for method, lines in blocks.items():
+        has_sign = method not in explained.magnitudes
+        _write(draw, y, method if has_sign else f"{method}, without a sign", SMALL_SIZE, GRAY)
         y += 22
         for line in lines:
-            for x, piece in line:
-                end = 20 + x + font.getlength(piece.text)
-                if piece.score is not None:
-                    draw.rectangle((20 + x, y, end, y + 20), fill=background_color(piece.score))
-                draw.text((20 + x, y), piece.text, fill=(0, 0, 0), font=font)
-                if piece.evidence:
-                    draw.line((20 + x, y + 21, end, y + 21), fill=EVIDENCE, width=2)
-            y += 24
+            for placed in line:
+                _draw_piece(draw, y, placed, has_sign=has_sign)
+            y += LINE_HEIGHT
         y += 14
+    if missing:
+        named = ", ".join(f"U+{ord(character[0]):04X}" for character in missing[:3])
+        note = f"no installed font has {len(missing)} of the characters ({named}): install one, such as Noto Sans CJK"
+        _write(draw, y - 6, note, SMALL_SIZE, GRAY)
     return np.asarray(canvas)
 
 
-@cache
-def _font(size: int) -> ImageFont.FreeTypeFont:
-    return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size))  # without a size, Pillow loads a bitmap font
+def placed_lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
+    """Yields the lines of a text with every piece at its place, in the direction of the text's first letter.
+
+    A line ends at a line feed or before a piece that exceeds `width`.
+
+    Example:
+        >>> pieces = [Piece("good", 1.0, False), Piece(" ", None, False), Piece("plot", 0.5, False)]
+        >>> [[placed.shown for placed in line] for line in placed_lines(pieces, width=50)]
+        [['good', ' '], ['plot']]
+    """
+    base = direction("".join(piece.text for piece in pieces)) or "left"
+    for line in _lines(pieces, width):
+        order = visual_order([direction(placed.piece.text) for placed in line], base)
+        x = 0.0 if base == "left" else width - sum(placed.width for placed in line)
+        arranged = []
+        for place in order:
+            arranged.append(line[place]._replace(x=x))
+            x += line[place].width
+        yield arranged
 
 
-def _wrapped_pieces(
-    pieces: Sequence[Piece], font: ImageFont.FreeTypeFont, width: int
-) -> list[list[tuple[float, Piece]]]:
-    """Returns lines of (x, piece), x in pixels; a line ends at a line feed or before a piece that exceeds `width`."""
-    lines: list[list[tuple[float, Piece]]] = []
-    line: list[tuple[float, Piece]] = []
-    x = 0.0
-    for piece in pieces:
+def _lines(pieces: Sequence[Piece], width: float) -> Iterator[list[PlacedPiece]]:
+    """Yields lines in reading order, without places."""
+    line: list[PlacedPiece] = []
+    used = 0.0
+    for number, piece in enumerate(pieces):
+        before = pieces[number - 1].text if number else ""
+        after = pieces[number + 1].text if number + 1 < len(pieces) else ""
         for position, part in enumerate(piece.text.split("\n")):
-            if position or (x and x + font.getlength(part) > width):
-                lines.append(line)
-                line, x = [], 0.0
-                part = part.lstrip()
+            shown = joined_ends(before, printable(part), after)
+            if position or (line and used + length(shown, TEXT_SIZE) > width):
+                yield line
+                line, used, part = [], 0.0, part.lstrip()
+                shown = joined_ends(before, printable(part), after)
             if part:
-                line.append((x, piece._replace(text=part)))
-                x += font.getlength(part)
-    return [*lines, line]
+                needed = length(shown, TEXT_SIZE)
+                line.append(PlacedPiece(0.0, needed, shown, piece._replace(text=part)))
+                used += needed
+    yield line
+
+
+def _draw_piece(draw: ImageDraw.ImageDraw, y: int, placed: PlacedPiece, *, has_sign: bool) -> None:
+    x, end = MARGIN + placed.x, MARGIN + placed.x + placed.width
+    if placed.piece.score is not None:
+        draw.rectangle((x, y, end, y + 20), fill=background_color(placed.piece.score, has_sign=has_sign))
+    _write(draw, y, placed.shown, TEXT_SIZE, (0, 0, 0), x)
+    if placed.piece.evidence:
+        draw.line((x, y + 21, end, y + 21), fill=EVIDENCE, width=2)
+
+
+def _write(draw: ImageDraw.ImageDraw, y: float, text: str, size: int, color: Color, x: float = MARGIN) -> None:
+    runs = list(glyph_runs(text, size))
+    if direction(text) == "right":
+        runs.reverse()
+    for run in runs:
+        draw.text((x, y + size), run.text, fill=color, font=run.font, anchor="ls")  # fonts share the baseline
+        x += run.font.getlength(run.text)

@@ -10,23 +10,25 @@ import numpy as np
 
 from lightning_xai.report.heatmap import (
     EVIDENCE,
-    Color,
+    MAX_STRENGTH,
     ExplainedClass,
     ExplainedDocument,
-    background_color,
     class_status,
     cut_text,
+    largest_score,
     method_pieces,
+    pure_color,
 )
 
-LEGEND_SCORE = 0.88  # relative score whose color the legend shows
+LEGEND_SCORE = 0.7  # relative score whose color the legend shows
 
 
 def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = "") -> str:
     """Returns a self-contained page with a class selector, methods side by side, and underlined evidence.
 
-    The page holds the pieces, their scores in percent and the color of each percent as JSON. The script of the page
-    inserts texts and names through `textContent`, so no text can become markup.
+    The page holds the pieces, their scores in percent and the color of each percent as JSON. Colors are translucent, so
+    they suit a light and a dark page. The script of the page inserts texts and names through `textContent`, so no text
+    can become markup.
 
     Example:
         >>> page = html_page("Attributions on test", [], note="A <b>note")
@@ -37,11 +39,15 @@ def html_page(title: str, documents: Sequence[ExplainedDocument], note: str = ""
         "title": title,
         "note": note,
         "colors": {
-            "supports": _css(background_color(LEGEND_SCORE)),
-            "opposes": _css(background_color(-LEGEND_SCORE)),
-            "evidence": _css(EVIDENCE),
+            "supports": _css(LEGEND_SCORE, has_sign=True),
+            "opposes": _css(-LEGEND_SCORE, has_sign=True),
+            "magnitude": _css(LEGEND_SCORE, has_sign=False),
+            "evidence": "rgb({} {} {})".format(*EVIDENCE),
         },
-        "palette": [_css(background_color(percent / 100)) for percent in range(-100, 101)],
+        "palettes": {
+            "signed": [_css(percent / 100, has_sign=True) for percent in range(-100, 101)],
+            "magnitudes": [_css(percent / 100, has_sign=False) for percent in range(-100, 101)],
+        },
         "documents": [_document_payload(document) for document in documents],
     }
     # "<" is escaped, because "</script>" inside a text would end the element that holds the data
@@ -65,6 +71,10 @@ def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> di
         "name": explained.name,
         "probability": round(explained.probability, 4),
         "status": class_status(explained),
+        "magnitudes": sorted(explained.magnitudes),
+        "largest": {
+            method: float(largest_score(scores, document.offsets)) for method, scores in explained.scores.items()
+        },
         "evidence": [place for place, piece in enumerate(pieces) if piece.evidence],
         "percents": {
             method: [
@@ -76,5 +86,7 @@ def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> di
     }
 
 
-def _css(color: Color) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*color)
+def _css(score: float, *, has_sign: bool) -> str:
+    """Returns a translucent color, which is `background_color(score)` on a white page."""
+    red, green, blue = pure_color(score, has_sign=has_sign)
+    return f"rgb({red} {green} {blue} / {abs(score) * MAX_STRENGTH:.4g})"

@@ -270,3 +270,15 @@ def test_scores_that_are_not_finite_name_their_examples(tiny_hf):
 
     with pytest.raises(ValueError, match=r"Broken gave non-finite scores for examples \[1\]"):
         Broken().attribute(tiny_hf, inputs(), TARGETS)
+
+
+@each_model
+@each_method
+def test_scores_are_negative_only_if_the_method_has_a_sign(cls, model):
+    hints = typing.get_type_hints(cls.__init__)
+    options = {name: typing.get_args(hints[name]) for name in ("pooling", "sign", "distribution") if name in hints}
+    for name, words in options.items() or {"": ("",)}.items():
+        for word in words:
+            method = build(cls, **({name: word} if name else {}))
+            scores = method.attribute(model, inputs(), TARGETS).scores
+            assert bool((scores < 0).any()) == method.has_sign, f"{name}={word}"

@@ -61,3 +61,20 @@ def test_text_cannot_steer_the_terminal():
 def test_color_is_white_at_zero_and_stronger_away_from_it(score):
     assert background_color(0.0) == (255, 255, 255)
     assert sum(background_color(score)) < sum(background_color(score / 2)) < 765
+
+
+def test_an_accent_and_the_parts_of_an_emoji_stay_in_one_piece():
+    text = "e\u0301 \U0001f469\u200d\U0001f467!"
+    offsets = np.array([[0, 1], [1, 2], [3, 4], [4, 6], [6, 7]])
+    pieces = [piece.text for piece in cut_text(text, offsets, np.ones(5))]
+    assert pieces == ["e\u0301", " ", "\U0001f469\u200d\U0001f467", "!"]
+
+
+def test_magnitudes_have_a_color_of_their_own():
+    strong = [background_color(score, has_sign=has_sign) for score, has_sign in ((1, True), (-1, True), (1, False))]
+    assert len(set(strong)) == 3 and background_color(-1, has_sign=False) == strong[2]
+
+
+def test_text_cannot_turn_the_direction_of_the_terminal():
+    shown = document("a \u202eb \u2066c", [[0, 7]], [0.0])
+    assert ansi(shown, shown.classes[0], "method") == "a  b  c"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,10 +48,22 @@ def test_page_holds_scores_in_percent_and_none_between_tokens():
 
 
 @pytest.mark.parametrize("percent", [-100, -25, 0, 100])
-def test_palette_holds_the_color_of_each_percent(percent):
-    palette = payload(html_page("t", []))["palette"]
-    color = palette[percent + 100].removeprefix("#")
-    assert tuple(bytes.fromhex(color)) == background_color(percent / 100) and len(palette) == 201
+@pytest.mark.parametrize("palette", ["signed", "magnitudes"])
+def test_palette_holds_the_translucent_color_of_each_percent(palette, percent):
+    colors = payload(html_page("t", []))["palettes"][palette]
+    *pure, alpha = (float(number) for number in re.findall(r"[\d.]+", colors[percent + 100]))
+    on_white = tuple(round(255 + (channel - 255) * alpha) for channel in pure)
+    assert on_white == background_color(percent / 100, has_sign=palette == "signed") and len(colors) == 201
+
+
+def test_page_tells_magnitudes_from_signed_scores_and_the_largest_of_each():
+    shown = document("not good", [[0, 3], [4, 8]], [-0.5, 2.0])
+    (explained,) = shown.classes
+    explained.scores["attention"] = np.array([0.25, 0.5])
+    named = replace(shown, classes=[replace(explained, magnitudes=frozenset(["attention"]))])
+    (shown_class,) = payload(html_page("t", [named]))["documents"][0]["classes"]
+    assert shown_class["magnitudes"] == ["attention"]
+    assert shown_class["largest"] == {"method": 2.0, "attention": 0.5}
 
 
 def test_page_computes_no_color_itself():
