@@ -163,8 +163,9 @@ class ComputeAttributions(Callback):
         attributions = {
             name: self._attribute(name, network, explained, split, targets, target_mask) for name in self.methods
         }
+        magnitudes = frozenset(name for name, method in self.methods.items() if not method.has_sign)
         for receiver in self._receivers:
-            receiver.on_explained(ExplainedBatch(explained, attributions, predict, split))
+            receiver.on_explained(ExplainedBatch(explained, attributions, predict, split, magnitudes))
 
     def _finish(self, trainer: Trainer) -> None:
         """Sums costs over all processes, and prints how many classes differ between the run's precision and float32."""

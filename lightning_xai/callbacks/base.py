@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -53,6 +53,7 @@ class ExplainedBatch:
         attributions: attributions of the examples in `batch`, by the name of the method.
         predict: returns the network's probabilities; computes the probabilities of `batch.inputs` only once.
         split: name of the split.
+        magnitudes: names of the methods whose scores have no sign.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -69,12 +70,13 @@ class ExplainedBatch:
     attributions: dict[str, Attribution]
     predict: PredictOnce
     split: str
+    magnitudes: frozenset[str] = frozenset()
 
     def __getitem__(self, rows: Any) -> ExplainedBatch:
         """Returns the examples that `rows` selects: a slice, a list, or a boolean or long tensor."""
         batch = self.batch[rows]
         attributions = {name: attribution[rows] for name, attribution in self.attributions.items()}
-        return ExplainedBatch(batch, attributions, self.predict.for_inputs(batch.inputs), self.split)
+        return replace(self, batch=batch, attributions=attributions, predict=self.predict.for_inputs(batch.inputs))
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -117,6 +118,7 @@ class Heatmaps(ExplainedCallback):
                     predicted=predicted[target],
                     scores=scores,
                     spans=spans.get(target, []),
+                    magnitudes=explained.magnitudes,
                 )
             )
         return ExplainedDocument(name=str(example["id"]), text=example["text"], offsets=offsets, classes=classes)
@@ -133,7 +135,7 @@ class Heatmaps(ExplainedCallback):
             by_index = {index: document for part in gathered for index, document in part.get(split, {}).items()}
             documents = [by_index[index] for index in sorted(by_index)]
             page = html_page(f"Attributions on {split}", documents, note)
-            write_whole(run.heatmap_page(split), lambda file, page=page: file.write_text(page, encoding="utf-8"))
+            write_whole(run.heatmap_page(split), partial(Path.write_text, data=page, encoding="utf-8"))
             for logger in trainer.loggers:
                 if isinstance(logger, TensorBoardLogger):
                     self._draw_images(logger, split, documents, trainer.global_step)

@@ -87,6 +87,7 @@ class Explainer:
                     gold=None,
                     predicted=bool(predicted[row, target]),
                     scores={self.method_name: attribution.scores[row, k, : len(offsets)].cpu().numpy()},
+                    magnitudes=frozenset() if self.method.has_sign else frozenset([self.method_name]),
                 )
                 for k, target in enumerate(attribution.targets[row].tolist())
                 if attribution.target_mask[row, k]

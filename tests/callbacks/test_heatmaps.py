@@ -38,6 +38,11 @@ def test_methods_stand_side_by_side_for_every_class(objective, tmp_path):
         assert all(list(chosen["percents"]) == ["Random", "InputXGradient"] for chosen in document["classes"])
 
 
+def test_scores_without_a_sign_are_called_magnitudes(objective, tmp_path):
+    for document in drawn(tmp_path, objective)["documents"]:
+        assert all(chosen["magnitudes"] == ["InputXGradient", "Random"] for chosen in document["classes"])
+
+
 def test_evidence_is_shown_with_the_gold_class_only(objective, tmp_path):
     data = planted_data()
     for index, document in enumerate(drawn(tmp_path, objective, data=data)["documents"]):
