@@ -42,22 +42,48 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (predicted & gold).sum(0), (predicted & ~gold).sum(0), (~predicted & gold).sum(0)
 
 
-def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], probs: Tensor, gold: Tensor) -> Tensor:
+def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
+    """Returns [B, C] in float64: the log-odds of every class, which rank examples as the exact probabilities do.
+
+    In float32, large probabilities are all 1, so their ranking is lost; log-odds keep it. Multi-label log-odds are the
+    logits. Otherwise the log-odds of a class are its logit minus the logsumexp of all other logits.
+
+    Args:
+        logits: [B, C].
+        multilabel: whether an example may have any number of classes.
+
+    Example:
+        >>> logits = torch.tensor([[30.0, 0.0], [40.0, 0.0]])
+        >>> logits.softmax(dim=1)[:, 0].tolist(), class_margins(logits, multilabel=False)[:, 0].tolist()
+        ([1.0, 1.0], [30.0, 40.0])
+    """
+    logits = logits.detach().double()
+    if multilabel:
+        return logits
+    logits = logits - logits.amax(dim=1, keepdim=True)  # rows that differ by a constant stay equal
+    total = logits.logsumexp(dim=1, keepdim=True)
+    others = total + torch.log1p(-(logits - total).exp())  # exact for probabilities up to 1/2
+    top = logits.argmax(dim=1, keepdim=True)
+    others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
+    return logits - others
+
+
+def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor, gold: Tensor) -> Tensor:
     """Returns the mean of a ranking metric over the classes with a defined value.
 
     Args:
         metric: function that returns the values [C'] of C' classes. Its arguments are the scores [C', B] and a mask
             [C', B] bool of the positive examples.
-        probs: [B, C] probabilities.
+        scores: [B, C] probabilities or log-odds.
         gold: [B, C] bool, the gold classes.
 
     Example:
-        >>> probs, gold = torch.tensor([[0.9, 0.2], [0.4, 0.3]]), torch.tensor([[True, False], [False, False]])
-        >>> float(mean_over_classes(auroc, probs, gold))  # undefined for the second class, which is never gold
+        >>> scores, gold = torch.tensor([[0.9, 0.2], [0.4, 0.3]]), torch.tensor([[True, False], [False, False]])
+        >>> float(mean_over_classes(auroc, scores, gold))  # undefined for the second class, which is never gold
         1.0
     """
-    parts = zip(probs.split(_CLASSES_AT_ONCE, dim=1), gold.split(_CLASSES_AT_ONCE, dim=1), strict=True)
-    return torch.cat([metric(scores.T, positives.T) for scores, positives in parts]).nanmean()
+    parts = zip(scores.split(_CLASSES_AT_ONCE, dim=1), gold.split(_CLASSES_AT_ONCE, dim=1), strict=True)
+    return torch.cat([metric(part.T, positives.T) for part, positives in parts]).nanmean()
 
 
 class ClassificationMetrics(Metric):
@@ -65,7 +91,8 @@ class ClassificationMetrics(Metric):
 
     A mean over classes leaves out undefined values: F1 of a class that is never gold and never predicted, average
     precision of a class that is never gold, and AUROC of a class that is never or always gold. Each example index
-    counts once, even if a distributed sampler repeats the example.
+    counts once, even if a distributed sampler repeats the example. AUROC and average precision rank by the log-odds of
+    the given logits, since probabilities of float32 saturate; without logits, by the probabilities.
 
     Args:
         num_classes: number of classes C.
@@ -82,6 +109,7 @@ class ClassificationMetrics(Metric):
     full_state_update = False
     keys: list[Tensor]  # state: tensors that concatenate to [n] long, the example indices
     probs: list[Tensor]  # state: tensors that concatenate to [n, C] float32
+    scores: list[Tensor]  # state: tensors that concatenate to [n, C] float64, by which ranking metrics rank
     labels: list[Tensor]  # state: tensors that concatenate to [n] long, or to [n, C] uint8 if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
@@ -90,12 +118,22 @@ class ClassificationMetrics(Metric):
         self.multilabel = multilabel
         self.add_state("keys", default=[], dist_reduce_fx="cat")
         self.add_state("probs", default=[], dist_reduce_fx="cat")
+        self.add_state("scores", default=[], dist_reduce_fx="cat")
         self.add_state("labels", default=[], dist_reduce_fx="cat")
 
-    def update(self, probs: Tensor, labels: Tensor, index: Tensor) -> None:
-        """Adds the probabilities [B, C], the labels [B] or [B, C], and the indices [B] of B examples."""
+    def update(self, probs: Tensor, labels: Tensor, index: Tensor, logits: Tensor | None = None) -> None:
+        """Adds B examples.
+
+        Args:
+            probs: [B, C] probabilities.
+            labels: [B], or [B, C] if multi-label.
+            index: [B] number of each example in its split.
+            logits: [B, C] logits of the probabilities, for AUROC and average precision.
+        """
         self.keys.append(index.detach())
         self.probs.append(probs.detach().float())
+        scores = probs.detach() if logits is None else class_margins(logits, multilabel=self.multilabel)
+        self.scores.append(scores.double())
         self.labels.append((labels > 0.5).to(torch.uint8) if self.multilabel else labels.detach().long())
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
@@ -106,24 +144,31 @@ class ClassificationMetrics(Metric):
         if not self.keys:
             self.keys.append(torch.zeros(0, dtype=torch.long, device=self.device))
             self.probs.append(torch.zeros(0, self.num_classes, device=self.device))
+            self.scores.append(torch.zeros(0, self.num_classes, device=self.device, dtype=torch.float64))
             if self.multilabel:
                 self.labels.append(torch.zeros(0, self.num_classes, dtype=torch.uint8, device=self.device))
             else:
                 self.labels.append(torch.zeros(0, dtype=torch.long, device=self.device))
         super().sync(*args, **kwargs)
 
-    def table(self) -> tuple[Tensor, Tensor]:
-        """Returns probabilities [n, C] and gold classes [n, C] bool of the distinct examples, sorted by index."""
+    def table(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns probabilities, scores for rankings and gold classes (bool) of the distinct examples, sorted by index.
+
+        All three are [n, C].
+        """
         if not len(self.keys):
-            return torch.zeros(0, self.num_classes), torch.zeros(0, self.num_classes, dtype=torch.bool)
-        keys, probs, labels = (dim_zero_cat(state) for state in (self.keys, self.probs, self.labels))
+            nothing = torch.zeros(0, self.num_classes)
+            return nothing, nothing.double(), nothing.bool()
+        states = (self.keys, self.probs, self.scores, self.labels)
+        keys, probs, scores, labels = (dim_zero_cat(state) for state in states)
         first, _ = distinct_rows(keys)
-        return probs[first], gold_classes(labels[first], self.num_classes)
+        return probs[first], scores[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
         """Tries 100 evenly spaced thresholds in [0, 1], returns the best by micro-F1; 0.5 if nothing is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
-            return micro_f1_threshold(*self.table())
+            probs, _, gold = self.table()
+            return micro_f1_threshold(probs, gold)
 
     def compute(self, threshold: float = 0.5) -> dict[str, Tensor]:
         """Returns `num_examples`, `log_loss` in nats, and the other metrics in [0, 1].
@@ -133,7 +178,7 @@ class ClassificationMetrics(Metric):
         Args:
             threshold: probability above which a multi-label class counts as predicted; unused for single labels.
         """
-        probs, gold = self.table()
+        probs, scores, gold = self.table()
         predicted = predicted_classes(probs, multilabel=self.multilabel, decision_threshold=threshold)
         true_positives, false_positives, false_negatives = confusion(predicted, gold)
         values = {"macro_f1": f1(true_positives, false_positives, false_negatives).nanmean()}
@@ -144,13 +189,13 @@ class ClassificationMetrics(Metric):
             values["micro_precision"] = hits / (hits + extra)
             values["micro_recall"] = hits / (hits + missed)
             values["exact_match"] = (predicted == gold).all(dim=1).double().mean()
-            values["map"] = mean_over_classes(average_precision, probs, gold)
-            values["auroc"] = mean_over_classes(auroc, probs, gold)
+            values["map"] = mean_over_classes(average_precision, scores, gold)
+            values["auroc"] = mean_over_classes(auroc, scores, gold)
             values["log_loss"] = -(inner.log().where(gold, (1 - inner).log())).mean()
         else:
             values["accuracy"] = (predicted & gold).any(dim=1).double().mean()
             ranked = slice(1, None) if self.num_classes == 2 else slice(None)
-            values["auroc"] = mean_over_classes(auroc, probs[:, ranked], gold[:, ranked])
+            values["auroc"] = mean_over_classes(auroc, scores[:, ranked], gold[:, ranked])
             values["log_loss"] = -inner.log()[gold].mean()
         values["num_examples"] = torch.tensor(len(probs))
         return {name: value.float().cpu() for name, value in values.items()}

@@ -188,7 +188,7 @@ class Objective(LightningModule, ABC):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         outputs = self.evaluate(batch)
-        self.val_metrics.update(outputs["probs"], batch.labels, batch.index)
+        self.val_metrics.update(outputs["probs"], batch.labels, batch.index, outputs["logits"])
         return outputs
 
     def on_validation_epoch_end(self) -> None:
@@ -207,7 +207,7 @@ class Objective(LightningModule, ABC):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         outputs = self.evaluate(batch)
         split = list(self.test_metrics)[dataloader_idx]
-        self.test_metrics[split].update(outputs["probs"], batch.labels, batch.index)
+        self.test_metrics[split].update(outputs["probs"], batch.labels, batch.index, outputs["logits"])
         return outputs
 
     def on_test_epoch_end(self) -> None:

@@ -1,10 +1,12 @@
 """Classification metrics against scikit-learn, and which examples count."""
 
+import decimal
+
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
-from lightning_xai.metrics.classification import ClassificationMetrics
+from lightning_xai.metrics.classification import ClassificationMetrics, class_margins
 
 # softmax in float32 sums to one within a rounding error
 pytestmark = pytest.mark.filterwarnings("ignore:The y_prob values")
@@ -51,6 +53,50 @@ def test_multilabel_values_equal_scikit_learn():
         "exact_match": accuracy_score(labels, predicted),
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("num_classes", "multilabel"), [(2, False), (4, False), (3, True)])
+@pytest.mark.parametrize("scale", [1, 60], ids=["moderate", "saturated"])
+def test_rankings_are_those_of_exact_probabilities(num_classes, multilabel, scale):
+    generator = torch.Generator().manual_seed(1)
+    logits = scale * (2 + torch.randn(80, num_classes, generator=generator))
+    labels = (
+        (torch.rand(80, num_classes, generator=generator) < 0.3).float()
+        if multilabel
+        else torch.randint(0, num_classes, (80,), generator=generator)
+    )
+    probs = logits.sigmoid() if multilabel else logits.softmax(dim=-1)
+    metric = ClassificationMetrics(num_classes, multilabel)
+    metric.update(probs, labels, torch.arange(80), logits)
+    gold = labels if multilabel else torch.nn.functional.one_hot(labels, num_classes)
+    odds = [exact_log_odds(logits, c, multilabel) for c in range(num_classes)]
+    ranked = [1] if num_classes == 2 else range(num_classes)
+    expected = {"auroc": sum(roc_auc_score(gold[:, c], odds[c]) for c in ranked) / len(ranked)}
+    if multilabel:
+        expected["map"] = sum(average_precision_score(gold[:, c], odds[c]) for c in ranked) / len(ranked)
+    values = metric.compute()
+    assert {name: float(values[name]) for name in expected} == pytest.approx(expected, abs=1e-6)
+    from_probs = values_of(probs, labels, multilabel=multilabel)
+    lost = any(abs(from_probs[name] - expected[name]) > 1e-4 for name in expected)
+    assert lost == (scale == 60)
+    others = {name: float(value) for name, value in values.items() if name not in ("auroc", "map")}
+    assert others == {name: value for name, value in from_probs.items() if name not in ("auroc", "map")}
+
+
+def exact_log_odds(logits: torch.Tensor, c: int, multilabel: bool) -> list[float]:
+    """Returns log(p / (1 - p)) of class c, from sums of numbers of any size."""
+    odds = []
+    for row in logits.tolist():
+        others = [0.0] if multilabel else [value for k, value in enumerate(row) if k != c]
+        rest = sum((decimal.Decimal(value).exp() for value in others), decimal.Decimal(0))
+        odds.append(row[c] - float(rest.ln()))
+    return odds
+
+
+def test_rows_of_logits_that_differ_by_a_constant_stay_equal():
+    rows = torch.randn(5, 3).bfloat16().float()
+    margins = class_margins(torch.cat([rows, rows + 0.5, rows - 2.0]), multilabel=False)
+    assert torch.equal(margins[:5], margins[5:10]) and torch.equal(margins[:5], margins[10:])
 
 
 def test_classes_without_positives_do_not_enter_the_mean_average_precision():
