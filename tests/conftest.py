@@ -41,7 +41,7 @@ TINY_CONFIGS = {
     },
     "modernbert": {
         "model_type": "modernbert", **_ENCODER, "cls_token_id": CLS, "sep_token_id": SEP, "local_attention": 8,
-        "global_attn_every_n_layers": 2, "reference_compile": False,
+        "global_attn_every_n_layers": 2,
     },
     "llama": {"model_type": "llama", **_ENCODER, "num_key_value_heads": 1},
 }  # fmt: skip

@@ -16,6 +16,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.models.checkpoint import check_class_order, check_format, read_checkpoint
 from lightning_xai.models.loading import first_difference
+from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -147,7 +148,7 @@ def resolve_checkpoint(
 
     Raises:
         ValueError: there is no such file, the checkpoint does not fit `objective`, or its classes are in another order
-            than in the data.
+            than in the data. Or there is no checkpoint, and a part of a pretrained network is random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -164,6 +165,7 @@ def resolve_checkpoint(
         if not file.is_file():
             raise ValueError(f"there is no checkpoint {ckpt_path}: give a file, or best or last of the run's own")
     if file is None:
+        refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")))
         return None
     check_checkpoint(str(file), objective, class_names)
     return str(file)

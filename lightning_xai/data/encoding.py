@@ -172,6 +172,7 @@ class TokenizerEncoder(FastTokenizerEncoder):
         path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. On the
             command line, None takes the tokenizer of the network.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
+        trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: `path` is None or has no tokenizer.
@@ -186,8 +187,13 @@ class TokenizerEncoder(FastTokenizerEncoder):
     """
 
     def __init__(
-        self, path: str | None = None, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True
+        self,
+        path: str | None = None,
+        max_length: int = 512,
+        fill: Fill = "mask",
+        explain_pair: bool = True,
+        trust_remote_code: bool = False,
     ) -> None:
         if path is None:
             raise ValueError("TokenizerEncoder has no path: give the folder or hub id of the network's tokenizer")
-        super().__init__(load_tokenizer(path), max_length, fill, explain_pair)
+        super().__init__(load_tokenizer(path, trust_remote_code=trust_remote_code), max_length, fill, explain_pair)

@@ -48,11 +48,14 @@ def is_hub_id(path: str) -> bool:
     return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
 
 
-def load_tokenizer(path: str) -> Any:
+def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     """Returns the tokenizer in a folder, of a hub id, or in "package:NAME/FOLDER".
 
+    Args:
+        trust_remote_code: whether Python code in the folder may run. If not, nobody is asked.
+
     Raises:
-        ValueError: there is no tokenizer.
+        ValueError: there is no tokenizer, or it needs code that may not run.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -63,9 +66,16 @@ def load_tokenizer(path: str) -> Any:
     if not (is_hub_id(path) or has_tokenizer(path)):
         raise ValueError(none)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path))
+        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise ValueError(
+            f"{path}: the tokenizer needs Python code of its own folder, which is not run: give "
+            "trust_remote_code: true if you trust the code"
+        ) from error
     if not has_tokenizer(path):  # the hub model has no such file, and transformers has made up a tokenizer
         raise ValueError(none)
     return tokenizer

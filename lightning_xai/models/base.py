@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lightning_xai.functional.chunking import packed_rows
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
+from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 
@@ -90,6 +91,7 @@ class Classifier(nn.Module, ABC):
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
+    weight_gaps: WeightGaps = WeightGaps()  # how the weights differ from those at a pretrained path
     init_args: dict[str, Any]  # constructor arguments, primitives only, from which a checkpoint rebuilds the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
@@ -158,6 +160,23 @@ class Classifier(nn.Module, ABC):
 
     def check_length(self, num_tokens: int, subject: str) -> None:
         """Raises ValueError if `num_tokens` are too many for the network; `subject` names the text in the message."""
+
+    def check_vocabulary(self, num_ids: int) -> None:
+        """Raises ValueError if an encoder with `num_ids` token ids has ids that the embedding table lacks.
+
+        Example:
+            >>> from lightning_xai.models.hf_classifier import random_bert
+            >>> random_bert().check_vocabulary(21)
+            Traceback (most recent call last):
+            ValueError: the encoder has 21 token ids, the embedding table 20 rows: use the network's own tokenizer, or \
+call resize_token_embeddings(21) and save the network before training
+        """
+        rows = self.embedding_matrix.shape[0]
+        if num_ids > rows:
+            raise ValueError(
+                f"the encoder has {num_ids} token ids, the embedding table {rows} rows: use the network's own "
+                f"tokenizer, or call resize_token_embeddings({num_ids}) and save the network before training"
+            )
 
     def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
         """Raises ValueError if `inputs_embeds` [B, T, D] and `inputs` differ in the number of rows or of tokens."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig
-from transformers.utils import cached_file
 
-from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
+from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.models.released import is_released, load_released
+from lightning_xai.models.transformers_loading import read_config
+from lightning_xai.models.weight_files import weight_files
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
 
@@ -46,16 +48,18 @@ class TrainedNetwork:
     data_state: dict[str, Any] = field(default_factory=dict)
 
 
-def load_trained(path: str) -> TrainedNetwork:
+def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwork:
     """Returns the trained network at `path`. The file is read once, and the global random state is left alone.
 
     Args:
         path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt (or else last.ckpt), a Hugging Face
             folder, hub id or "package:NAME/FOLDER" with a classification head, or a folder of released PLM-CA weights
             (best_model.pt, config.yaml, target_tokenizer.json).
+        trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: `path` names no network, the file contains pickled code, or the weights do not fit the architecture.
+        ValueError: `path` names no network, the file contains pickled code, or a weight is missing, unknown or of
+            another shape, so that the network would not be the trained one.
 
     Example:
         >>> import tempfile
@@ -75,9 +79,10 @@ def load_trained(path: str) -> TrainedNetwork:
             released = load_released(Path(path))
             trained = TrainedNetwork(released.network, released.class_names, released.decision_threshold)
         elif checkpoint_path(path) is not None:
-            trained = _load_checkpoint(path)
+            trained = _load_checkpoint(path, trust_remote_code=trust_remote_code)
         else:
-            trained = _load_huggingface(path)
+            trained = _load_huggingface(path, trust_remote_code=trust_remote_code)
+    refuse_gaps(trained.network.weight_gaps, path)
     trained.network.eval()
     return trained
 
@@ -183,15 +188,7 @@ def checkpoint_hash(path: str) -> str:
         True
     """
     file = checkpoint_path(path)
-    folder = Path(resolve_model_path(path))
-    files = [file] if file else []
-    for pattern in ("best_model.pt", "*.safetensors", "*.bin"):
-        files = files or sorted(folder.glob(pattern))
-    if not files:
-        try:
-            files = [Path(str(cached_file(path, "model.safetensors")))]
-        except OSError as error:
-            raise ValueError(f"{path}: no weights there, nor a model.safetensors on the Hugging Face hub") from error
+    files = [file] if file else weight_files(path)
     digest = hashlib.sha256()
     for name in files:
         with open(name, "rb") as stream:
@@ -200,28 +197,48 @@ def checkpoint_hash(path: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def _load_checkpoint(path: str) -> TrainedNetwork:
+def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     checkpoint = read_checkpoint(path)
     state = checkpoint["state_dict"]
-    network = build_network(checkpoint["network"])
+    network = build_network(checkpoint["network"], trust_remote_code=trust_remote_code)
     prefix = "network."
     load_weights(network, {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}, path)
     threshold = float(state.get("decision_threshold", 0.5))
     return TrainedNetwork(network, checkpoint.get("class_names"), threshold, checkpoint.get("TextDataModule", {}))
 
 
-def _load_huggingface(path: str) -> TrainedNetwork:
-    try:
-        config = AutoConfig.from_pretrained(resolve_model_path(path))
-    except OSError as error:
+def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
+    config = read_config(path, None, dropout=None, trust_remote_code=trust_remote_code)
+    names = config.architectures or []
+    if not any(name.endswith("ForSequenceClassification") for name in names) and find_adapter(path) is None:
+        raise ValueError(f"{path}: no classification head ({names}): fine-tune this network as HFClassifier's path")
+    class_names = ordered_class_names(config.id2label, path)
+    arguments = {
+        "path": path,
+        "num_classes": len(class_names),
+        "multilabel": config.problem_type == "multi_label_classification",
+        "trust_remote_code": trust_remote_code,
+    }
+    spec = {"class_path": _HF_CLASSIFIER, "init_args": arguments}
+    return TrainedNetwork(build_network(spec, trust_remote_code=trust_remote_code), class_names)
+
+
+def ordered_class_names(id2label: Mapping[int, str], path: str) -> list[str]:
+    """Returns the names of classes 0 to C - 1 from the `id2label` of a config.
+
+    Raises:
+        ValueError: the ids do not count from 0 without gaps.
+
+    Example:
+        >>> ordered_class_names({1: "yes", 0: "no"}, "folder")
+        ['no', 'yes']
+        >>> ordered_class_names({1: "no", 2: "yes"}, "folder")
+        Traceback (most recent call last):
+        ValueError: folder: id2label has the ids 1, 2: number the classes from 0 to 1 in config.json
+    """
+    if sorted(id2label) != list(range(len(id2label))):
+        ids = ", ".join(str(label) for label in sorted(id2label))
         raise ValueError(
-            f"{path}: no checkpoint, no run folder with checkpoints, no Hugging Face folder and no hub id"
-        ) from error
-    if not any(name.endswith("ForSequenceClassification") for name in config.architectures or []):
-        raise ValueError(
-            f"{path}: no classification head ({config.architectures}): fine-tune this network as HFClassifier's path"
+            f"{path}: id2label has the ids {ids}: number the classes from 0 to {len(id2label) - 1} in config.json"
         )
-    multilabel = config.problem_type == "multi_label_classification"
-    arguments = {"path": path, "num_classes": config.num_labels, "multilabel": multilabel}
-    network = build_network({"class_path": _HF_CLASSIFIER, "init_args": arguments})
-    return TrainedNetwork(network, [config.id2label[label] for label in range(len(config.id2label))])
+    return [id2label[label] for label in range(len(id2label))]

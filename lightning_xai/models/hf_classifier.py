@@ -64,6 +64,7 @@ class HFClassifier(HuggingFaceClassifier):
         embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
             "module" with its LayerNorm.
         config: a Hugging Face config with "model_type" for a random network, instead of `path`.
+        trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: there is nothing at `path`, its head has another number of classes, or the architecture breaks a
@@ -89,14 +90,22 @@ class HFClassifier(HuggingFaceClassifier):
         dropout: float | None = None,
         embedding: Embedding = "word",
         config: dict[str, Any] | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
         check_num_classes(num_classes, multilabel=multilabel)
-        settings = read_config(path, config, dropout=dropout)
+        settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
         settings.num_labels = num_classes
-        if type(settings) not in AutoModelForSequenceClassification._model_mapping:
+        own_code = trust_remote_code and AutoModelForSequenceClassification.__name__ in getattr(
+            settings, "auto_map", {}
+        )
+        if type(settings) not in AutoModelForSequenceClassification._model_mapping and not own_code:
             raise ValueError(f"{settings.model_type} has no sequence classification head in transformers")
         weights = path if pretrained else None
-        super().__init__(load_transformer(AutoModelForSequenceClassification, weights, settings), embedding)
+        loaded = load_transformer(
+            AutoModelForSequenceClassification, weights, settings, trust_remote_code=trust_remote_code
+        )
+        super().__init__(loaded.network, embedding)
+        self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
         # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that do not
@@ -140,7 +149,8 @@ class HFClassifier(HuggingFaceClassifier):
         arguments = super().architecture()
         # the pad id of the original config, which may be None: a pad id that was added here would stop the training of
         # this token's embedding in the rebuilt network
-        arguments["config"]["pad_token_id"] = self._given_pad_id
+        if arguments["config"] is not None:
+            arguments["config"]["pad_token_id"] = self._given_pad_id
         return arguments
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:

@@ -230,4 +230,7 @@ class HuggingFaceClassifier(Classifier):
         return []
 
     def architecture(self) -> dict[str, Any]:
-        return self.init_args | {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}
+        if type(self.transformer).__module__.startswith("transformers_modules"):
+            return self.init_args | {"pretrained": False}  # Python code of a folder: only the folder can build it again
+        rebuilt = {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}
+        return self.init_args | rebuilt | {"trust_remote_code": False}

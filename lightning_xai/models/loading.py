@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.config_keys import stored_settings
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.renamed_classes import current_spec
 
@@ -42,13 +43,16 @@ def read_tensors(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def build_network(spec: dict[str, Any]) -> Classifier:
+def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> Classifier:
     """Returns a randomly initialized network of the class `class_path`, built with the arguments `init_args`.
 
     Class and argument names of older versions of the package are replaced by the current names.
 
+    Args:
+        trust_remote_code: whether Python code of a model's folder may run, if the network was trained with such code.
+
     Raises:
-        ValueError: class_path names no Classifier.
+        ValueError: class_path names no Classifier, or the network needs code that may not run.
 
     Example:
         >>> path = "lightning_xai.models.bilstm.BiLSTMAttention"
@@ -57,7 +61,14 @@ def build_network(spec: dict[str, Any]) -> Classifier:
         torch.Size([9, 2])
     """
     spec = current_spec(spec)
-    return imported_class(spec["class_path"], Classifier)(**spec["init_args"])
+    network_class = imported_class(spec["class_path"], Classifier)
+    if spec["init_args"].get("trust_remote_code") and not trust_remote_code:
+        raise ValueError(
+            f"the network needs Python code of {spec['init_args'].get('path')}, which is not run: give "
+            "trust_remote_code: true if you trust the code"
+        )
+    with stored_settings():
+        return network_class(**spec["init_args"])
 
 
 class WeightDifference(NamedTuple):

@@ -14,7 +14,8 @@ from transformers import MODEL_MAPPING, AutoModel
 from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
-from lightning_xai.models.transformers_loading import load_transformer, read_config
+from lightning_xai.models.pretrained_weights import WeightGaps
+from lightning_xai.models.transformers_loading import has_own_code, load_transformer, read_config
 from lightning_xai.types import TextInputs
 
 
@@ -73,6 +74,7 @@ class PLMCA(HuggingFaceClassifier):
         embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
             "module" with its LayerNorm.
         config: a Hugging Face config with "model_type" for a random encoder, instead of `path`.
+        trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: there is nothing at `path`, a segment has more tokens than the encoder has positions, or the encoder
@@ -110,17 +112,22 @@ class PLMCA(HuggingFaceClassifier):
         mask_mode: Literal["correct", "legacy"] = "correct",
         embedding: Embedding = "module",
         config: dict[str, Any] | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
         check_num_classes(num_classes, multilabel=multilabel)
         if mask_mode not in ("correct", "legacy"):
             raise ValueError(f"mask_mode is {mask_mode!r}: give 'correct' or 'legacy'")
-        settings = read_config(path, config, dropout=dropout)
-        if type(settings) not in MODEL_MAPPING:
+        settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
+        own_code = trust_remote_code and has_own_code(settings, AutoModel)
+        if type(settings) not in MODEL_MAPPING and not own_code:
             raise ValueError(f"{settings.model_type} is no encoder of transformers")
-        encoder_class: Any = MODEL_MAPPING[type(settings)]
-        takes_pooler = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
-        options = {"add_pooling_layer": False} if takes_pooler else {}
-        super().__init__(load_transformer(AutoModel, path if pretrained else None, settings, **options), embedding)
+        options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+        if not own_code:
+            encoder_class: Any = MODEL_MAPPING[type(settings)]
+            if "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters:
+                options["add_pooling_layer"] = False
+        loaded = load_transformer(AutoModel, path if pretrained else None, settings, **options)
+        super().__init__(loaded.network, embedding)
         if segment_length < 1 or segment_length > (self.max_length or segment_length):
             raise ValueError(
                 f"segment_length is {segment_length}: give at least 1, and at most the {self.max_length} positions of "
@@ -135,6 +142,9 @@ class PLMCA(HuggingFaceClassifier):
         self.value = nn.Linear(size, size)
         self.norm = nn.LayerNorm(size)
         self.output = nn.Linear(size, 1)
+        if path is not None and pretrained:
+            head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
+            self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
         self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments
         self.check_contracts()
         self.segment_length = segment_length

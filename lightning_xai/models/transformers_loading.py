@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.models.adapters import adapter_weights, base_folder, find_adapter, merge_adapter, trained_head_size
+from lightning_xai.models.config_keys import check_config_keys
+from lightning_xai.models.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
 
 # facts about a file or a run, not about the architecture
 _NOT_ARCHITECTURE = {
-    "_name_or_path", "architectures", "dtype", "id2label", "label2id", "num_labels", "output_attentions",
+    "_name_or_path", "architectures", "auto_map", "dtype", "id2label", "label2id", "num_labels", "output_attentions",
     "output_hidden_states", "problem_type", "return_dict", "torch_dtype", "transformers_version",
 }  # fmt: skip
 
@@ -33,17 +37,20 @@ def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
     return {"model_type": config.model_type} | {k: v for k, v in values.items() if k not in _NOT_ARCHITECTURE}
 
 
-def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: float | None) -> PretrainedConfig:
+def read_config(
+    path: str | None, config: dict[str, Any] | None, *, dropout: float | None, trust_remote_code: bool = False
+) -> PretrainedConfig:
     """Returns a Hugging Face config, read from a folder or the hub, or built from a dictionary with "model_type".
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER"; None if `config` is given.
         config: the dictionary; None if `path` is given.
         dropout: replaces every dropout probability of the config; None keeps them.
+        trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: neither or both of `path` and `config` are given, nothing can be loaded from them, or `dropout` is
-            no probability.
+        ValueError: neither or both of `path` and `config` are given, nothing can be loaded from them, `config` has a
+            key that the architecture does not read, or `dropout` is no probability.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -52,7 +59,7 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
     if dropout is not None and not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}: give a probability from 0 to below 1")
     if path is not None and config is None:
-        settings = _config_at(path)
+        settings = _config_at(path, trust_remote_code=trust_remote_code)
     elif config is not None and path is None:
         settings = _config_of(config)
     else:
@@ -60,6 +67,8 @@ def read_config(path: str | None, config: dict[str, Any] | None, *, dropout: flo
     if getattr(settings, "attention_type", None) == "block_sparse":
         # otherwise a short batch would switch the network to original_full permanently, which changes logits
         settings.attention_type = "original_full"
+    if settings._attn_implementation not in (None, "eager", "sdpa"):
+        settings._attn_implementation = None  # a config may name a kernel whose code transformers would download
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -72,18 +81,37 @@ def _config_of(config: dict[str, Any]) -> PretrainedConfig:
     model_type = settings.pop("model_type", None)
     if model_type not in transformers.CONFIG_MAPPING:
         raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, such as 'bert'")
+    check_config_keys(transformers.CONFIG_MAPPING[model_type], settings)
     return AutoConfig.for_model(model_type, **settings)
 
 
-def _config_at(path: str) -> PretrainedConfig:
+def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
     try:
-        return AutoConfig.from_pretrained(resolve_model_path(path))
+        adapter = find_adapter(resolve_model_path(path))
+        source = resolve_model_path(path) if adapter is None or adapter.beside_base else adapter.base
+        settings = AutoConfig.from_pretrained(resolve_model_path(source), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(
             f"{path}: neither a folder with a config.json nor a model on the Hugging Face hub; "
             "package:NAME/FOLDER names a folder of an installed package (transformers says: "
-            f"{str(error).strip().splitlines()[0]})"
+            f"{_first_line(error)})"
         ) from error
+    except ValueError as error:
+        if "trust_remote_code" in str(error):
+            raise ValueError(
+                f"{path}: needs Python code of its own folder, which is not run: give trust_remote_code: true if you "
+                "trust the code"
+            ) from error
+        raise ValueError(_first_line(error)) from error
+    size = None if adapter is None else trained_head_size(adapter_weights(adapter))
+    if size is not None:
+        settings.num_labels = size
+    return settings
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 @contextmanager
@@ -106,37 +134,90 @@ def quiet_loading() -> Iterator[None]:
             transformers.logging.enable_progress_bar()
 
 
-def load_transformer(auto_class: Any, path: str | None, config: PretrainedConfig, **options: Any) -> PreTrainedModel:
+def has_own_code(config: PretrainedConfig, auto_class: Any) -> bool:
+    """Returns whether the folder of a config has Python code for the network that an auto class loads.
+
+    Example:
+        >>> has_own_code(transformers.BertConfig(), transformers.AutoModel)
+        False
+    """
+    return auto_class.__name__ in (getattr(config, "auto_map", None) or {})
+
+
+class LoadedTransformer(NamedTuple):
+    """A network of transformers, and how its weights differ from those of the folder that it comes from.
+
+    Example:
+        >>> LoadedTransformer(transformers.BertModel(transformers.BertConfig(num_hidden_layers=0))).gaps.fresh
+        ()
+    """
+
+    network: PreTrainedModel
+    gaps: WeightGaps = WeightGaps()
+
+
+def load_transformer(
+    auto_class: Any, path: str | None, config: PretrainedConfig, *, trust_remote_code: bool = False, **options: Any
+) -> LoadedTransformer:
     """Returns a float32 network with the weights at `path`, or with random weights if `path` is None.
 
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
-        path: folder, hub id or "package:NAME/FOLDER".
+        path: folder, hub id or "package:NAME/FOLDER". An adapter at `path` is merged into its base.
+        trust_remote_code: whether Python code in the folder at `path` may run.
         options: further arguments of the network's constructor.
 
     Raises:
-        ValueError: the weights do not fit `config`, or weights of the encoder are missing.
+        ValueError: the weights cannot be read or do not fit `config`, or weights of the encoder are missing.
 
     Example:
         >>> sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
         >>> config = read_config(None, {"model_type": "bert", "vocab_size": 20} | sizes, dropout=None)
-        >>> load_transformer(transformers.AutoModel, None, config).get_input_embeddings().weight.shape
+        >>> load_transformer(transformers.AutoModel, None, config).network.get_input_embeddings().weight.shape
         torch.Size([20, 4])
     """
+    options["trust_remote_code"] = trust_remote_code
     if path is None:
-        return auto_class.from_config(config, dtype=torch.float32, **options)
-    with quiet_loading():
-        network, report = auto_class.from_pretrained(
-            resolve_model_path(path), config=config, dtype=torch.float32, ignore_mismatched_sizes=True,
-            output_loading_info=True, **options,
-        )  # fmt: skip
-    for key, shape, needed in sorted(report["mismatched_keys"]):
-        raise ValueError(
-            f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: give the number of classes "
-            "on which the weights were trained, or a folder with only the encoder"
+        return LoadedTransformer(auto_class.from_config(config, dtype=torch.float32, **options))
+    if has_own_code(config, auto_class) and not trust_remote_code:
+        warnings.warn(
+            f"{path}: brings Python code for this network, which is not run: transformers' {config.model_type} is used",
+            stacklevel=2,
         )
-    prefix = f"{network.base_model_prefix}." if network.base_model is not network else ""
-    missing = sorted(key for key in report["missing_keys"] if key.startswith(prefix) and "pooler" not in key)
+    adapter = find_adapter(resolve_model_path(path))
+    adapted = {} if adapter is None else adapter_weights(adapter)
+    with quiet_loading():
+        if adapter is None:
+            network, report = _read_network(auto_class, path, config, options)
+        else:
+            with base_folder(adapter) as base:
+                network, report = _read_network(auto_class, base, config, options)
+            network = merge_adapter(network, adapter)
+        for key, shape, needed in sorted(report["mismatched_keys"]):
+            if key not in adapted:
+                raise ValueError(
+                    f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: give the number of "
+                    "classes on which the weights were trained, or a folder with only the encoder"
+                )
+        gaps = weight_gaps(network, report["missing_keys"] - set(adapted), report["unexpected_keys"])
+    missing = [name for name in gaps.fresh if in_encoder(network, name)]
     if missing:
-        raise ValueError(f"{path}: no weights for {missing[0]} and {len(missing) - 1} others")
-    return network
+        raise ValueError(
+            f"{path}: no weights for {some(missing)} of the encoder: let config.json describe the network that was "
+            "trained"
+        )
+    return LoadedTransformer(network, gaps)
+
+
+def _read_network(
+    auto_class: Any, path: str, config: PretrainedConfig, options: dict[str, Any]
+) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """Returns the network at `path`, and transformers' report of missing, unexpected and mismatched weights."""
+    try:
+        return auto_class.from_pretrained(
+            resolve_model_path(path), config=config, dtype=torch.float32, ignore_mismatched_sizes=True,
+            output_loading_info=True, weights_only=True, **options,
+        )  # fmt: skip
+    # safetensors, torch and transformers raise errors of many types for files that they cannot read
+    except Exception as error:
+        raise ValueError(f"{path}: the weights cannot be loaded ({_first_line(error)})") from error

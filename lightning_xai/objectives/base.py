@@ -17,8 +17,10 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
+from lightning_xai.models.pretrained_weights import gap_lines
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
 
@@ -136,14 +138,20 @@ class Objective(LightningModule, ABC):
         """Checks the trainer and the data before training or evaluation.
 
         Raises:
-            ValueError: the trainer's precision casts the weights, a text is too long for the network, or the network
-                cannot be differentiated twice although the objective needs it.
+            ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary
+                is larger than its embedding table, or the network cannot be differentiated twice although the
+                objective needs it.
         """
         if self._trainer is not None:
             self._check_precision(str(self._trainer.precision))
         self._check_lengths()
+        if self.data_module is not None:
+            self.network.check_vocabulary(self.data_module.vocab_size)
         if stage != "fit":
             return
+        if self._trainer is None or self._trainer.ckpt_path is None:  # a checkpoint has all weights
+            for line in gap_lines(self.network.weight_gaps, str(self.network.init_args.get("path"))):
+                say(line)
         self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
             self._check_double_backward()

@@ -15,6 +15,7 @@ class Evaluation(Objective):
     Args:
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
             or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
+        trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
         ValueError: there is no trained network at `path`. `setup` raises it if the trainer is asked to fit, or if data
@@ -29,8 +30,8 @@ class Evaluation(Objective):
         3
     """
 
-    def __init__(self, path: str) -> None:
-        trained = load_trained(path)
+    def __init__(self, path: str, trust_remote_code: bool = False) -> None:
+        trained = load_trained(path, trust_remote_code=trust_remote_code)
         super().__init__(trained.network)
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)

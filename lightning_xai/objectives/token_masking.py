@@ -208,7 +208,8 @@ class TokenMasking(Objective):
             path = str(self.teacher_path(self.trainer))
             if not _is_trained(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: use run.py fit, which trains it first")
-        trained = load_trained(path)
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # a teacher has the student's architecture
+        trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
         teacher = trained.network

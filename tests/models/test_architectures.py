@@ -17,6 +17,8 @@ ENCODER = {
 }  # fmt: skip
 DECODER = ENCODER | {"num_key_value_heads": 2}
 XLM = {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "n_words": 100, "pad_index": PAD}
+WITHOUT_ATTENTION = {key: value for key, value in ENCODER.items() if key != "num_attention_heads"}
+OPT = {key: value for key, value in ENCODER.items() if key != "intermediate_size"}
 DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0}
 
 ACCEPTED: dict[str, dict[str, Any]] = {
@@ -48,7 +50,7 @@ WORD_EMBEDDING_ONLY: dict[str, dict[str, Any]] = {
     "llama": TINY_CONFIGS["llama"],
     "llama, no pad id": TINY_CONFIGS["llama"] | {"pad_token_id": None},
     "mistral": DECODER | {"sliding_window": 3},
-    "opt": ENCODER | {"ffn_dim": 24, "word_embed_proj_dim": 16},
+    "opt": OPT | {"ffn_dim": 24, "word_embed_proj_dim": 16},
     "phi3": DECODER,
     "qwen2": DECODER,
     "qwen3": DECODER | {"head_dim": 8},
@@ -63,7 +65,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "convbert": (ENCODER | {"embedding_size": 16, "head_ratio": 1}, "padding on the right"),
     "esm": (ENCODER | {"mask_token_id": 3, "position_embedding_type": "rotary", "token_dropout": True}, "special ids"),
-    "fnet": (ENCODER, "keeps no weights"),
+    "fnet": (WITHOUT_ATTENTION, "keeps no weights"),
     "funnel": ({"d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 24, "block_sizes": [1, 1], **IDS}, "size"),
     "ibert": (ENCODER, "tuple"),
     "longformer": (ENCODER | {"attention_window": [4, 4]}, "size"),

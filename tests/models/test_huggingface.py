@@ -40,7 +40,7 @@ class MeanPooling(HuggingFaceClassifier):
 @pytest.fixture
 def network() -> MeanPooling:
     config = read_config(None, {**CONFIG, "model_type": "bert", "pad_token_id": PAD}, dropout=None)
-    return MeanPooling(load_transformer(AutoModel, None, config), "word").double().eval()
+    return MeanPooling(load_transformer(AutoModel, None, config).network, "word").double().eval()
 
 
 def rolled(inputs: TextInputs, columns: int) -> TextInputs:

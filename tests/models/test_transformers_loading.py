@@ -39,8 +39,8 @@ def test_dropout_replaces_every_probability(kind):
 
 
 def test_a_switch_of_dropout_is_no_probability():
-    config = read_config(None, {**TINY_CONFIGS["bert"], "use_dropout": True}, dropout=0.25)
-    assert config.use_dropout is True
+    config = read_config(None, {"model_type": "esm", "token_dropout": True}, dropout=0.25)
+    assert config.token_dropout is True and config.hidden_dropout_prob == 0.25
 
 
 def test_block_sparse_attention_becomes_full_attention():
@@ -50,7 +50,7 @@ def test_block_sparse_attention_becomes_full_attention():
 
 def test_a_network_without_a_path_is_random_in_float32():
     config = read_config(None, BERT, dropout=None)
-    one, two = (load_transformer(AutoModel, None, config) for _ in range(2))
+    one, two = (load_transformer(AutoModel, None, config).network for _ in range(2))
     assert not torch.equal(embedding_table(one), embedding_table(two))
     assert {parameter.dtype for parameter in one.parameters()} == {torch.float32}
 
@@ -58,7 +58,7 @@ def test_a_network_without_a_path_is_random_in_float32():
 def test_weights_of_a_folder_are_loaded(tmp_path):
     source = tiny_classifier("bert").transformer.base_model
     source.save_pretrained(tmp_path)
-    loaded = load_transformer(AutoModel, str(tmp_path), read_config(str(tmp_path), None, dropout=None))
+    loaded = load_transformer(AutoModel, str(tmp_path), read_config(str(tmp_path), None, dropout=None)).network
     assert torch.equal(embedding_table(loaded), embedding_table(source))
 
 

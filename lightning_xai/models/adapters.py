@@ -1,0 +1,133 @@
+"""Adapters (LoRA) of the package peft: finds them beside or instead of a network's weights, and merges them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils.peft_utils import find_adapter_config_file
+
+_HOW_TO_MERGE = (
+    "merge it into its base first: PeftModel.from_pretrained(base, folder).merge_and_unload().save_pretrained(merged)"
+)
+_PREFIX = "base_model.model."
+
+
+class Adapter(NamedTuple):
+    """An adapter, and the network that it adapts.
+
+    Example:
+        >>> Adapter("runs/lora", "bert-base-uncased", beside_base=False).base
+        'bert-base-uncased'
+    """
+
+    path: str
+    base: str  # folder or hub id of the adapted network
+    beside_base: bool  # whether the base's weights are in the adapter's own folder
+
+
+def find_adapter(path: str) -> Adapter | None:
+    """Returns the adapter at a folder or hub id, or None if there is none.
+
+    Raises:
+        ValueError: there is an adapter, but peft is not installed, or the adapter does not name its base.
+
+    Example:
+        >>> find_adapter("no/such/folder") is None
+        True
+    """
+    try:
+        file = find_adapter_config_file(path)
+    except OSError:  # neither a folder nor a possible hub id
+        return None
+    if file is None:
+        return None
+    if importlib.util.find_spec("peft") is None:
+        raise ValueError(f"{path}: holds an adapter ({Path(file).name}): install peft, or {_HOW_TO_MERGE}")
+    beside_base = (Path(path) / "config.json").is_file()
+    base = path if beside_base else json.loads(Path(file).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
+        raise ValueError(f"{path}: the adapter does not name its base (base_model_name_or_path): {_HOW_TO_MERGE}")
+    return Adapter(path, str(base), beside_base)
+
+
+@contextmanager
+def base_folder(adapter: Adapter) -> Iterator[str]:
+    """Gives the path of an adapter's base. A folder with both gets a view without the adapter.
+
+    Otherwise transformers would load the adapter together with the base.
+
+    Example:
+        >>> with base_folder(Adapter("runs/lora", "bert-base-uncased", beside_base=False)) as path:
+        ...     path
+        'bert-base-uncased'
+    """
+    if not adapter.beside_base:
+        yield adapter.base
+        return
+    with tempfile.TemporaryDirectory() as view:
+        for file in Path(adapter.path).resolve().iterdir():
+            if not file.name.startswith("adapter_"):
+                (Path(view) / file.name).symlink_to(file)
+        yield view
+
+
+def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
+    """Returns the adapter's weights by the names that they have in the adapted network; needs peft.
+
+    Raises:
+        ValueError: the weights are missing, or cannot be read.
+    """
+    peft: Any = importlib.import_module("peft")
+    try:
+        weights = peft.load_peft_weights(adapter.path, device="cpu")
+    # peft reads files of several formats, whose readers raise errors of many types
+    except Exception as error:
+        raise ValueError(f"{adapter.path}: the adapter's weights cannot be read ({_first_line(error)})") from error
+    return {name.removeprefix(_PREFIX): weight for name, weight in weights.items()}
+
+
+def trained_head_size(weights: dict[str, Tensor]) -> int | None:
+    """Returns the number of classes of the head that an adapter holds, or None if it holds no head.
+
+    Example:
+        >>> import torch
+        >>> trained_head_size({"classifier.weight": torch.zeros(3, 8)})
+        3
+    """
+    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # of all architectures of transformers
+    return next((len(weight) for name, weight in weights.items() if name.endswith(heads)), None)
+
+
+def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel:
+    """Returns the base with the adapter merged into its weights; needs peft.
+
+    Raises:
+        ValueError: the adapter does not fit the base, or is of a kind that cannot be merged.
+    """
+    peft: Any = importlib.import_module("peft")
+    given = adapter_weights(adapter)
+    try:
+        adapted = peft.PeftModel.from_pretrained(network, adapter.path)
+        used = {name.removeprefix(_PREFIX) for name in peft.get_peft_model_state_dict(adapted)}
+        merged = adapted.merge_and_unload()
+    # peft's kinds of adapters raise errors of many types; each means that the network would not be the trained one
+    except Exception as error:
+        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base} ({_first_line(error)})") from error
+    if used != set(given):
+        name = min(used ^ set(given))
+        raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base}: {name} is in one of them only")
+    return merged
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

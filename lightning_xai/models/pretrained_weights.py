@@ -1,0 +1,161 @@
+"""Compares the weights of a pretrained folder with the weights that the forward pass of a network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+
+class WeightGaps(NamedTuple):
+    """Differences between the weights of a pretrained folder and those that a network reads; names of both.
+
+    Example:
+        >>> WeightGaps(fresh=("classifier.weight",)).unread
+        ()
+    """
+
+    fresh: tuple[str, ...] = ()  # the network reads them, but the folder lacks them, so they start at random
+    unread: tuple[str, ...] = ()  # the folder has them, but the network does not read them, although its encoder might
+
+
+def some(names: Collection[str]) -> str:
+    """Returns the first name, and the number of the other names.
+
+    Example:
+        >>> some(["b", "a"]), some(["a"])
+        ('a and 1 other', 'a')
+    """
+    others = len(names) - 1
+    return min(names) + ("" if not others else f" and {others} other{'s' if others > 1 else ''}")
+
+
+def refuse_gaps(gaps: WeightGaps, path: str) -> None:
+    """Raises ValueError if a network that is to be measured or explained lacks weights, or does not read some.
+
+    Args:
+        path: where the weights come from.
+
+    Example:
+        >>> refuse_gaps(WeightGaps(), "folder")
+        >>> refuse_gaps(WeightGaps(fresh=("classifier.weight", "classifier.bias")), "folder")
+        Traceback (most recent call last):
+        ValueError: folder: no weights for classifier.bias and 1 other, which would be random: fit this network first
+    """
+    if gaps.fresh and gaps.unread:
+        raise ValueError(
+            f"{path}: no weights for {some(gaps.fresh)}, but {some(gaps.unread)}, which this network does not have: "
+            "rename them, or fit this network first"
+        )
+    if gaps.fresh:
+        raise ValueError(f"{path}: no weights for {some(gaps.fresh)}, which would be random: fit this network first")
+    if gaps.unread:
+        raise ValueError(
+            f"{path}: has weights {some(gaps.unread)}, which this network does not have: let config.json describe the "
+            "network that was trained"
+        )
+
+
+def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
+    """Returns a line on the weights that start at random, and a line on those that are not used.
+
+    Example:
+        >>> gap_lines(WeightGaps(fresh=("classifier.weight",)), "folder")
+        ['folder has no weights for classifier.weight: they start at random']
+    """
+    lines = []
+    if gaps.fresh:
+        lines.append(f"{path} has no weights for {some(gaps.fresh)}: they start at random")
+    if gaps.unread:
+        lines.append(f"{path} has weights {some(gaps.unread)}, which this network does not have: they are not used")
+    return lines
+
+
+def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
+    """Returns the differences that can change outputs.
+
+    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder, or
+    to no network of transformers for this encoder (as a language-modeling head does), so that it may be the head that
+    was trained. For an encoder without a head, heads do not matter.
+
+    Args:
+        network: loaded with random values for the missing weights.
+        missing: names in the network that the folder lacks.
+        unexpected: names in the folder that the network lacks.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+        >>> network = BertForSequenceClassification(BertConfig(**sizes)).eval()
+        >>> weight_gaps(network, ["classifier.bias"], ["score.bias", "cls.predictions.bias"])
+        WeightGaps(fresh=('classifier.bias',), unread=('score.bias',))
+    """
+    return WeightGaps(tuple(sorted(_read(network, set(missing)))), tuple(sorted(_foreign(network, set(unexpected)))))
+
+
+def in_encoder(network: PreTrainedModel, name: str) -> bool:
+    """Returns whether a weight belongs to the network's encoder, under the encoder's own name or without its prefix.
+
+    The pooler does not count. It belongs to the head, because only classification reads it.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+        >>> network = BertForSequenceClassification(BertConfig(**sizes))
+        >>> names = ["bert.encoder.layer.5.bias", "encoder.layer.5.bias", "bert.pooler.dense.bias", "classifier.bias"]
+        >>> [in_encoder(network, name) for name in names]
+        [True, True, False, False]
+    """
+    base: Any = network.base_model
+    parts = {name for name, _ in base.named_children()} | {name for name, _ in base.named_parameters(recurse=False)}
+    own_name = name.removeprefix(f"{network.base_model_prefix}.")
+    first = own_name.partition(".")[0]
+    return first != "pooler" and (own_name != name or first in parts)
+
+
+def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
+    """Returns the names of weights on which the output for one short text depends."""
+    weights = {name: weight for name, weight in network.named_parameters() if name in names}
+    if not weights:
+        return names  # buffers count as read
+    config: Any = network.config
+    token = 1 if config.pad_token_id == 0 else 0
+    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
+    with torch.enable_grad():
+        output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
+        state = output.logits if "logits" in output else output.last_hidden_state
+        gradients = torch.autograd.grad(state.sum(), list(weights.values()), allow_unused=True)
+    return names - {name for name, gradient in zip(weights, gradients, strict=True) if gradient is None}
+
+
+def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
+    """Returns the names that belong to the encoder, or to no network of transformers for this encoder."""
+    encoder = {name for name in names if in_encoder(network, name)}
+    others = names - encoder
+    if not others or network.base_model is network:
+        return encoder
+    prefix = f"{network.base_model_prefix}."
+    known = {name.removeprefix(prefix) for name in _weights_for_other_tasks(network.config)}
+    return encoder | {name for name in others if name.removeprefix(prefix) not in known}
+
+
+def _weights_for_other_tasks(config: PretrainedConfig) -> set[str]:
+    """Returns the names of weights that transformers' pretraining networks have for the architecture."""
+    auto_classes: list[Any] = [AutoModel, AutoModelForPreTraining, AutoModelForMaskedLM, AutoModelForCausalLM]
+    names: set[str] = set()
+    with torch.device("meta"):
+        for auto_class in auto_classes:
+            if type(config) in auto_class._model_mapping:
+                network: nn.Module = auto_class.from_config(config, trust_remote_code=False)
+                names |= set(network.state_dict())
+    return names

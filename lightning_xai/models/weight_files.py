@@ -1,0 +1,66 @@
+"""Finds the files of a model's weights, in a folder or in the cache of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from transformers.utils import (
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    WEIGHTS_INDEX_NAME,
+    WEIGHTS_NAME,
+    cached_file,
+)
+
+from lightning_xai.functional.model_folders import resolve_model_path
+
+
+def weight_files(path: str) -> list[Path]:
+    """Returns the files that hold a model's weights, in alphabetical order.
+
+    Args:
+        path: folder, hub id or "package:NAME/FOLDER". On the hub, files are searched as transformers does: safetensors
+            before .bin, whole files before shards.
+
+    Raises:
+        ValueError: there are none, or the index of shards is no list of files in its own folder.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "config.json"):
+        ...         _ = (Path(folder) / name).write_text("")
+        ...     [file.name for file in weight_files(folder)]
+        ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors']
+    """
+    folder = Path(resolve_model_path(path))
+    for pattern in ("best_model.pt", "*.safetensors", "*.bin"):
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files
+    if not folder.is_dir():
+        for name in (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME, WEIGHTS_NAME, WEIGHTS_INDEX_NAME):
+            file = _on_hub(path, name)
+            if file is not None:
+                return _shards(path, file) if name.endswith(".index.json") else [file]
+    raise ValueError(f"{path}: no weights there (.safetensors or .bin), nor for such an id on the Hugging Face hub")
+
+
+def _on_hub(path: str, name: str) -> Path | None:
+    try:
+        file = cached_file(path, name)
+    except OSError:  # also for an unknown id, and without a connection
+        return None
+    return None if file is None else Path(file)
+
+
+def _shards(path: str, index: Path) -> list[Path]:
+    names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    if any(Path(name).name != name for name in names):
+        raise ValueError(f"{path}: {index.name} names files outside the model's folder")
+    files = [_on_hub(path, name) for name in names]
+    for name, file in zip(names, files, strict=True):
+        if file is None:
+            raise ValueError(f"{path}: the shard {name} is missing, which {index.name} names")
+    return [file for file in files if file is not None]
