@@ -21,7 +21,7 @@ class Encoded:
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> encoded = VocabularyEncoder().encode({"text": "w1 w2"})
+        >>> encoded = VocabularyEncoder(words=95).encode({"text": "w1 w2"})
         >>> encoded.input_ids.tolist(), encoded.offsets.tolist()
         ([1, 6, 7, 2], [[0, 0], [0, 2], [3, 5], [0, 0]])
     """

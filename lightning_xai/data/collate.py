@@ -19,7 +19,7 @@ class Item:
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> Item(7, VocabularyEncoder().encode({"text": "w1"}), labels=1).encoded.input_ids.tolist()
+        >>> Item(7, VocabularyEncoder(words=95).encode({"text": "w1"}), labels=1).encoded.input_ids.tolist()
         [1, 6, 2]
     """
 
@@ -68,7 +68,7 @@ def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attrib
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> example = {"text": "w1 w2", "rationales": [{"label": 1, "spans": [[3, 5]]}]}
-        >>> encoded = VocabularyEncoder().encode(example)
+        >>> encoded = VocabularyEncoder(words=95).encode(example)
         >>> rationale = collate_rationales([encoded], torch.tensor([[False, True, True, False]]))
         >>> rationale.targets.tolist(), rationale.scores.tolist()
         ([[1]], [[[0.0, 0.0, 1.0, 0.0]]])
@@ -96,7 +96,8 @@ def collate(
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> items = [Item(i, VocabularyEncoder().encode({"text": text}), i) for i, text in enumerate(["w1 w2", "w1"])]
+        >>> encoded = VocabularyEncoder(words=95).encode_batch([{"text": "w1 w2"}, {"text": "w1"}])
+        >>> items = [Item(i, tokens, labels=i) for i, tokens in enumerate(encoded)]
         >>> batch = collate(items, pad_token_id=0, num_classes=2, multilabel=False, has_rationales=False)
         >>> batch.inputs.input_ids.tolist(), batch.labels.tolist()
         ([[1, 6, 7, 2], [1, 6, 2, 0]], [0, 1])

@@ -39,7 +39,7 @@ class EncodedSplit(Dataset[list[Item]]):
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2 w3", "labels": 1}]
-        >>> split = EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array([3, 7]))
+        >>> split = EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array([3, 7]))
         >>> split.lengths.tolist(), split.position(7)
         ([3, 4], 1)
     """

@@ -30,7 +30,7 @@ def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_t
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> encoded = VocabularyEncoder().encode({"text": "w0 w1 w2"})
+        >>> encoded = VocabularyEncoder(words=95).encode({"text": "w0 w1 w2"})
         >>> keep = np.array([True, True, False, True, True])
         >>> remove_tokens(encoded, keep, "mask").input_ids.tolist()
         [1, 5, 3, 7, 2]
@@ -58,7 +58,7 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> check_removal("positions", VocabularyEncoder())
+        >>> check_removal("positions", VocabularyEncoder(words=95))
     """
     require_choices({"erasure": Removal}, {"erasure": removal})
     if removal == "positions" and encoder.unk_token_id in (None, encoder.fill_token_id):
@@ -90,7 +90,7 @@ def apply_erasures(
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> from lightning_xai.runs.store import RaggedWriter
         >>> examples = [{"text": "w0 w1", "labels": 0}]
-        >>> data = EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array([0]))
+        >>> data = EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array([0]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with RaggedWriter(f"{folder}/test") as writer:
         ...         writer.add(0, 0, np.array([0, 1, 0, 0]))

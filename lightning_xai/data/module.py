@@ -19,6 +19,7 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource, checked_examples
+from lightning_xai.data.split_checks import encode_split, load_rows, require_sizes
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
@@ -53,8 +54,10 @@ class TextDataModule(LightningDataModule):
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> data = TextDataModule(Planted(num_train=40), VocabularyEncoder(), batch_size=8)
+        >>> data = TextDataModule(Planted(num_train=40), VocabularyEncoder(words=95), batch_size=8)
         >>> data.setup("fit")
+        train: 0.0% of the tokens are unknown
+        validation: 0.0% of the tokens are unknown
         >>> [len(batch) for batch in data.train_dataloader()]
         [8, 8, 8, 8, 8]
     """
@@ -76,12 +79,9 @@ class TextDataModule(LightningDataModule):
         erasure: Removal = "mask",
     ) -> None:
         super().__init__()
-        sizes: dict[str, int | None] = {"batch_size": batch_size, "eval_batch_size": eval_batch_size}
-        sizes["max_tokens_per_batch"] = max_tokens_per_batch
-        sizes |= {f"max_examples.{split}": size for split, size in (max_examples or {}).items()}
-        for name, size in sizes.items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
+        sizes = {f"max_examples.{split}": size for split, size in (max_examples or {}).items()}
+        require_sizes(batch_size=batch_size, eval_batch_size=eval_batch_size, **sizes)
+        require_sizes(max_tokens_per_batch=max_tokens_per_batch)
         check_removal(erasure, encoder)
         self.source = source
         self.encoder = encoder
@@ -164,7 +164,7 @@ class TextDataModule(LightningDataModule):
     def rows(self) -> DatasetDict:
         """The splits as the source returns them; loaded only once."""
         if self._rows is None:
-            self._rows = self.source.load()
+            self._rows = load_rows(self.source)
         return self._rows
 
     @property
@@ -214,7 +214,7 @@ class TextDataModule(LightningDataModule):
             index = self._chosen(name)
             examples = checked_examples(self.rows[name].select(index), name, self.source)
             self._ensure_fitted_encoder()
-            self._unerased_splits[name] = EncodedSplit(examples, self.encoder.encode_batch(examples), index)
+            self._unerased_splits[name] = encode_split(examples, index, name, self.source, self.encoder)
         return self._unerased_splits[name]
 
     def _existing(self) -> str:

@@ -83,8 +83,8 @@ class VocabularyEncoder(FastTokenizerEncoder):
     Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
 
     Args:
-        words: the vocabulary. A number n means the words "w0" to "w{n-1}" of the planted source. None builds the
-            vocabulary from the training rows and stores it in every checkpoint.
+        words: the vocabulary. By default it is built from the training rows and stored in every checkpoint. A number n
+            means the words "w0" to "w{n-1}" of the planted source.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
             digits, so that "film!!" becomes "film" and "!!".
@@ -98,7 +98,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
             `encode_batch` if the vocabulary has not been built.
 
     Example:
-        >>> encoder = VocabularyEncoder(words=None, lowercase=True)
+        >>> encoder = VocabularyEncoder(lowercase=True)
         >>> encoder.fit([{"text": "A good film"}, {"text": "a bad film"}])
         >>> encoder.words
         ['a', 'film', 'bad', 'good']
@@ -108,7 +108,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     def __init__(
         self,
-        words: list[str] | int | None = 95,
+        words: list[str] | int | None = None,
         max_length: int = 512,
         fill: Fill = "mask",
         explain_pair: bool = True,

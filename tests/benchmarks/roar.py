@@ -55,7 +55,7 @@ def chain_config(documents: int) -> dict:
             "class_path": f"{prefix}.data.module.TextDataModule",
             "init_args": {
                 "source": {"class_path": f"{prefix}.data.sources.planted.Planted", "init_args": source(documents)},
-                "encoder": {"class_path": f"{prefix}.data.vocabulary.VocabularyEncoder"},
+                "encoder": {"class_path": f"{prefix}.data.vocabulary.VocabularyEncoder", "init_args": {"words": 95}},
                 "batch_size": BATCH_SIZE,
                 "eval_batch_size": EVAL_BATCH_SIZE,
             },
@@ -79,7 +79,10 @@ def training_and_sweep(documents: int) -> tuple[float, float]:
     """Returns processor seconds of a bare fit and of the gradient of every example."""
     seed_everything(0, verbose=False)
     data = TextDataModule(
-        Planted(**source(documents)), VocabularyEncoder(), batch_size=BATCH_SIZE, eval_batch_size=EVAL_BATCH_SIZE
+        Planted(**source(documents)),
+        VocabularyEncoder(words=95),
+        batch_size=BATCH_SIZE,
+        eval_batch_size=EVAL_BATCH_SIZE,
     )
     objective = Supervised(HFClassifier(config=BERT), lambda p: torch.optim.AdamW(p, lr=1e-3))
     with tempfile.TemporaryDirectory() as folder:

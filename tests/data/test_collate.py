@@ -5,7 +5,7 @@ import torch
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
-ENCODER = VocabularyEncoder()
+ENCODER = VocabularyEncoder(words=95)
 
 
 def batch(examples, *, multilabel=False, has_rationales=True):

@@ -10,7 +10,7 @@ EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text"
 
 
 def split(examples=EXAMPLES, index=(2, 5, 9)) -> EncodedSplit:
-    return EncodedSplit(examples, VocabularyEncoder().encode_batch(examples), np.array(index))
+    return EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array(index))
 
 
 def test_chosen_rows_are_distinct_ascending_and_seeded():

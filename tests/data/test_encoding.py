@@ -115,37 +115,37 @@ def test_tokenizer_without_words_counts_those_between_white_space():
 
 
 def test_words_of_the_pair_are_numbered_after_those_of_the_text():
-    encoded = VocabularyEncoder().encode({"text": "w1 w2", "text_pair": "w3"})
+    encoded = VocabularyEncoder(words=95).encode({"text": "w1 w2", "text_pair": "w3"})
     assert encoded.word_ids.tolist() == [-1, 0, 1, -1, 2, -1]
 
 
 def test_pair_has_its_own_type_and_may_be_kept_from_explanation():
-    encoded = VocabularyEncoder(explain_pair=False).encode({"text": "w1", "text_pair": "w3"})
+    encoded = VocabularyEncoder(words=95, explain_pair=False).encode({"text": "w1", "text_pair": "w3"})
     assert encoded.token_type_ids is not None and encoded.token_type_ids.tolist() == [0, 0, 0, 1, 1]
     assert encoded.token_mask.tolist() == [False, True, False, False, False]
 
 
 def test_evidence_in_the_text_does_not_mark_the_pair():
     example = {"text": "w1", "text_pair": "w1", "rationales": [{"label": 0, "spans": [[0, 2]]}]}
-    assert VocabularyEncoder().encode(example).rationales[0].tolist() == [False, True, False, False, False]
+    assert VocabularyEncoder(words=95).encode(example).rationales[0].tolist() == [False, True, False, False, False]
 
 
 def test_truncation_drops_the_tail_and_keeps_the_last_special_token():
-    encoded = VocabularyEncoder(max_length=4).encode({"text": "w1 w2 w3 w4"})
+    encoded = VocabularyEncoder(words=95, max_length=4).encode({"text": "w1 w2 w3 w4"})
     assert encoded.input_ids.tolist() == [1, 6, 7, 2]
     assert encoded.truncated
 
 
 def test_evidence_lost_to_truncation_is_reported_and_its_class_left_out():
     rationales = [{"label": 0, "spans": [[3, 5]]}, {"label": 1, "spans": [[6, 8], [9, 11]]}]
-    encoded = VocabularyEncoder(max_length=4).encode({"text": "w1 w2 w3 w4", "rationales": rationales})
+    encoded = VocabularyEncoder(words=95, max_length=4).encode({"text": "w1 w2 w3 w4", "rationales": rationales})
     assert encoded.evidence_kept == pytest.approx(1 / 3)
     assert list(encoded.rationales) == [0]
 
 
 @pytest.mark.parametrize("text, ids", [("", [1, 2]), ("w0", [1, 5, 2])])
 def test_texts_of_no_and_one_token(text, ids):
-    assert VocabularyEncoder().encode({"text": text}).input_ids.tolist() == ids
+    assert VocabularyEncoder(words=95).encode({"text": text}).input_ids.tolist() == ids
 
 
 def test_text_without_any_token_becomes_one_special_token():
@@ -158,12 +158,12 @@ def test_text_without_any_token_becomes_one_special_token():
 
 
 def test_document_of_six_thousand_tokens_is_encoded_whole():
-    assert len(VocabularyEncoder(max_length=6002).encode({"text": "w1 " * 6000})) == 6002
+    assert len(VocabularyEncoder(words=95, max_length=6002).encode({"text": "w1 " * 6000})) == 6002
 
 
 @pytest.mark.parametrize("fill, fill_id", [("mask", 3), ("pad", 0), ("unk", 4)])
 def test_baseline_replaces_explained_tokens_by_the_fill_token(fill, fill_id):
-    encoded = VocabularyEncoder(fill=fill).encode({"text": "w1 w2"})
+    encoded = VocabularyEncoder(words=95, fill=fill).encode({"text": "w1 w2"})
     assert encoded.baseline_ids.tolist() == [1, fill_id, fill_id, 2]
 
 
@@ -186,7 +186,7 @@ def test_wrong_offsets_are_refused():
 
 def test_room_for_special_tokens_only_is_refused():
     with pytest.raises(ValueError, match="max_length=3"):
-        VocabularyEncoder(max_length=3)
+        VocabularyEncoder(words=95, max_length=3)
 
 
 def test_repeated_words_of_a_vocabulary_are_refused():

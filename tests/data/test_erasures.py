@@ -17,7 +17,7 @@ KEEP = np.array([True, True, False, True, True])
 
 
 def encoded(**options):
-    return VocabularyEncoder(**options).encode(EXAMPLE)
+    return VocabularyEncoder(words=95, **options).encode(EXAMPLE)
 
 
 def write(folder, rows, split="test", **metadata):
@@ -29,7 +29,7 @@ def write(folder, rows, split="test", **metadata):
 
 def data(num_test=3, encoder=None, **options):
     source = Planted(num_train=3, num_validation=3, num_test=num_test)
-    return TextDataModule(source, encoder or VocabularyEncoder(), **options)
+    return TextDataModule(source, encoder or VocabularyEncoder(words=95), **options)
 
 
 def first_tokens(module):
@@ -64,7 +64,7 @@ def test_positions_leave_one_word_for_all_that_was_kept():
 
 
 def test_positions_keep_the_pair_that_may_not_be_explained():
-    pair = VocabularyEncoder(explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
+    pair = VocabularyEncoder(words=95, explain_pair=False).encode({"text": "w0 w1", "text_pair": "w2"})
     keep = np.array([True, False, True, True, True, True])
     positions = remove_tokens(pair, keep, "positions", unk_token_id=UNK)
     assert positions.input_ids.tolist() == [CLS, MASK, UNK, SEP, 7, SEP]
@@ -146,7 +146,7 @@ def test_unerased_split_keeps_all_tokens(tmp_path):
 
 def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_path):
     with pytest.raises(ValueError, match="set another fill"):
-        data(encoder=VocabularyEncoder(fill="unk"), erasures=str(tmp_path), erasure="positions")
+        data(encoder=VocabularyEncoder(words=95, fill="unk"), erasures=str(tmp_path), erasure="positions")
 
 
 def test_unknown_erasure_is_refused_at_construction():

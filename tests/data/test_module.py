@@ -27,7 +27,7 @@ class Rows(TextSource):
 
 def module(source=None, **options):
     return TextDataModule(
-        source or Planted(num_train=50, num_validation=11, num_test=7), VocabularyEncoder(), **options
+        source or Planted(num_train=50, num_validation=11, num_test=7), VocabularyEncoder(words=95), **options
     )
 
 
@@ -161,7 +161,7 @@ def test_reused_data_are_not_loaded_or_encoded_again():
 
 
 def test_summary_reports_truncation_evidence_and_padding():
-    data = TextDataModule(Rows(GOOD, GOOD | {"text": "w1", "id": "b"}), VocabularyEncoder(max_length=4))
+    data = TextDataModule(Rows(GOOD, GOOD | {"text": "w1", "id": "b"}), VocabularyEncoder(words=95, max_length=4))
     data.setup("fit")
     facts = data.summary()["train"]
     assert facts["examples"] == 2

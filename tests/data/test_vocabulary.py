@@ -126,7 +126,7 @@ def test_a_checkpoint_with_other_words_than_those_given_is_refused():
 
 def test_an_encoder_with_ids_of_its_own_refuses_a_vocabulary():
     with pytest.raises(ValueError, match="VocabularyEncoder"):
-        Encoder.load_state_dict(VocabularyEncoder(), {"words": ["b"]})
+        Encoder.load_state_dict(VocabularyEncoder(words=95), {"words": ["b"]})
 
 
 def test_vectors_stand_in_the_rows_of_their_words(tmp_path):

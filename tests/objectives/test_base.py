@@ -97,4 +97,4 @@ def test_text_longer_than_the_networks_positions_is_refused_before_training(tmp_
     source = Planted(num_classes=3, num_train=8, num_validation=2, num_test=2, words_per_document=(30, 40))
     network = HFClassifier(config={**TINY_CONFIGS["bert"], "max_position_embeddings": 20}, num_classes=3)
     with pytest.raises(ValueError, match="an example of split train has .* tokens, bert has 20 positions"):
-        quiet_trainer(tmp_path).fit(Supervised(network), datamodule=TextDataModule(source, VocabularyEncoder()))
+        quiet_trainer(tmp_path).fit(Supervised(network), datamodule=TextDataModule(source, VocabularyEncoder(words=95)))

@@ -30,7 +30,9 @@ def trained(tmp_path, names: list[str]) -> str:
 
 def data() -> TextDataModule:
     """Returns data with class0 and class1."""
-    return TextDataModule(Planted(num_train=8, num_validation=8, num_test=8), VocabularyEncoder(), num_workers=0)
+    return TextDataModule(
+        Planted(num_train=8, num_validation=8, num_test=8), VocabularyEncoder(words=95), num_workers=0
+    )
 
 
 def test_same_classes_in_another_order_are_refused(tmp_path):

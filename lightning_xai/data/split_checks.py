@@ -1,0 +1,134 @@
+"""Checks of whole splits: unknown tokens, classes without a training row, and texts that two splits share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from datasets import Dataset, DatasetDict
+
+from lightning_xai.data.base import Encoded, Encoder
+from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.sources.base import TextSource
+from lightning_xai.functional.class_names import listed
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.ranks import rank
+
+MOST_UNKNOWN = 0.5  # a split with a larger fraction of unknown tokens is refused
+
+
+def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> float:
+    """Returns the fraction of unknown tokens among all tokens except special ones; 0 if there is no token.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoder = VocabularyEncoder(words=["good", "film"])
+        >>> unknown_fraction(encoder.encode_batch([{"text": "good film"}, {"text": "bad film"}]), encoder.unk_token_id)
+        0.25
+    """
+    unknown = sum(int((~e.special_tokens_mask & (e.input_ids == unk_token_id)).sum()) for e in encoded)
+    total = sum(int((~e.special_tokens_mask).sum()) for e in encoded)
+    return unknown / total if total and unk_token_id is not None else 0.0
+
+
+def encode_split(
+    examples: Sequence[dict[str, Any]], index: np.ndarray, name: str, source: TextSource, encoder: Encoder
+) -> EncodedSplit:
+    """Returns the tokenized examples of a split. Prints the fraction of unknown tokens.
+
+    Warns of classes that have no training row.
+
+    Args:
+        examples: the examples, with the columns of TextSource.
+        index: [number of examples] ascending; the number of each example's row in the full split.
+        name: name of the split.
+
+    Raises:
+        ValueError: most tokens are unknown.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> examples = [{"text": "w1 w2", "labels": 0}, {"text": "w1 good", "labels": 1}]
+        >>> split = encode_split(examples, np.arange(2), "test", Planted(), VocabularyEncoder(words=95))
+        test: 25.0% of the tokens are unknown
+    """
+    encoded = encoder.encode_batch(examples)
+    fraction = unknown_fraction(encoded, encoder.unk_token_id)
+    if fraction > MOST_UNKNOWN:
+        raise ValueError(
+            f"{fraction:.0%} of the tokens in split {name!r} are unknown to {type(encoder).__name__}: take the words "
+            "from the training split (words: null), or choose an encoder for the language and spelling of the texts"
+        )
+    if encoder.unk_token_id is not None:
+        say(f"{name}: {fraction:.1%} of the tokens are unknown")
+    if name == "train" and rank() == 0:
+        _warn_of_unseen_classes(examples, source)
+    return EncodedSplit(examples, encoded, index)
+
+
+def _warn_of_unseen_classes(examples: Sequence[dict[str, Any]], source: TextSource) -> None:
+    labels = (example["labels"] for example in examples)
+    seen = {label for row in labels for label in (row if isinstance(row, list) else [row])}
+    unseen = [name for number, name in enumerate(source.class_names) if number not in seen]
+    if unseen:
+        warnings.warn(f"no training row has a class of {listed(unseen)}: the network cannot learn it", stacklevel=3)
+
+
+def require_sizes(**sizes: int | None) -> None:
+    """Checks sizes such as batch_size; None sets no limit.
+
+    Raises:
+        ValueError: a size is below 1.
+
+    Example:
+        >>> require_sizes(batch_size=8, max_tokens_per_batch=None)
+    """
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
+
+
+def load_rows(source: TextSource) -> DatasetDict:
+    """Returns the splits of a source. Warns of two splits that share texts.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> list(load_rows(Planted(num_train=8)))
+        ['train', 'validation', 'test']
+    """
+    rows = source.load()
+    if rank() == 0:
+        for one, other, fraction in shared_text_fractions(rows):
+            warnings.warn(
+                f"{fraction:.1%} of the texts in split {other!r} are also in split {one!r}: results there may be too "
+                "good, so check data_files or remove the duplicates",
+                stacklevel=2,
+            )
+    return rows
+
+
+def shared_text_fractions(rows: Mapping[str, Dataset]) -> Iterator[tuple[str, str, float]]:
+    """Yields two splits that share texts, and the fraction of the second split's rows whose texts are in the first.
+
+    In data with pairs, both texts must be equal.
+
+    Example:
+        >>> from lightning_xai.data.sources.base import rows_to_dataset
+        >>> train = rows_to_dataset([{"text": "a"}, {"text": "b"}])
+        >>> list(shared_text_fractions({"train": train, "test": rows_to_dataset([{"text": "b"}, {"text": "c"}])}))
+        [('train', 'test', 0.5)]
+    """
+    hashes = {split: _text_hashes(part) for split, part in rows.items()}
+    for one, other in combinations(hashes, 2):
+        shared = float(np.isin(hashes[other], hashes[one]).mean()) if len(hashes[other]) else 0.0
+        if shared:
+            yield one, other, shared
+
+
+def _text_hashes(rows: Dataset) -> np.ndarray:
+    columns = [rows[name] for name in ("text", "text_pair") if name in rows.column_names]
+    return np.array([hash(texts) for texts in zip(*columns, strict=True)], dtype=np.int64)

@@ -1,0 +1,116 @@
+"""Whole splits: unknown tokens are counted, classes without a training row and shared texts are warned of."""
+
+import warnings
+
+import pytest
+
+from lightning_xai.data.encoding import FastTokenizerEncoder
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset, rows_to_splits
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.split_checks import shared_text_fractions
+from lightning_xai.data.vocabulary import VocabularyEncoder, word_tokenizer
+
+
+class Texts(TextSource):
+    """The given texts of each split; rows with an odd number have class 1."""
+
+    class_names = ["no", "yes"]
+
+    def __init__(self, **splits):
+        self.splits = {
+            name: [text if isinstance(text, dict) else {"text": text} for text in texts]
+            for name, texts in splits.items()
+        }
+
+    def load(self):
+        return rows_to_splits(
+            {
+                split: [{"labels": i % 2, "id": str(i), **row} for i, row in enumerate(rows)]
+                for split, rows in self.splits.items()
+            }
+        )
+
+
+def data(encoder=None, **splits):
+    return TextDataModule(Texts(**splits), encoder or VocabularyEncoder())
+
+
+def test_words_come_from_the_training_split_by_default(capsys):
+    module = data(train=["a fine plot", "a dull plot"], validation=["a plot", "fine"], test=["a new plot", "plot"])
+    module.setup("fit")
+    module.setup("test")
+    assert capsys.readouterr().out.splitlines() == [
+        "train: 0.0% of the tokens are unknown",
+        "validation: 0.0% of the tokens are unknown",
+        "test: 25.0% of the tokens are unknown",
+    ]
+
+
+ENCODERS = {
+    "synthetic words": lambda: VocabularyEncoder(words=95),
+    "words of another case": lambda: VocabularyEncoder(words=["GOOD", "FILM"]),
+    "tokenizer": lambda: FastTokenizerEncoder(word_tokenizer(["x"], split="whitespace", lowercase=False)),
+}
+
+
+@pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
+def test_a_split_of_which_most_is_unknown_is_refused(encoder):
+    with pytest.raises(ValueError, match=r"100% of the tokens in split 'train' are unknown .*words: null"):
+        data(encoder(), train=["good film"] * 2, validation=["good"], test=["film"]).setup("fit")
+
+
+def test_special_tokens_do_not_count_as_known():
+    module = data(VocabularyEncoder(words=["a"]), train=["a b", "a c b"])
+    with pytest.raises(ValueError, match="60% of the tokens in split 'train'"):
+        module.split("train")
+
+
+@pytest.mark.parametrize("texts", [["a", "b"], ["", ""]])
+def test_half_and_none_unknown_are_accepted(texts):
+    assert len(data(VocabularyEncoder(words=["a"]), train=texts).split("train")) == 2
+
+
+@pytest.mark.parametrize(
+    "splits, expected",
+    [
+        ({"train": ["a", "b"], "test": ["a", "b"]}, [("train", "test", 1.0)]),
+        (
+            {"train": ["a", "b"], "validation": ["c"], "test": ["d", "b", "e", "c"]},
+            [("train", "test", 0.25), ("validation", "test", 0.25)],
+        ),
+        ({"train": ["a"], "test": ["A"]}, []),
+        ({"train": [{"text": "a", "text_pair": "b"}], "test": [{"text": "a", "text_pair": "c"}]}, []),
+        (
+            {"train": [{"text": "a", "text_pair": "b"}], "test": [{"text": "a", "text_pair": "b"}]},
+            [("train", "test", 1.0)],
+        ),
+    ],
+)
+def test_fraction_of_shared_texts(splits, expected):
+    rows = {
+        name: rows_to_dataset([row if isinstance(row, dict) else {"text": row} for row in texts])
+        for name, texts in splits.items()
+    }
+    assert list(shared_text_fractions(rows)) == expected
+
+
+def test_shared_texts_are_warned_of_with_their_share_before_anything_is_encoded():
+    module = data(train=["a", "b"], validation=["c", "c d"], test=["a", "e", "f", "b"])
+    with pytest.warns(UserWarning, match="50.0% of the texts in split 'test' are also in split 'train'"):
+        module.rows  # noqa: B018
+
+
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_class_without_a_training_row_is_warned_of(multilabel):
+    source = Planted(
+        num_classes=12, num_train=2, class_probability=0.1, words_per_document=(24, 24), multilabel=multilabel
+    )
+    with pytest.warns(UserWarning, match=r"no training row has a class of \['class0'.*the network cannot learn it"):
+        TextDataModule(source, VocabularyEncoder(words=95)).split("train")
+
+
+def test_nothing_is_warned_of_in_proper_data():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TextDataModule(Planted(), VocabularyEncoder(words=95)).setup()
