@@ -157,7 +157,7 @@ class FastTokenizerEncoder(Encoder):
             offsets=offsets,
             token_type_ids=types,
             rationales=rationales,
-            evidence_kept=evidence_kept_fraction(spans, offsets[first], texts[0]),
+            evidence_kept=evidence_kept_fraction(spans, offsets[first], texts[0], truncated=bool(encoding.overflowing)),
             truncated=bool(encoding.overflowing),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -128,7 +129,17 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
     return merge_spans(spans)
 
 
-def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> float | None:
+def is_visible(character: str) -> bool:
+    """Returns whether a character is drawn by itself: no space, control character, format character or accent.
+
+    Example:
+        >>> [is_visible(character) for character in ("a", " ", "\\ufeff", "\\u0301")]
+        [True, False, False, False]
+    """
+    return not character.isspace() and unicodedata.category(character) not in ("Cc", "Cf", "Mn", "Me")
+
+
+def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
     The other characters were lost to truncation. The result is None if the spans hold no visible character.
@@ -137,6 +148,8 @@ def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> floa
         spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text` of the tokens that were kept, without special tokens.
         text: the text.
+        truncated: whether tokens were cut off. If False, characters outside the tokens are those that the tokenizer
+            drops, and all evidence is kept.
 
     Example:
         >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters
@@ -145,10 +158,12 @@ def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str) -> floa
     offsets = np.asarray(offsets).reshape(-1, 2)
     first, last = (int(offsets[:, 0].min()), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
     visible = [
-        position for begin, end in merge_spans(spans) for position in range(begin, end) if not text[position].isspace()
+        position for begin, end in merge_spans(spans) for position in range(begin, end) if is_visible(text[position])
     ]
     if not visible:
         return None
+    if not truncated:
+        return 1.0
     return sum(first <= position < last for position in visible) / len(visible)
 
 

@@ -129,3 +129,15 @@ def test_kept_fraction_is_undefined_without_visible_evidence(spans):
 def test_span_outside_the_text_is_refused_by_name(span):
     with pytest.raises(ValueError, match="row 7.*outside"):
         check_spans([span], "abc", "row 7")
+
+
+@pytest.mark.parametrize("text", ["\ufeffgood", "goode\u0301", "good\x07", "\u202egood\u202c", "good\u200d"])
+def test_characters_that_are_not_drawn_are_no_lost_evidence(text):
+    begin = text.index("good")
+    offsets = np.array([[begin, begin + 4 + text.startswith("goode")]])
+    assert evidence_kept_fraction([[0, len(text)]], offsets, text) == 1.0
+
+
+def test_without_truncation_all_evidence_is_kept():
+    assert evidence_kept_fraction([[0, 6]], np.array([[0, 4]]), "good \ufffd", truncated=False) == 1.0
+    assert evidence_kept_fraction([[4, 5]], np.array([[0, 4]]), "good \ufffd", truncated=False) is None
