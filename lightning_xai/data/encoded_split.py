@@ -49,6 +49,7 @@ class EncodedSplit(Dataset[list[Item]]):
         self.encoded = encoded
         self.index = index
         self.lengths = np.array([len(e) for e in encoded])
+        self.unknown_tokens_are_reported = False
 
     def __len__(self) -> int:
         return len(self.encoded)

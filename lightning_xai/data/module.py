@@ -19,7 +19,7 @@ from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource, checked_examples
-from lightning_xai.data.split_checks import encode_split, load_rows, require_sizes
+from lightning_xai.data.split_checks import encode_split, load_rows, report_unknown_tokens, require_sizes
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
@@ -56,9 +56,8 @@ class TextDataModule(LightningDataModule):
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> data = TextDataModule(Planted(num_train=40), VocabularyEncoder(words=95), batch_size=8)
         >>> data.setup("fit")
-        train: 0.0% of the tokens are unknown
-        validation: 0.0% of the tokens are unknown
         >>> [len(batch) for batch in data.train_dataloader()]
+        train: 0.0% of the tokens are unknown
         [8, 8, 8, 8, 8]
     """
 
@@ -248,6 +247,7 @@ class TextDataModule(LightningDataModule):
         )
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
+        report_unknown_tokens(self.unerased_split(split), split, self.encoder)  # here, since its words are final
         return DataLoader(
             self.split(split),
             batch_size=None,  # the sampler yields whole batches

@@ -34,40 +34,55 @@ def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> fl
     return unknown / total if total and unk_token_id is not None else 0.0
 
 
-def encode_split(
-    examples: Sequence[dict[str, Any]], index: np.ndarray, name: str, source: TextSource, encoder: Encoder
-) -> EncodedSplit:
-    """Returns the tokenized examples of a split. Prints the fraction of unknown tokens.
-
-    Warns of classes that have no training row.
+def report_unknown_tokens(split: EncodedSplit, name: str, encoder: Encoder) -> None:
+    """Prints the fraction of unknown tokens in a split, once for each split.
 
     Args:
-        examples: the examples, with the columns of TextSource.
-        index: [number of examples] ascending; the number of each example's row in the full split.
+        split: the split, without its erased tokens.
         name: name of the split.
 
     Raises:
         ValueError: most tokens are unknown.
 
     Example:
-        >>> from lightning_xai.data.sources.planted import Planted
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> examples = [{"text": "w1 w2", "labels": 0}, {"text": "w1 good", "labels": 1}]
-        >>> split = encode_split(examples, np.arange(2), "test", Planted(), VocabularyEncoder(words=95))
+        >>> examples, encoder = [{"text": "w1 w2"}, {"text": "w1 good"}], VocabularyEncoder(words=95)
+        >>> split = EncodedSplit(examples, encoder.encode_batch(examples), np.arange(2))
+        >>> report_unknown_tokens(split, "test", encoder)
         test: 25.0% of the tokens are unknown
     """
-    encoded = encoder.encode_batch(examples)
-    fraction = unknown_fraction(encoded, encoder.unk_token_id)
+    if encoder.unk_token_id is None or split.unknown_tokens_are_reported:
+        return
+    fraction = unknown_fraction(split.encoded, encoder.unk_token_id)
     if fraction > MOST_UNKNOWN:
         raise ValueError(
             f"{fraction:.0%} of the tokens in split {name!r} are unknown to {type(encoder).__name__}: take the words "
             "from the training split (words: null), or choose an encoder for the language and spelling of the texts"
         )
-    if encoder.unk_token_id is not None:
-        say(f"{name}: {fraction:.1%} of the tokens are unknown")
+    say(f"{name}: {fraction:.1%} of the tokens are unknown")
+    split.unknown_tokens_are_reported = True
+
+
+def encode_split(
+    examples: Sequence[dict[str, Any]], index: np.ndarray, name: str, source: TextSource, encoder: Encoder
+) -> EncodedSplit:
+    """Returns the tokenized examples of a split. Warns of classes that have no training row.
+
+    Args:
+        examples: the examples, with the columns of TextSource.
+        index: [number of examples] ascending; the number of each example's row in the full split.
+        name: name of the split.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> examples = [{"text": "w1 w2", "labels": 0}, {"text": "w1 w3", "labels": 1}]
+        >>> encode_split(examples, np.arange(2), "test", Planted(), VocabularyEncoder(words=95)).lengths.tolist()
+        [4, 4]
+    """
     if name == "train" and rank() == 0:
         _warn_of_unseen_classes(examples, source)
-    return EncodedSplit(examples, encoded, index)
+    return EncodedSplit(examples, encoder.encode_batch(examples), index)
 
 
 def _warn_of_unseen_classes(examples: Sequence[dict[str, Any]], source: TextSource) -> None:

@@ -38,8 +38,8 @@ def data(encoder=None, **splits):
 
 def test_words_come_from_the_training_split_by_default(capsys):
     module = data(train=["a fine plot", "a dull plot"], validation=["a plot", "fine"], test=["a new plot", "plot"])
-    module.setup("fit")
-    module.setup("test")
+    module.setup()
+    module.train_dataloader(), module.val_dataloader(), module.test_dataloader(), module.train_dataloader()
     assert capsys.readouterr().out.splitlines() == [
         "train: 0.0% of the tokens are unknown",
         "validation: 0.0% of the tokens are unknown",
@@ -57,18 +57,26 @@ ENCODERS = {
 @pytest.mark.parametrize("encoder", ENCODERS.values(), ids=ENCODERS)
 def test_a_split_of_which_most_is_unknown_is_refused(encoder):
     with pytest.raises(ValueError, match=r"100% of the tokens in split 'train' are unknown .*words: null"):
-        data(encoder(), train=["good film"] * 2, validation=["good"], test=["film"]).setup("fit")
+        data(encoder(), train=["good film"] * 2, validation=["good"], test=["film"]).train_dataloader()
 
 
 def test_special_tokens_do_not_count_as_known():
     module = data(VocabularyEncoder(words=["a"]), train=["a b", "a c b"])
     with pytest.raises(ValueError, match="60% of the tokens in split 'train'"):
-        module.split("train")
+        module.train_dataloader()
+
+
+def test_words_of_a_checkpoint_are_counted_in_place_of_those_of_the_training_split(capsys):
+    module = data(train=["new words"], validation=["a plot"])
+    module.setup("fit")
+    module.load_state_dict({"encoder": {"words": ["a", "plot"]}})
+    module.val_dataloader()
+    assert capsys.readouterr().out == "validation: 0.0% of the tokens are unknown\n"
 
 
 @pytest.mark.parametrize("texts", [["a", "b"], ["", ""]])
 def test_half_and_none_unknown_are_accepted(texts):
-    assert len(data(VocabularyEncoder(words=["a"]), train=texts).split("train")) == 2
+    assert len(data(VocabularyEncoder(words=["a"]), train=texts).train_dataloader()) == 1
 
 
 @pytest.mark.parametrize(
