@@ -17,8 +17,9 @@ from transformers import GenerationConfig, PretrainedConfig
 # "config.name", getattr(config, "name") and the arguments that a config class takes under an older name
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
-    "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config", "auto_map",
-    "gradient_checkpointing", "task_specific_params", "tokenizer_class", "torchscript", "use_bfloat16", "use_cache",
+    "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",
+    "auto_map", "gradient_checkpointing", "task_specific_params", "tokenizer_class", "torchscript", "use_bfloat16",
+    "use_cache",
 }  # fmt: skip
 _is_stored: ContextVar[bool] = ContextVar("_is_stored", default=False)
 
