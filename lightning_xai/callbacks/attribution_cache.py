@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from lightning import LightningModule, Trainer
 
-from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, network_of
+from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, is_dry_run, network_of
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.ownership import own_scores, release_scores
+from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.store import RaggedStore, RaggedWriter
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
 
@@ -28,8 +30,8 @@ class AttributionCacheWriter(ExplainedCallback):
         during_fit: whether to work also in the validation that `fit` runs every epoch.
 
     Raises:
-        ValueError: during the run, if a store holds scores that were computed with other weights, on other examples or
-            by a method with other settings.
+        ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores that were
+            computed with other weights, on other examples or by a method with other settings.
 
     Example:
         >>> AttributionCacheWriter("runs/tm/seed0/attributions").cache_dir
@@ -42,6 +44,15 @@ class AttributionCacheWriter(ExplainedCallback):
         super().__init__(during_fit=during_fit)
         self.cache_dir = cache_dir
         self._writers: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}  # by (split, method)
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        if self.active and not is_dry_run(trainer):
+            first_does(lambda: own_scores(self._folder, RunFolder(Path(trainer.default_root_dir))))
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.cache_dir or RunFolder(Path(self.trainer.default_root_dir)).attributions_dir)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active:
@@ -58,18 +69,25 @@ class AttributionCacheWriter(ExplainedCallback):
                     scores_writer.add(index, target, scores[row, k, :length])
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._close()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._close()
+
+    def _close(self) -> None:
         for writers in self._writers.values():
             for writer in writers:
                 writer.close()
         self._writers = {}
+        if hasattr(self, "trainer"):
+            release_scores(self._folder)
 
     def _open(self, split: str, method: str) -> tuple[_MissingRows, _MissingRows]:
         """Returns the writers of scores and of token masks for a split and method; opens them at the first call."""
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
-            run = RunFolder(Path(trainer.default_root_dir))
-            folder = Path(self.cache_dir or run.attributions_dir) / split / method
+            folder = self._folder / split / method
             metadata = {
                 "split": split,
                 "weights": weights_hash(network_of(self.module)),

@@ -25,7 +25,7 @@ from lightning_xai.report.heatmap_page import html_page
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.store import write_whole
+from lightning_xai.runs.whole_files import write_whole
 
 
 class Heatmaps(ExplainedCallback):

@@ -15,8 +15,10 @@ from torch import Tensor
 from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, data_of, is_dry_run
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.runs.folder import RunFacts, RunFolder
+from lightning_xai.runs.ownership import own_results, release_results
+from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.store import write_whole
+from lightning_xai.runs.whole_files import write_whole
 
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped", "checkpoint",
@@ -66,6 +68,7 @@ class ResultsFile(Callback):
         self.run = run
         self.table: pd.DataFrame | None = None  # results of the last test or validation
         self.written: Path | None = None  # the CSV file of the last test
+        self._owned = Path()  # the file that this command owns during a test
         self._checkpoint = ""
         self._keeps_earlier = False
         self._other_data = ""
@@ -87,6 +90,16 @@ class ResultsFile(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and self.run.tests_after_fit and data_of(trainer) is not None:
             data_of(trainer).setup("test")
+        if trainer.state.fn == TrainerFn.TESTING and not is_dry_run(trainer):
+            run = RunFolder(Path(trainer.default_root_dir))
+            self._owned = self._file(run)
+            first_does(lambda: own_results(run, self._owned))
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        release_results(self._owned)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        release_results(self._owned)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -99,7 +112,7 @@ class ResultsFile(Callback):
         rows = classification_rows(cast(TestResults, pl_module.test_results))
         self.table = self._table(trainer, rows)
         if trainer.is_global_zero and not is_dry_run(trainer):
-            self._write(self.table, RunFolder(Path(trainer.default_root_dir)))
+            self._write(self.table)
             self._log_hyperparameters(trainer, rows)
 
     def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
@@ -108,15 +121,21 @@ class ResultsFile(Callback):
         run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": self._checkpoint}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
-    def _write(self, table: pd.DataFrame, folder: RunFolder) -> None:
+    def _write(self, table: pd.DataFrame) -> None:
+        self.written = self._owned.with_suffix(".csv")
+        write_whole(self.written, partial(table.to_csv, index=False))
+        write_whole(
+            self._owned, partial(table.to_parquet, index=False)
+        )  # last: if this file exists, so does the CSV file
+
+    def _file(self, folder: RunFolder) -> Path:
+        """Returns the file that the results of the next test go to."""
         file, earlier = folder.results_file, folder.results
         if self._other_data:
-            file = file.with_stem(f"{file.stem}_{self._checkpoint}_{self._other_data}")
-        elif self._keeps_earlier and earlier is not None and set(earlier["checkpoint"]) != {self._checkpoint}:
-            file = file.with_stem(f"{file.stem}_{self._checkpoint}")
-        self.written = file.with_suffix(".csv")
-        write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(file, partial(table.to_parquet, index=False))  # last: if this file exists, so does the CSV file
+            return file.with_stem(f"{file.stem}_{self._checkpoint}_{self._other_data}")
+        if self._keeps_earlier and earlier is not None and set(earlier["checkpoint"]) != {self._checkpoint}:
+            return file.with_stem(f"{file.stem}_{self._checkpoint}")
+        return file
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

@@ -21,7 +21,7 @@ from lightning_xai.functional.modes import eager_attention
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.runs.store import write_whole
+from lightning_xai.runs.whole_files import write_whole
 from lightning_xai.types import Batch
 
 

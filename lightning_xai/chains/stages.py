@@ -14,7 +14,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
-from lightning_xai.runs.store import read_json, write_json
+from lightning_xai.runs.whole_files import read_json, write_json
 
 ROOT = "root"  # name of the first stage for --stage
 BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between stages

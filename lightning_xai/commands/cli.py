@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -17,6 +18,7 @@ from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
 from lightning_xai.chains.base import AsksForRuns
+from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import (
     check_formats,
     experiment_name,
@@ -41,10 +43,12 @@ from lightning_xai.report.results import results_tables
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFacts, RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
+from lightning_xai.runs.ownership import own_run
 from lightning_xai.runs.progress import say
-from lightning_xai.runs.ranks import rank
+from lightning_xai.runs.ranks import is_first, rank
 from lightning_xai.runs.settings import data_settings, run_settings
 from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.runs.whole_files import write_whole
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
@@ -159,8 +163,10 @@ class XAICLI(LightningCLI):
         self._dump_config()
         self.settings = run_settings(self.config_dump)
         self.run.check_format()
-        if self.subcommand == "fit" and not self.is_dry and config.stage is None and rank() == 0:
-            self.run.begin(self.settings)
+        if self.subcommand == "fit" and not self.is_dry and config.stage is None:
+            own_run(self.run, is_first=is_first())
+            if rank() == 0:
+                self.run.begin(self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
@@ -184,6 +190,7 @@ class XAICLI(LightningCLI):
             kwargs["plugins"] = [environment]
         self.trainer_defaults["callbacks"] = [self.results, RunSummary()]
         trainer = super().instantiate_trainer(**kwargs)
+        use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
         # this callback is the last in the list, so that last.ckpt records which checkpoint is the best
         callbacks_of(trainer).append(
@@ -246,11 +253,11 @@ class XAICLI(LightningCLI):
             say(f"{self.run.path}: resuming from {last.name}")
             ckpt_path = str(last)
         if not self.is_dry and rank() == 0:
-            self.run.path.mkdir(parents=True, exist_ok=True)
-            self._parser("fit").save(
-                self._portable_config, str(self.run.config_file),
+            save = partial(
+                self._parser("fit").save, self._portable_config,
                 skip_unset=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
             )  # fmt: skip
+            write_whole(self.run.config_file, lambda file: save(str(file)))
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:
             raise KeyboardInterrupt

@@ -11,7 +11,10 @@ from lightning_xai.commands.cli import XAICLI, LoadedData
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
+from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user, one_line
+from lightning_xai.runs.disk import disk_message
+from lightning_xai.runs.lock import release
 from lightning_xai.runs.progress import quiet, say
 
 READERS = ("explain", "racu", "stability")  # commands that read finished runs; the module of each has the same name
@@ -33,7 +36,7 @@ def main(argv: list[str] | None = None) -> None:
     if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")
     try:
-        with quiet():
+        with quiet(), ending_in_one_line():
             if argv[0] in READERS:
                 module = import_module(f"lightning_xai.commands.{argv[0]}")  # imported late, to start fast
                 getattr(module, f"{argv[0]}_command")(argv[1:])
@@ -44,6 +47,11 @@ def main(argv: list[str] | None = None) -> None:
         raise SystemExit(f"error: {one_line(str(error))}; {hint}") from None
     except ValueError as error:
         message = message_for_user(error)
+        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
+            raise
+        raise SystemExit(f"error: {message}") from None
+    except (OSError, RuntimeError) as error:
+        message = disk_message(error, action="read or written")
         if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
             raise
         raise SystemExit(f"error: {message}") from None
@@ -58,7 +66,10 @@ def run_stages(argv: list[str]) -> XAICLI:
     stack, asked_for = [argv], [argv]
     while True:
         command = stack[-1]
-        cli = XAICLI(with_config_paths(command), data)
+        try:
+            cli = XAICLI(with_config_paths(command), data)
+        finally:
+            release()  # the folder of each stage is owned only while the stage runs
         data = cli.data
         if cli.is_done or not cli.next_run:
             stack.pop()

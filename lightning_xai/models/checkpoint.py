@@ -17,6 +17,7 @@ from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.models.released import is_released, load_released
 from lightning_xai.models.transformers_loading import read_config
 from lightning_xai.models.weight_files import weight_files
+from lightning_xai.runs.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
 
@@ -122,6 +123,7 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     file = checkpoint_path(path)
     if file is None:
         raise ValueError(f"{path}: neither a checkpoint nor a run folder with checkpoints/best.ckpt or last.ckpt")
+    require_whole(file)
     checkpoint = read_tensors(file)
     if "network" not in checkpoint or "state_dict" not in checkpoint:
         raise ValueError(

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import pandas as pd
 
 from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.lock import FOLDER_LOCK
 from lightning_xai.runs.settings import changed_settings, hash_of_test_data
-from lightning_xai.runs.store import read_json, write_json
+from lightning_xai.runs.whole_files import read_json, write_json
 
 OLD_RUN = (
     "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
@@ -127,6 +128,11 @@ class RunFolder:
     @property
     def manifest_file(self) -> Path:
         return self.path / "manifest.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """The file that names the fit that owns this folder."""
+        return self.path / FOLDER_LOCK
 
     @property
     def config_file(self) -> Path:

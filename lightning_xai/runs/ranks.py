@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -20,6 +21,38 @@ def rank() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", os.environ.get("SLURM_PROCID", 0))))
+
+
+def is_first() -> bool:
+    """Returns whether this is the first of all processes of the command; works also before the process group exists.
+
+    Example:
+        >>> is_first()
+        True
+    """
+    # without RANK, the processes of each node are numbered from 0
+    on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
+    return rank() == 0 and on_first_node
+
+
+def first_does(action: Callable[[], object]) -> None:
+    """Calls a function in the first process only; if it raises a ValueError, every process raises it.
+
+    Every process must call this function.
+
+    Example:
+        >>> first_does(lambda: print("locked"))
+        locked
+    """
+    refusal = ""
+    if rank() == 0:
+        try:
+            action()
+        except ValueError as error:
+            refusal = str(error)
+    refusal = gather(refusal)[0]
+    if refusal:
+        raise ValueError(refusal)
 
 
 def gather(value: Value) -> list[Value]:

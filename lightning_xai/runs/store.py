@@ -1,66 +1,20 @@
-"""Files that stay valid if a process is killed: atomic writes, and stores of float32 rows by (example index, class)."""
+"""Stores of float32 rows by (example index, class), which stay valid if a process is killed."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from lightning_xai.runs.disk import writing
 from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.lock import check_owned
+from lightning_xai.runs.whole_files import read_json, write_json
 
 STORE_FILE = "store.json"  # file in the folder of every store
 OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
-
-
-def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file atomically: even if the process is killed or two jobs write at once, the file is never partial.
-
-    Args:
-        file: the file; its folder is made if missing.
-        write: function that writes the contents to a given path.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "folder", "table.csv")
-        >>> write_whole(file, lambda partial: partial.write_text("a,b"))
-        >>> file.read_text(), len(list(file.parent.iterdir()))
-        ('a,b', 1)
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    write(partial)
-    partial.replace(file)
-
-
-def write_json(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a JSON file atomically.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "manifest.json")
-        >>> write_json(file, {"status": "finished"})
-        >>> json.loads(file.read_text())
-        {'status': 'finished'}
-    """
-    write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """Returns the contents of a JSON file.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "facts.json")
-        >>> write_json(file, {"status": "finished"})
-        >>> read_json(file)
-        {'status': 'finished'}
-    """
-    return json.loads(file.read_text())
 
 
 class RaggedWriter:
@@ -105,12 +59,18 @@ class RaggedWriter:
         self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
-        """Appends one row."""
+        """Appends one row.
+
+        Raises:
+            ValueError: another process has taken over the store's folder, or the disk is full.
+        """
+        check_owned(every=1.0)
         values = np.ascontiguousarray(values, dtype="<f4")
-        self._values.write(values.tobytes())
-        self._values.flush()
-        self._rows.write(np.array([(index, target, self._length, len(values))], dtype=ROW).tobytes())
-        self._rows.flush()
+        with writing(self.path):
+            self._values.write(values.tobytes())
+            self._values.flush()
+            self._rows.write(np.array([(index, target, self._length, len(values))], dtype=ROW).tobytes())
+            self._rows.flush()
         self._length += len(values)
 
     def close(self) -> None:

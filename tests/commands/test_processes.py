@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from lightning_xai.commands.main import main
+from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import (
     ERASER,
     HEATMAPS,
@@ -27,6 +28,7 @@ from tests.commands.conftest import (
     tiny_config,
 )
 from tests.commands.test_chain import chain_config, status
+from tests.runs.processes import owner_of
 
 TWO = ["--trainer.devices", "2", "--trainer.strategy", "ddp"]
 
@@ -142,6 +144,17 @@ def test_chain_on_two_processes_ends_with_its_results(tmp_path):
         rows = numbers(run / "results.csv").query("split == 'test' and preset == ''")
         assert set(rows["num_examples"]) == {7}
     assert [output.count("written: ") for output in outputs] == [2, 0]
+
+
+def test_two_processes_end_when_another_command_owns_the_folder(tmp_path):
+    config = save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml")
+    run = RunFolder(tmp_path / "runs" / "tiny" / "seed0")
+    with owner_of(run.lock_file) as (process, _):
+        argv = ["fit", "--config", config, "--runs_dir", tmp_path / "runs", *TWO]
+        codes, outputs = run_ranks(*argv, folder=tmp_path)
+        assert codes == [1, 1]
+        assert all(f"{run.path} belongs to process {process.pid}" in output for output in outputs)
+        assert [path.name for path in run.path.iterdir()] == ["owner.lock"]
 
 
 def test_error_on_two_processes_ends_both_with_its_line(tmp_path):

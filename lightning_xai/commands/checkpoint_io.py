@@ -1,0 +1,57 @@
+"""How the trainer writes checkpoints: whole at every moment, beside their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lightning import Trainer
+from lightning.fabric.plugins import CheckpointIO, TorchCheckpointIO
+
+from lightning_xai.runs.checkpoint_files import require_whole, save_checkpoint
+from lightning_xai.runs.progress import say
+
+
+class WholeCheckpointIO(TorchCheckpointIO):
+    """Writes local checkpoints beside their place and renames them, and names a checkpoint that is cut off.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "last.ckpt")
+        >>> WholeCheckpointIO().save_checkpoint({"epoch": 3}, file)
+        >>> WholeCheckpointIO().load_checkpoint(file)
+        {'epoch': 3}
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Saves a checkpoint; one on a remote file system, such as s3://, is saved as Lightning does it."""
+        if "://" in str(path) or storage_options is not None:
+            super().save_checkpoint(checkpoint, path, storage_options)
+        else:
+            save_checkpoint(checkpoint, Path(path))
+
+    def load_checkpoint(self, path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Loads a checkpoint.
+
+        Raises:
+            ValueError: the file was cut off while it was written.
+        """
+        if Path(path).is_file():
+            require_whole(Path(path))
+        return super().load_checkpoint(path, *args, **kwargs)
+
+
+def use_whole_checkpoints(trainer: Trainer) -> None:
+    """Lets a trainer write its checkpoints with WholeCheckpointIO, unless the user chose another CheckpointIO.
+
+    Example:
+        >>> trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+        >>> use_whole_checkpoints(trainer)
+        >>> type(trainer.strategy.checkpoint_io).__name__
+        'WholeCheckpointIO'
+    """
+    chosen: CheckpointIO = trainer.strategy.checkpoint_io
+    if type(chosen) is TorchCheckpointIO:
+        trainer.strategy.checkpoint_io = WholeCheckpointIO()
+    else:
+        say(f"checkpoints are written by {type(chosen).__name__}: a kill may leave one of them incomplete")

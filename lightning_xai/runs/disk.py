@@ -1,0 +1,61 @@
+"""Errors of a full or read-only disk, as one line for the user."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space, or ask for a larger quota",
+    errno.EFBIG: "raise the limit of the size of files",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+}
+
+
+def disk_message(error: BaseException, file: Path | str | None = None, *, action: str = "written") -> str | None:
+    """Returns one line about a full or read-only disk, or None if the error has another cause.
+
+    Args:
+        error: an error, which may have been raised while the disk's error was handled.
+        file: the file that was to be written; by default the file that the error names.
+        action: what cannot be done with the file.
+
+    Example:
+        >>> print(disk_message(OSError(errno.ENOSPC, "No space left on device"), "a.ckpt"))
+        a.ckpt cannot be written (No space left on device): free some space and run this again; earlier files are kept
+        >>> print(disk_message(ValueError("lr is -1")))
+        None
+    """
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, OSError) and cause.errno in REMEDIES):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return None
+    assert isinstance(cause, OSError) and cause.errno is not None
+    name = file or cause.filename or "a file"
+    remedy = REMEDIES[cause.errno]
+    return f"{name} cannot be {action} ({cause.strerror}): {remedy} and run this again; earlier files are kept"
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Raises the errors of a full or read-only disk as a ValueError that names the file.
+
+    Example:
+        >>> with writing(Path("last.ckpt")):  # doctest: +ELLIPSIS
+        ...     raise OSError(errno.EROFS, "Read-only file system")
+        Traceback (most recent call last):
+        ValueError: last.ckpt cannot be written (Read-only file system): choose a folder that can be written and ...
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch.save raises a RuntimeError while it handles the disk's error
+        message = disk_message(error, file)
+        if message is None:
+            raise
+        raise ValueError(message) from error

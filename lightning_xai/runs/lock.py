@@ -1,0 +1,258 @@
+"""Locks: files that name the one process that may write to a folder or to a results file."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+
+from lightning_xai.runs.disk import writing
+from lightning_xai.runs.owner import Owner
+from lightning_xai.runs.progress import say
+
+FOLDER_LOCK = "owner.lock"  # lock of everything in its folder; other locks are for the one file of their name
+TOUCH_SECONDS = 20.0  # how often an owner shows that it lives
+PATIENCE_SECONDS = 120.0  # an owner on another machine that showed nothing for this long counts as dead
+GRACE_SECONDS = 1.0  # a newcomer may move a living owner's file by mistake; it then puts the file back within this time
+WAIT = "wait until that command has ended or stop it, or name another --experiment"
+
+_held: dict[Path, Lock] = {}  # the locks that writes of this process depend on
+
+
+class Lock:
+    """A lock file that names this process, or the first process of a distributed command, as the owner.
+
+    A daemon thread touches the file, so that newcomers on other machines see that the owner lives. Locks are made by
+    `take` and `follow`.
+
+    Args:
+        file: the lock file.
+        contents: contents of the file.
+        owner: the owner; None in the other processes of a distributed command, which neither touch nor remove the file.
+        touch_seconds: time between two touches.
+    """
+
+    def __init__(self, file: Path, contents: bytes, owner: Owner | None, touch_seconds: float) -> None:
+        self.file = file
+        self._contents = contents
+        self._owner = owner
+        self._checked = time.monotonic()
+        self._released = threading.Event()
+        if owner is not None:
+            threading.Thread(target=self._show_life, args=(touch_seconds,), daemon=True).start()
+
+    def covers(self, file: Path) -> bool:
+        """Returns whether a lock file lies in the folder that this lock is for."""
+        return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
+
+    def check(self, every: float = 0.0) -> None:
+        """Raises ValueError if the lock file names another owner or is gone; checks at most once in `every` seconds."""
+        now = time.monotonic()
+        if now - self._checked < every:
+            return
+        self._checked = now
+        found = _contents(self.file)
+        while found is None and time.monotonic() < now + GRACE_SECONDS:
+            time.sleep(0.05)
+            found = _contents(self.file)
+        if found != self._contents:
+            now_of = f"belongs to {Owner.from_json(found) or 'another command'} now" if found else "was removed"
+            raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
+
+    def release(self) -> None:
+        """Removes the lock file, if this process made it and it still names this process."""
+        self._released.set()
+        if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove it
+            with contextlib.suppress(OSError):
+                if _contents(self.file) == self._contents:
+                    _remove(self.file, self._contents, self._owner)
+
+    def _show_life(self, touch_seconds: float) -> None:
+        while not self._released.wait(touch_seconds):
+            with contextlib.suppress(OSError):
+                if _contents(self.file) == self._contents:
+                    os.utime(self.file)
+
+
+def take(
+    file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS, touch_seconds: float = TOUCH_SECONDS
+) -> None:
+    """Makes this process the owner of a lock file, until `release` or the end of the process.
+
+    Does nothing if this process holds the lock, or the lock of a folder above it. The lock of a dead owner is removed.
+
+    Args:
+        file: the lock file; its folder is made if missing.
+        remedy: end of the error message, which tells what a user can do.
+        patience: seconds without a change after which an owner on another machine counts as dead.
+        touch_seconds: time between two signs of life.
+
+    Raises:
+        ValueError: another process owns the lock, or the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "owner.lock")
+        >>> take(file)
+        >>> check_owned()
+        >>> release()
+        >>> file.exists()
+        False
+    """
+    file = file.absolute()
+    if any(lock.file == file or lock.covers(file) for lock in _held.values()):
+        return
+    here = Owner.of_this_process()
+    contents = here.to_json().encode()
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        while not _create(file, contents):
+            require_free(file, remedy=remedy, patience=patience)
+    _held[file] = Lock(file, contents, here, touch_seconds)
+
+
+def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
+    """Raises ValueError if a process owns a lock file; removes the lock of a dead owner.
+
+    It is seen at once whether an owner in the same container lives. An owner elsewhere is watched: it lives if its file
+    changes, and counts as dead if the file stays the same for `patience` seconds.
+
+    Args:
+        file, remedy, patience: as in `take`.
+
+    Example:
+        >>> require_free(Path("no/such/owner.lock"))
+    """
+    if file.absolute() in _held:
+        return
+    here, first, began = Owner.of_this_process(), None, 0.0
+    while (now := _look(file)) is not None:
+        owner = Owner.from_json(now[0])
+        runs = None if owner is None else owner.is_running(here)
+        is_requeued = owner is not None and owner.is_requeued(here)
+        changed = first is not None and now != first
+        if not is_requeued and (runs or changed and runs is None):
+            raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+        if is_requeued or runs is False or first is not None and time.monotonic() - began >= patience:
+            _remove(file, now[0], here)
+            first = None
+            continue
+        if first is None:
+            first, began = now, time.monotonic()
+            say(f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {patience:.0f} s for a sign")
+        time.sleep(min(1.0, patience / 10))
+
+
+def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
+    """Called by the other processes of a distributed command, whose first process takes the lock.
+
+    They never take the lock. If it is refused, they end with the same message and wait no longer than that process.
+
+    Args:
+        file, remedy, patience: as in `take`.
+
+    Raises:
+        ValueError: another command owns the lock.
+
+    Example:
+        >>> follow(Path("no/such/owner.lock"))
+    """
+    file = file.absolute()
+    here, first, began = Owner.of_this_process(), None, time.monotonic()
+    while (now := _look(file)) is not None and time.monotonic() - began < 1.25 * patience:
+        owner = Owner.from_json(now[0])
+        if owner is not None and owner.leads(here):
+            _held[file] = Lock(file, now[0], None, TOUCH_SECONDS)
+            return
+        runs = None if owner is None else owner.is_running(here)
+        is_requeued = owner is not None and owner.is_requeued(here)
+        if not is_requeued and (runs or runs is None and first is not None and now != first):
+            raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+        if runs is False:  # the first process takes it over at once
+            return
+        first = first or now
+        time.sleep(min(1.0, patience / 10))
+
+
+def check_owned(every: float = 0.0) -> None:
+    """Raises ValueError if another process has taken over a lock of this process; called before every write.
+
+    Args:
+        every: seconds in which at most one check is made, for writes that are frequent.
+
+    Example:
+        >>> check_owned()
+    """
+    for lock in list(_held.values()):
+        lock.check(every)
+
+
+def release(file: Path | None = None) -> None:
+    """Gives up a lock of this process, or all of them.
+
+    Example:
+        >>> release()
+    """
+    for held in list(_held) if file is None else [file.absolute()]:
+        if held in _held:
+            _held.pop(held).release()
+
+
+atexit.register(release)
+
+
+def _place(file: Path) -> Path:
+    """Returns the folder or the file that a lock file is for."""
+    return file.parent if file.name == FOLDER_LOCK else file.with_suffix("")
+
+
+def _create(file: Path, contents: bytes) -> bool:
+    """Writes a new lock file; returns False if the file exists."""
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return False
+    try:
+        os.write(handle, contents)
+    except OSError:  # a full disk
+        file.unlink()
+        raise
+    finally:
+        os.close(handle)
+    return True
+
+
+def _remove(file: Path, contents: bytes, here: Owner) -> None:
+    """Removes a lock file with the given contents. Of several processes that try, one wins.
+
+    The file is first moved to a name of this process's own, and then read. If another process has replaced the file in
+    the meantime, the moved file is the lock of a living owner and is put back.
+    """
+    aside = file.with_name(f"{file.name}.{here.token}.stale")
+    try:
+        file.rename(aside)
+    except FileNotFoundError:  # another newcomer was faster
+        return
+    moved = _contents(aside)
+    if moved != contents and moved is not None:
+        _create(file, moved)
+    aside.unlink()
+
+
+def _contents(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _look(file: Path) -> tuple[bytes, int] | None:
+    """Returns the contents and the modification time of a lock file, or None if there is no file."""
+    try:
+        with file.open("rb") as stream:  # opening makes network file systems ask their server
+            return stream.read(), os.fstat(stream.fileno()).st_mtime_ns
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,180 @@
+"""Which process owns a folder, and whether that process still runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+PROC = Path("/proc")
+BOOT_ID = PROC / "sys/kernel/random/boot_id"
+# environment variables that all processes of one launch share, and that differ between launches
+LAUNCH = (
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+    "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Facts that identify a process, also from another machine or container.
+
+    Attributes:
+        host: name of the machine or container.
+        boot: id of the boot of the machine's kernel; "" if the system does not tell it.
+        namespace: the namespace in which `pid` counts; two containers on one machine have different ones.
+        pid: number of the process.
+        started: time at which the process started, in clock ticks since boot; tells processes of the same pid apart.
+        token: random characters that no other owner has.
+        command: the command line.
+        since: local time at which the process became the owner.
+        launch: id that all processes of one distributed launch share; "" for a single process.
+        job, task: SLURM job and array task; "" outside SLURM.
+        restarts: how often SLURM has restarted the job.
+
+    Example:
+        >>> here = Owner.of_this_process()
+        >>> here.is_running(here), here.is_requeued(here)
+        (True, False)
+    """
+
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    started: str
+    token: str
+    command: str
+    since: str
+    launch: str = ""
+    job: str = ""
+    task: str = ""
+    restarts: int = 0
+
+    @classmethod
+    def of_this_process(cls) -> Owner:
+        """Returns the facts of this process with a new token."""
+        has_proc = _link(PROC / "self") == str(os.getpid())  # not if /proc shows the processes of another container
+        return cls(
+            host=platform.node(),
+            boot=BOOT_ID.read_text().strip() if has_proc and BOOT_ID.is_file() else "",
+            namespace=_link(PROC / "self/ns/pid"),
+            pid=os.getpid(),
+            started=(_state_and_start(os.getpid()) or ("", ""))[1] if has_proc else "",
+            token=secrets.token_hex(8),
+            command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            since=datetime.now().isoformat(sep=" ", timespec="seconds"),
+            launch=launch_id(),
+            job=os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ.get("SLURM_JOB_ID", ""),
+            task=os.environ.get("SLURM_ARRAY_TASK_ID", ""),
+            restarts=int(os.environ.get("SLURM_RESTART_COUNT") or 0),
+        )
+
+    @classmethod
+    def from_json(cls, text: bytes | str) -> Owner | None:
+        """Returns the owner that a lock file names, or None if the file is incomplete.
+
+        Example:
+            >>> print(Owner.from_json(""))
+            None
+        """
+        try:
+            facts = json.loads(text)
+            return cls(**{field.name: facts[field.name] for field in fields(cls)})
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
+
+    def shares_processes_with(self, here: Owner) -> bool:
+        """Returns whether `here` sees the same processes: the same machine, boot and container."""
+        place = (self.host, self.boot, self.namespace)
+        return all(place) and place == (here.host, here.boot, here.namespace)
+
+    def is_running(self, here: Owner) -> bool | None:
+        """Returns whether this process runs; None if `here` cannot know, as on another machine."""
+        return process_runs(self.pid, self.started) if self.shares_processes_with(here) else None
+
+    def is_requeued(self, here: Owner) -> bool:
+        """Returns whether `here` is a later start of the same SLURM job and task."""
+        return bool(self.job) and (self.job, self.task) == (here.job, here.task) and self.restarts < here.restarts
+
+    def leads(self, here: Owner) -> bool:
+        """Returns whether this is the first process of the distributed command that `here` belongs to."""
+        # Lightning lets the first process start the others
+        is_parent = self.shares_processes_with(here) and self.pid == os.getppid()
+        return is_parent or bool(self.launch) and self.launch == here.launch
+
+
+@functools.cache  # Lightning sets some of the variables later, in some processes only
+def launch_id() -> str:
+    """Returns an id that all processes of a distributed launch share; "" if nothing tells that there are several.
+
+    Example:
+        >>> launch_id() == launch_id()
+        True
+    """
+    return launch_of(os.environ)
+
+
+def launch_of(environment: Mapping[str, str]) -> str:
+    """Returns the values of the environment variables that tell launches apart, in one string.
+
+    Example:
+        >>> launch_of({"MASTER_ADDR": "node1", "MASTER_PORT": "29500", "HOME": "/root"})
+        'MASTER_ADDR=node1 MASTER_PORT=29500'
+    """
+    return " ".join(f"{name}={environment[name]}" for name in LAUNCH if environment.get(name))
+
+
+def process_runs(pid: int, started: str | None = None) -> bool | None:
+    """Returns whether the process with a number runs; None if the system hides the answer.
+
+    Args:
+        pid: number of the process.
+        started: its start time, which tells it apart from a later process of the same number; None to ignore it.
+
+    Example:
+        >>> process_runs(os.getpid(), started="0")  # another process had this number
+        False
+    """
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs under another user
+        pass
+    found = _state_and_start(pid)
+    if found is None:
+        return None
+    state, start = found
+    return started in (None, start) and state not in "ZX"  # a zombie has ended, but its parent has not taken notice
+
+
+def _state_and_start(pid: int) -> tuple[str, str] | None:
+    """Returns the state letter and the start time of a process, or None if /proc does not show the process."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    after_name = stat.rpartition(")")[2].split()  # the name in parentheses may contain anything
+    return after_name[0], after_name[19]
+
+
+def _link(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -1,0 +1,122 @@
+"""Files that are whole at every moment: written beside their place, synced to the disk, and then renamed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lightning_xai.runs.disk import writing
+from lightning_xai.runs.lock import check_owned
+from lightning_xai.runs.owner import process_runs
+
+PARTIAL = ".partial"
+CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of file systems that do not sync folders
+
+
+def partial_file(file: Path) -> Path:
+    """Returns the file that this process writes before it renames it to `file`; the name holds host and pid.
+
+    Example:
+        >>> name = partial_file(Path("runs/tm/seed0/manifest.json")).name
+        >>> name.startswith("manifest.json."), name.endswith(f".{os.getpid()}.partial")
+        (True, True)
+    """
+    return file.with_name(f"{file.name}.{platform.node()}.{os.getpid()}{PARTIAL}")
+
+
+def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
+    """Writes a file atomically: even if the process is killed or two jobs write at once, the file is never partial.
+
+    The earlier file stays until the new one is complete on the disk.
+
+    Args:
+        file: the file; its folder is made if missing.
+        write: function that writes the contents to a given path.
+
+    Raises:
+        ValueError: the disk is full or read-only, or another process has taken over a lock of this process.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "folder", "table.csv")
+        >>> write_whole(file, lambda partial: partial.write_text("a,b"))
+        >>> file.read_text(), len(list(file.parent.iterdir()))
+        ('a,b', 1)
+    """
+    check_owned()
+    partial = partial_file(file)
+    with writing(file):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(partial)
+            _sync(partial)
+            check_owned()  # again, since large files take time
+            partial.replace(file)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync(file.parent)
+
+
+def write_json(file: Path, facts: dict[str, Any]) -> None:
+    """Writes a JSON file atomically.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "manifest.json")
+        >>> write_json(file, {"status": "finished"})
+        >>> json.loads(file.read_text())
+        {'status': 'finished'}
+    """
+    write_whole(file, lambda partial: partial.write_text(json.dumps(facts, indent=1)))
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Returns the contents of a JSON file.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "facts.json")
+        >>> write_json(file, {"status": "finished"})
+        >>> read_json(file)
+        {'status': 'finished'}
+    """
+    return json.loads(file.read_text())
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Removes the files that killed processes have left half written in a folder that this process owns.
+
+    Files of processes that run on this machine stay.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / "last.ckpt.gone.17.partial").touch()
+        >>> partial_file(folder / "last.ckpt").touch()
+        >>> remove_partial_files(folder)
+        >>> len(list(folder.iterdir()))
+        1
+    """
+    for file in folder.glob(f"*{PARTIAL}"):
+        host, _, pid = file.name.removesuffix(PARTIAL).rpartition(".")
+        is_here = host.endswith(f".{platform.node()}") and pid.isdigit()
+        if not (is_here and process_runs(int(pid)) is not False):
+            file.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in CANNOT_SYNC:
+            raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,62 @@
+"""SIGTERM and SIGINT end a command in one line with the code that shells expect; the run can go on after it."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lightning_xai.commands.main import main
+from lightning_xai.commands.signals import ending_in_one_line
+from lightning_xai.runs.folder import RunFolder
+from tests.commands.conftest import PRELOADED, save, tiny_config
+
+
+def run_logged(argv: list[str], log: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdout = sys.stderr = log.open("w", buffering=1)
+    main(argv)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_fit_ends_in_one_line_with_a_checkpoint_to_go_on_from(tmp_path, number, code):
+    config = save(tiny_config(max_epochs=40, callbacks=[]), tmp_path / "tiny.yaml")
+    run, log = tmp_path / "runs" / "tiny" / "seed0", tmp_path / "log"
+    argv = ["fit", "--config", config, "--runs_dir", str(tmp_path / "runs")]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=run_logged, args=(argv, log))
+    process.start()
+    deadline = time.monotonic() + 60
+    while not (run / "checkpoints" / "last.ckpt").exists():
+        assert process.is_alive() and time.monotonic() < deadline
+        time.sleep(0.01)
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    process.join(timeout=60)
+    assert process.exitcode == code
+    printed = log.read_text()
+    assert f"ended by {number.name}: the same command continues" in printed and "Traceback" not in printed
+    assert not list(run.glob("*.lock")) and not list(run.rglob("*.partial"))
+    assert RunFolder(run).checkpoint("last") is not None and not RunFolder(run).is_finished
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signal_outside_the_trainer_is_one_line_and_handlers_are_restored(capsys, number, code):
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as caught, ending_in_one_line():
+        signal.raise_signal(number)
+    assert caught.value.code == code
+    assert capsys.readouterr().err.splitlines() == [
+        f"ended by {number.name}: the same command continues a fit after its last finished epoch"
+    ]
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_other_exits_keep_their_code():
+    with pytest.raises(SystemExit) as caught, ending_in_one_line():
+        raise SystemExit("error: lr is -1")
+    assert caught.value.code == "error: lr is -1"

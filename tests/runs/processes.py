@@ -1,0 +1,60 @@
+"""Other processes that own a folder while a test goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import platform
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from lightning_xai.runs.lock import check_owned, release, take
+from lightning_xai.runs.whole_files import write_whole
+
+FORK = multiprocessing.get_context("fork")
+
+
+def hold(file: Path, pipe: Connection, host: str | None, touch_seconds: float) -> None:
+    """Takes a lock, and then does what the pipe asks for: sends "" after it, or the error's message."""
+    if host is not None:
+        platform.node = lambda: host  # type: ignore[assignment]  # as on another machine
+    take(file, touch_seconds=touch_seconds)
+    pipe.send(os.getpid())
+    while True:
+        asked = pipe.recv()
+        try:
+            if asked == "check":
+                check_owned()
+            elif isinstance(asked, Path):
+                write_whole(asked, lambda partial: partial.write_text("by the first owner"))
+            else:
+                release()
+            pipe.send("")
+        except ValueError as error:
+            pipe.send(str(error))
+
+
+@contextlib.contextmanager
+def owner_of(
+    file: Path, *, host: str | None = None, touch_seconds: float = 20.0, run: Callable[..., None] = hold
+) -> Iterator[tuple[Any, Callable[[Any], str]]]:
+    """Yields a process that owns a lock file, and a function that asks the process for something."""
+    here, there = FORK.Pipe()
+    process = FORK.Process(target=run, args=(file, there, host, touch_seconds), daemon=True)
+    process.start()
+
+    def ask(what: Any) -> str:
+        here.send(what)
+        assert here.poll(20)
+        return here.recv()
+
+    assert here.poll(20)
+    here.recv()
+    try:
+        yield process, ask
+    finally:
+        process.kill()
+        process.join()
