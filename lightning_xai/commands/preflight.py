@@ -14,7 +14,8 @@ from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.chains.base import ChainCallback
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
-from lightning_xai.models.checkpoint import check_class_order, check_format, read_checkpoint
+from lightning_xai.models.checkpoint import check_format, read_checkpoint
+from lightning_xai.models.class_order import check_class_order
 from lightning_xai.models.loading import first_difference
 from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective

@@ -152,31 +152,6 @@ def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint
         )
 
 
-def check_class_order(class_names: list[str] | None, data_names: list[str], path: str | Path) -> None:
-    """Raises ValueError if a network has the same classes as the data, but in another order.
-
-    Args:
-        class_names: names of the network's classes, None if they are not known.
-        data_names: names of the data's classes.
-        path: where the network comes from, for the error message.
-
-    Example:
-        >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
-        >>> check_class_order(["b", "a"], ["a", "b"], "m")
-        Traceback (most recent call last):
-        ValueError: class 0 is 'b' in m and 'a' in the data: give the data's source class_names in the network's order
-    """
-    # different names may mean the same classes (LABEL_0), but the same names in another order are a mistake
-    if class_names is None or sorted(class_names) != sorted(data_names):
-        return
-    for position, (name, data_name) in enumerate(zip(class_names, data_names, strict=True)):
-        if name != data_name:
-            raise ValueError(
-                f"class {position} is {name!r} in {path} and {data_name!r} in the data: give the data's source "
-                "class_names in the network's order"
-            )
-
-
 def checkpoint_hash(path: str) -> str:
     """Returns the first 12 hex digits of the SHA-256 of a checkpoint, or of the weight files of a folder or hub model.
 

@@ -17,6 +17,7 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
+from lightning_xai.models.class_order import align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import gap_lines
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.format import FORMAT
@@ -82,6 +83,8 @@ class Objective(LightningModule, ABC):
         if not 0 <= warmup_fraction <= 1:
             raise ValueError(f"warmup_fraction is {warmup_fraction}: give a fraction of all steps from 0 to 1")
         self.network = network
+        self._class_names = pretrained_class_names(network)
+        self._network_origin = str(network.init_args.get("path"))
         self.optimizer = optimizer
         self.warmup_fraction = warmup_fraction
         self.decay: Decay = decay
@@ -139,14 +142,17 @@ class Objective(LightningModule, ABC):
 
         Raises:
             ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary
-                is larger than its embedding table, or the network cannot be differentiated twice although the
-                objective needs it.
+                is larger than its embedding table, the network's classes are not those of the data, or the network
+                cannot be differentiated twice although the objective needs it.
         """
         if self._trainer is not None:
             self._check_precision(str(self._trainer.precision))
         self._check_lengths()
         if self.data_module is not None:
             self.network.check_vocabulary(self.data_module.vocab_size)
+            self._class_names = align_classes(
+                self.network, self._class_names, self.data_module.class_names, self._network_origin
+            )
         if stage != "fit":
             return
         if self._trainer is None or self._trainer.ckpt_path is None:  # a checkpoint has all weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import check_class_order, load_trained
+from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -35,7 +35,8 @@ class Evaluation(Objective):
         super().__init__(trained.network)
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
-        self._class_names, self._data_state = trained.class_names, trained.data_state
+        self._class_names, self._network_origin = trained.class_names, path
+        self._data_state = trained.data_state
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
@@ -49,7 +50,6 @@ class Evaluation(Objective):
                 f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data has "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
-        check_class_order(self._class_names, data.class_names, self.path)
         if self._data_state:  # token ids must mean the same as in the network's training
             data.load_state_dict(self._data_state)
 

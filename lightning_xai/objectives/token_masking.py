@@ -14,7 +14,8 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import check_class_order, checkpoint_hash, load_trained
+from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
+from lightning_xai.models.class_order import align_classes
 from lightning_xai.models.loading import copy_weights
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows, require_finite
@@ -211,7 +212,7 @@ class TokenMasking(Objective):
         trusted = bool(self.network.init_args.get("trust_remote_code"))  # a teacher has the student's architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
-            check_class_order(trained.class_names, self.data_module.class_names, path)
+            align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
         teacher = trained.network
         copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

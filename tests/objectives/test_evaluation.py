@@ -1,51 +1,126 @@
-"""Evaluation and teachers refuse data whose classes are not those of the network."""
+"""Classes of a network are those of the data: in fit, validate and test, of folders, checkpoints and teachers."""
 
 import pytest
 import torch
+from datasets import DatasetDict
 
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.functional.class_names import normalized_name
 from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.token_masking import TokenMasking
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import quiet_trainer, save_teacher
 
 SIZES = {"vocab_size": 120, "max_position_embeddings": 40}
+NAMES = ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"]  # of the network
+TEXTS = [f"w{i} w{i + 20} w{3 * i}" for i in range(16)]
 
 
 def network():
-    return tiny_classifier("bert", num_classes=2, config=TINY_CONFIGS["bert"] | SIZES)
+    return tiny_classifier("bert", num_classes=3, config=TINY_CONFIGS["bert"] | SIZES)
 
 
-def trained(tmp_path, names: list[str]) -> str:
+class Labelled(TextSource):
+    """Texts with the classes that the network predicts, whose names may be in another order."""
+
+    def __init__(self, class_names: list[str]) -> None:
+        self.class_names = class_names
+
+    def load(self) -> DatasetDict:
+        encoded = TextDataModule(Plain(), VocabularyEncoder(words=95)).predict_dataloader()
+        predicted = {}
+        for batch in encoded:
+            for index, label in zip(batch.index.tolist(), network()(batch.inputs).logits.argmax(dim=1), strict=True):
+                predicted[index] = NAMES[int(label)].casefold()
+        assert len(set(predicted.values())) > 1
+        lowercase = [normalized_name(name) for name in self.class_names]
+        rows = [{"text": text, "labels": lowercase.index(predicted[i]), "id": str(i)} for i, text in enumerate(TEXTS)]
+        return rows_to_splits({"train": rows, "validation": rows, "test": rows})
+
+
+class Plain(TextSource):
+    """The texts without labels of their own."""
+
+    class_names = NAMES
+
+    def load(self) -> DatasetDict:
+        return rows_to_splits({"test": [{"text": text, "labels": 0, "id": str(i)} for i, text in enumerate(TEXTS)]})
+
+
+def data(class_names: list[str]) -> TextDataModule:
+    return TextDataModule(Labelled(class_names), VocabularyEncoder(words=95))
+
+
+def checkpoint(tmp_path, names: list[str]) -> str:
     """Returns the checkpoint of a network with the classes `names`."""
     path = save_teacher(network(), tmp_path / "trained.ckpt")
-    checkpoint = torch.load(path, weights_only=True)
-    torch.save(checkpoint | {"class_names": names}, path)
+    torch.save(torch.load(path, weights_only=True) | {"class_names": names}, path)
     assert load_trained(path).class_names == names
     return path
 
 
-def data() -> TextDataModule:
-    """Returns data with class0 and class1."""
-    return TextDataModule(
-        Planted(num_train=8, num_validation=8, num_test=8), VocabularyEncoder(words=95), num_workers=0
-    )
+def folder(tmp_path, names: list[str]) -> str:
+    """Returns a Hugging Face folder of a network with the classes `names`."""
+    saved = network().transformer
+    saved.config.id2label = dict(enumerate(names))
+    saved.save_pretrained(tmp_path / "folder")
+    return str(tmp_path / "folder")
 
 
-def test_same_classes_in_another_order_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"class 0 is 'class1' in .*trained.ckpt and 'class0' in the data"):
-        quiet_trainer(tmp_path).validate(Evaluation(trained(tmp_path, ["class1", "class0"])), data(), verbose=False)
+def accuracy(results: list) -> float:
+    return results[0]["val/accuracy"]
 
 
-def test_teacher_with_the_classes_in_another_order_is_refused(tmp_path):
-    objective = TokenMasking(network(), trained(tmp_path, ["class1", "class0"]))
-    with pytest.raises(ValueError, match="give the data's source class_names in the network's order"):
-        quiet_trainer(tmp_path, max_epochs=1).fit(objective, data())
+ORDERS = [["entailment", "neutral", "contradiction"], ["neutral", "contra-diction", "ENTAIL_MENT"]]
 
 
-@pytest.mark.parametrize("names", [["class0", "class1"], ["LABEL_0", "LABEL_1"]])
-def test_classes_in_order_or_under_other_names_are_accepted(names, tmp_path):
-    quiet_trainer(tmp_path).validate(Evaluation(trained(tmp_path, names)), data(), verbose=False)
+@pytest.mark.filterwarnings("ignore:.*texts in split")
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("saved", [checkpoint, folder])
+def test_classes_in_another_order_are_put_into_the_order_of_the_data(saved, order, tmp_path):
+    objective, module, trainer = Evaluation(saved(tmp_path, NAMES)), data(order), quiet_trainer(tmp_path)
+    for _ in range(2):  # the second time the classes have the order of the data already
+        assert accuracy(trainer.validate(objective, module, verbose=False)) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in split")
+def test_a_fit_starts_from_a_pretrained_head_with_the_classes_of_the_data(tmp_path):
+    objective = Supervised(HFClassifier(folder(tmp_path, NAMES), num_classes=3))
+    assert accuracy(quiet_trainer(tmp_path).validate(objective, data(ORDERS[0]), verbose=False)) == 1.0
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=1)
+    objective.optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.0)
+    trainer.fit(objective, data(ORDERS[0]))
+    assert float(trainer.callback_metrics["val/accuracy"]) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in split")
+def test_a_teacher_has_the_classes_of_the_data(tmp_path):
+    objective = TokenMasking(network(), checkpoint(tmp_path, NAMES))
+    module = data(ORDERS[0])
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=1, limit_val_batches=0)
+    trainer.fit(objective, module)
+    batch = next(iter(module.predict_dataloader()))
+    assert torch.equal(objective._teacher[0](batch.inputs).logits.argmax(dim=1), batch.labels)
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in split")
+@pytest.mark.parametrize("names", [["ENTAILMENT", "ja", "nein"], ["NEUTRAL", "NO", "CONTRADICTION"]])
+def test_classes_that_the_names_do_not_tell_are_refused_with_both_lists(names, tmp_path):
+    with pytest.raises(
+        ValueError, match=rf"trained.ckpt has the classes \['{names[0]}'.*the data has \['contradiction'"
+    ):
+        quiet_trainer(tmp_path).validate(
+            Evaluation(checkpoint(tmp_path, names)), data([n.casefold() for n in NAMES]), verbose=False
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in split")
+@pytest.mark.parametrize("names", [NAMES, ["LABEL_0", "LABEL_1", "LABEL_2"]])
+def test_classes_in_order_or_without_names_are_accepted(names, tmp_path):
+    objective = Evaluation(checkpoint(tmp_path, names))
+    assert accuracy(quiet_trainer(tmp_path).validate(objective, data(NAMES), verbose=False)) == 1.0

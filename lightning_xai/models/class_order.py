@@ -1,0 +1,126 @@
+"""Puts the classes of a trained network into the order of the data, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from lightning_xai.functional.class_names import class_positions, listed, says_nothing
+from lightning_xai.functional.modes import evaluation_mode
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.contracts import random_inputs
+from lightning_xai.runs.progress import say
+
+
+def pretrained_class_names(network: Classifier) -> list[str] | None:
+    """Returns the class names of a pretrained head, in the order of its logits; None if the head is new.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> print(pretrained_class_names(random_bert()))
+        None
+    """
+    arguments = network.init_args
+    transformer = getattr(network, "transformer", None)
+    if arguments.get("path") is None or not arguments.get("pretrained", True) or transformer is None:
+        return None
+    if transformer is transformer.base_model:  # without transformers' head
+        return None
+    names = transformer.config.id2label
+    if network.weight_gaps.fresh or sorted(names) != list(range(network.num_classes)):
+        return None
+    return [str(names[number]) for number in range(network.num_classes)]
+
+
+@torch.no_grad()
+def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
+    """Moves the rows of a network's head, so that class i is what was class positions[i].
+
+    Returns:
+        Whether the logits have the new order. If not, the network is left as it was.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = random_bert()
+        >>> bias = network.transformer.classifier.bias
+        >>> bias.data = torch.tensor([1.0, 2.0])
+        >>> reorder_classes(network, [1, 0]), bias.tolist()
+        (True, [2.0, 1.0])
+    """
+    inputs, rows = random_inputs(network, [7, 4]), list(positions)
+    head = [weight for weight in network.head_parameters() if weight.shape[:1] == (network.num_classes,)]
+    given = [weight.clone() for weight in head]
+    with evaluation_mode(network):
+        expected = network(inputs).logits[:, rows]
+        for weight in head:
+            weight.copy_(weight[rows])
+        if torch.allclose(network(inputs).logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())):
+            return True
+    for weight, before in zip(head, given, strict=True):
+        weight.copy_(before)
+    return False
+
+
+def align_classes(
+    network: Classifier, class_names: list[str] | None, data_names: list[str], origin: str | Path
+) -> list[str] | None:
+    """Puts a network's classes into the order of the data, and says so. Names are compared without case and hyphens.
+
+    If the two lists share no name, for example because the network calls its classes LABEL_0 and LABEL_1, class i of
+    the network is class i of the data, and a line says so.
+
+    Args:
+        network: the network, which is changed.
+        class_names: its class names, in the order of its logits; None if they are not known.
+        data_names: names of the data's classes.
+        origin: where the network comes from, for messages.
+
+    Returns:
+        Names of the network's classes in the new order.
+
+    Raises:
+        ValueError: only some names are the same, or the classes cannot be put into another order.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> align_classes(random_bert(), ["POSITIVE", "NEGATIVE"], ["negative", "positive"], "model")
+        model: the classes ['POSITIVE', 'NEGATIVE'] are put into the order of the data
+        ['negative', 'positive']
+    """
+    if class_names is None or len(class_names) != len(data_names):  # another check compares the numbers of classes
+        return class_names
+    positions = class_positions(class_names, data_names, str(origin))
+    if positions is None:
+        say(f"{origin}: its classes {listed(class_names)} are taken for {listed(data_names)}, in this order")
+    elif positions != list(range(len(positions))):
+        if not reorder_classes(network, positions):
+            check_class_order(class_names, data_names, origin)
+        say(f"{origin}: the classes {listed(class_names)} are put into the order of the data")
+    return list(data_names)
+
+
+def check_class_order(class_names: list[str] | None, data_names: list[str], path: str | Path) -> None:
+    """Raises ValueError if a network has the same classes as the data, but in another order.
+
+    Args:
+        class_names: names of the network's classes, None if they are not known.
+        data_names: names of the data's classes.
+        path: where the network comes from, for the error message.
+
+    Example:
+        >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
+        >>> check_class_order(["B", "A"], ["a", "b"], "m")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: class 0 is 'B' in m and 'a' in the data: give the data's source class_names in ... ['B', 'A'] ...
+    """
+    if class_names is None or says_nothing(class_names):
+        return
+    positions = class_positions(class_names, data_names, str(path)) or []
+    for number, position in enumerate(positions):
+        if number != position:
+            raise ValueError(
+                f"class {number} is {class_names[number]!r} in {path} and {data_names[number]!r} in the data: give the "
+                f"data's source class_names in the network's order, {listed(class_names)} and not {listed(data_names)}"
+            )
