@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from jsonargparse import auto_cli
@@ -15,6 +15,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.explainer import Explainer, trained_encoder
+from lightning_xai.commands.outputs import refuse_inputs, write_output
 from lightning_xai.models.checkpoint import checkpoint_path, load_trained
 from lightning_xai.report.heatmap import ExplainedDocument, ansi
 from lightning_xai.report.heatmap_page import html_page
@@ -80,14 +81,20 @@ def explain(
         device: device that runs the network, such as cpu or cuda.
 
     Raises:
-        ValueError: both or neither of `text` and `file` are given, a file or run is missing, or the network needs a
-            second text.
+        ValueError: both or neither of `text` and `file` are given, a file or run is missing, the network needs a
+            second text, or an output is one of the inputs.
     """
     if (text is None) == (file is None):
         raise ValueError("give either --text or --file")
     if file is not None and not Path(file).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line")
     run, checkpoint = _run_and_checkpoint(ckpt)
+    page, lines = Path(html) if html else run.explain_page, Path(output or f"{file}.jsonl")
+    inputs = {"ckpt": checkpoint, "configuration": run.config_file}
+    if file is None:
+        refuse_inputs("html", page, inputs)
+    else:
+        refuse_inputs("output", lines, {"file": Path(file)} | inputs)
     trained = load_trained(str(checkpoint))
     if text_pair is None and getattr(trained.network, "paired", False):
         raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
@@ -95,10 +102,9 @@ def explain(
     encoder = trained_encoder(run.config_file, trained)
     explainer = Explainer(trained, encoder, method or InputXGradient(), num_classes=num_classes, text_pair=text_pair)
     if text is not None:
-        page = Path(html) if html else run.explain_page
         _explain_text(explainer, text, page, title=f"{explainer.method_name} on {run.path}")
     elif file is not None:
-        _explain_file(explainer, Path(file), Path(output or f"{file}.jsonl"))
+        _explain_file(explainer, Path(file), lines)
 
 
 def _run_and_checkpoint(ckpt: str) -> tuple[RunFolder, Path]:
@@ -113,16 +119,19 @@ def _run_and_checkpoint(ckpt: str) -> tuple[RunFolder, Path]:
 def _explain_text(explainer: Explainer, text: str, page: Path, *, title: str) -> None:
     (document,) = explainer.documents([text])
     print_document(document)
-    page.write_text(html_page(title, [document]), encoding="utf-8")
+    write_output(page, lambda stream: stream.write(html_page(title, [document])))
     print(f"written: {page}")
 
 
 def _explain_file(explainer: Explainer, file: Path, output: Path) -> None:
     texts = file_lines(file)
-    with output.open("w", encoding="utf-8") as lines:
+
+    def write(lines: TextIO) -> None:
         for number, document in enumerate(explainer.documents(texts), start=1):
             lines.write(json.dumps({"line": number, **json_record(document)}, ensure_ascii=False) + "\n")
             print(f"\r{number}/{len(texts)} texts", end="", file=sys.stderr)
+
+    write_output(output, write)
     print(f"\nwritten: {output}")
 
 

@@ -16,7 +16,7 @@ NOBODY = 65534
 @pytest.fixture
 def mounted(tmp_path):
     """Returns a function that mounts a disk in memory with the given options."""
-    mounts = []
+    mounts: list[Path] = []
 
     def mount(options: str) -> Path:
         folder = tmp_path / f"disk{len(mounts)}"

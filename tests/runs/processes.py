@@ -20,7 +20,7 @@ FORK = multiprocessing.get_context("fork")
 def hold(file: Path, pipe: Connection, host: str | None, touch_seconds: float) -> None:
     """Takes a lock, and then does what the pipe asks for: sends "" after it, or the error's message."""
     if host is not None:
-        platform.node = lambda: host  # type: ignore[assignment]  # as on another machine
+        platform.node = lambda: host  # as on another machine
     take(file, touch_seconds=touch_seconds)
     pipe.send(os.getpid())
     while True:

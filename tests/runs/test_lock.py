@@ -30,8 +30,10 @@ def write_lock(file: Path, **facts) -> Owner:
     return owner
 
 
-def owner_in(file: Path) -> Owner | None:
-    return Owner.from_json(file.read_bytes())
+def owner_in(file: Path) -> Owner:
+    owner = Owner.from_json(file.read_bytes())
+    assert owner is not None
+    return owner
 
 
 def test_second_owner_is_refused_with_the_first_and_a_remedy(file):

@@ -1,0 +1,59 @@
+"""Files that a user names as outputs: never one of the inputs, and whole or not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from lightning_xai.runs.whole_files import write_whole
+
+
+def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path]) -> None:
+    """Raises ValueError if an output is one of the command's inputs, also under another name.
+
+    Args:
+        option: name of the option that names the output.
+        output: the output.
+        inputs: input files by what they are.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        ...     refuse_inputs("output", Path(file.name), {"file": Path(file.name)})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: output ... is the file that is read (file): give another name
+    """
+    if output.is_dir():
+        raise ValueError(f"{option} {output} is a folder: give the name of a file")
+    for name, path in inputs.items():
+        if output.exists() and path.exists() and output.samefile(path):
+            raise ValueError(f"{option} {output} is the file that is read ({name}): give another name")
+
+
+def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
+    """Writes a text file in UTF-8, whole or not at all; a pipe or a device, such as /dev/stdout, is written directly.
+
+    Args:
+        file: the file; a symbolic link stays, and the file that it names is written.
+        write: function that writes the text to a stream.
+
+    Raises:
+        ValueError: the disk is full or read-only.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "scores.jsonl")
+        >>> write_output(file, lambda stream: stream.write("{}"))
+        >>> file.read_text()
+        '{}'
+    """
+
+    def write_text(place: Path) -> None:
+        with place.open("w", encoding="utf-8") as stream:
+            write(stream)
+
+    if file.exists() and not file.is_file():
+        write_text(file)
+    else:
+        write_whole(file.resolve(), write_text)

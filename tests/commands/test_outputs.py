@@ -1,0 +1,71 @@
+"""No command overwrites what it reads, and an output is whole or not there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lightning_xai.commands.outputs import refuse_inputs, write_output
+from tests.commands.conftest import command, refusal
+
+
+@pytest.mark.parametrize("link", ["the name", "another path", "symbolic link", "hard link"])
+def test_input_is_no_output_under_any_name(tmp_path, link):
+    file = tmp_path / "a.txt"
+    file.write_text("w1 w2")
+    output = {"the name": file, "another path": tmp_path / ".." / tmp_path.name / "a.txt"}.get(link, tmp_path / "b.txt")
+    if link == "symbolic link":
+        output.symlink_to(file)
+    if link == "hard link":
+        output.hardlink_to(file)
+    with pytest.raises(ValueError, match="is the file that is read .file.: give another name"):
+        refuse_inputs("output", output, {"file": file})
+
+
+def test_folder_is_no_output(tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        refuse_inputs("html", tmp_path, {})
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_output_of_an_interrupted_command_is_as_before(tmp_path, before):
+    file = tmp_path / "a.jsonl"
+    if before is not None:
+        file.write_text(before)
+
+    def write(stream):
+        stream.write("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_output(file, write)
+    assert [path.name for path in tmp_path.iterdir()] == (["a.jsonl"] if before else [])
+    assert before is None or file.read_text() == before
+
+
+def test_link_to_an_output_stays(tmp_path):
+    link = tmp_path / "latest.jsonl"
+    link.symlink_to(tmp_path / "a.jsonl")
+    write_output(link, lambda stream: stream.write("x"))
+    assert link.is_symlink() and (tmp_path / "a.jsonl").read_text() == "x"
+
+
+def test_pipe_is_written_directly(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_output(pipe, lambda stream: stream.write("x"))
+    assert os.read(reader, 9) == b"x"
+    os.close(reader)
+
+
+def test_explain_keeps_the_texts_it_reads(fitted, tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("w1 w2\nw3\n")
+    for output in (file, fitted.path / "config.yaml", fitted.path / "checkpoints" / "best.ckpt"):
+        before = Path(output).read_bytes()
+        message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--output", output)
+        assert f"output {output} is the file that is read" in message
+        assert output.read_bytes() == before
+    command("explain", "--ckpt", fitted.path, "--file", file)
+    assert len((tmp_path / "a.txt.jsonl").read_text().splitlines()) == 2
