@@ -24,6 +24,7 @@ from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
+from lightning_xai.runs.names import check_name
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch
@@ -74,6 +75,8 @@ class ComputeAttributions(Callback):
     ) -> None:
         if not methods:
             raise ValueError("methods is empty: name at least one attribution method")
+        for name in methods:
+            check_name("a name in methods", name)
         self.methods = methods
         self.targets = targets
         self.num_top = num_top

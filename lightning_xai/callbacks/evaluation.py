@@ -15,6 +15,7 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
@@ -52,6 +53,7 @@ class AttributionEvaluation(ExplainedCallback):
         during_fit: bool = False,
     ) -> None:
         super().__init__(during_fit=during_fit)
+        check_name("preset", preset)
         if not metrics:
             raise ValueError(f"preset {preset!r} has no metrics: list at least one")
         names = [metric.name for metric in metrics]

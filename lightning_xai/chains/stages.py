@@ -13,6 +13,7 @@ from lightning_xai.chains.erasure_pass import read_complete
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.names import check_name
 from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
 from lightning_xai.runs.whole_files import read_json, write_json
 
@@ -231,3 +232,5 @@ def check_names(kind: str, names: Sequence[str], *, taken: Sequence[str]) -> Non
             f"{kind} are {list(names)}: give one or more names of letters, digits, spaces and _ . + - that begin with "
             f"a letter, digit or _ and are not seed<number> or {', '.join(taken)}"
         )
+    for name in names:
+        check_name(f"a name in {kind}", name)

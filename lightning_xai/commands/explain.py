@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from jsonargparse import auto_cli
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.explainer import Explainer, trained_encoder
 from lightning_xai.commands.outputs import refuse_inputs, write_output
+from lightning_xai.commands.typed_command import run_command
 from lightning_xai.models.checkpoint import checkpoint_path, load_trained
 from lightning_xai.report.heatmap import ExplainedDocument, ansi
 from lightning_xai.report.heatmap_page import html_page
@@ -30,10 +30,11 @@ def explain_command(argv: list[str]) -> None:
     """
     import_all()
     known = method_names()
-    for option, value in zip(argv, argv[1:], strict=False):
-        if option == "--method" and value.isidentifier() and value not in known:
-            raise ValueError(f"there is no attribution method {value!r}: choose one of {', '.join(known)}")
-    auto_cli(explain, args=argv, prog="run.py explain", as_positional=False, exit_on_error=False)
+    for option, value in zip(argv, [*argv[1:], ""], strict=True):
+        name = value if option == "--method" else option.removeprefix("--method=")
+        if name is not option and name.isidentifier() and name not in known:
+            raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
+    run_command(explain, argv, name="explain", as_positional=False)
 
 
 def method_names() -> list[str]:

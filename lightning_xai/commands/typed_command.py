@@ -38,7 +38,7 @@ class WordListParser(ChecksClasses, ArgumentParser):
         A positional sequence may be empty, so that the function itself can raise an error with advice.
         """
         name = names[0].lstrip("-")
-        if name in self.item_types:
+        if name in getattr(self, "item_types", {}):  # a group of arguments of this parser has no types
             del kwargs["action"]  # the action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
@@ -47,13 +47,14 @@ class WordListParser(ChecksClasses, ArgumentParser):
         return super().add_argument(*names, **kwargs)
 
 
-def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str) -> None:
+def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str, as_positional: bool = True) -> None:
     """Parses a command line and calls the function with it.
 
     Args:
-        function: function to call. Parameters without a default are positional arguments.
+        function: function to call.
         argv: words after the name of the command.
         name: name of the command, such as "racu".
+        as_positional: whether parameters without a default are positional arguments rather than required options.
 
     Raises:
         argparse.ArgumentError: an option is unknown, or a value has another type than its parameter.
@@ -69,6 +70,7 @@ def run_command(function: Callable[..., None], argv: Sequence[str], *, name: str
         args=list(argv),
         parser_class=WordListParser,
         prog=f"run.py {name}",
+        as_positional=as_positional,
         exit_on_error=False,
         allow_abbrev=False,
     )

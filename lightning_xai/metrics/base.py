@@ -14,6 +14,7 @@ from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.targets import gold_pairs, predicted_classes
+from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, TextInputs
 
 Explained = Literal["all", "gold", "predicted"]
@@ -125,7 +126,8 @@ class AttributionMetric(Metric, ABC):
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
-        self.name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
+        self.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower() if name is None else name
+        check_name("a metric's name", self.name)
         self.tuned: dict[str, float] = {}
         self.explained = explained
         self.add_state("keys", default=[], dist_reduce_fx="cat")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import FOLDER_LOCK
+from lightning_xai.runs.names import check_name
 from lightning_xai.runs.settings import changed_settings, hash_of_test_data
 from lightning_xai.runs.whole_files import read_json, write_json
 
@@ -58,10 +59,14 @@ class RunFolder:
     def of(cls, runs_dir: str | Path, experiment: str, seed: int) -> RunFolder:
         """Returns the folder of an experiment's run with a seed.
 
+        Raises:
+            ValueError: the name of the experiment cannot be a path below `runs_dir`.
+
         Example:
             >>> RunFolder.of("runs", "roar/gradient/030", seed=0).path.as_posix()
             'runs/roar/gradient/030/seed0'
         """
+        check_name("experiment", experiment, nested=True)
         return cls(Path(runs_dir) / experiment / f"seed{seed}")
 
     @classmethod

@@ -90,7 +90,7 @@ def changed(path: str, value):
     def change(config):
         *parents, last = path.split(".")
         for parent in parents:
-            config = config[parent]
+            config = config[int(parent)] if isinstance(config, list) else config[parent]
         config[last] = value
 
     return change

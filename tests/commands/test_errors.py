@@ -1,5 +1,6 @@
 """Mistakes of a user end in one line before training, with the value and the remedy. The corrected command runs."""
 
+import copy
 import csv
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from tests.commands.conftest import ERASER, METHODS, NETWORK, ROOT, changed, command, refusal, save, tiny_config
 
 COMPREHENSIVENESS = "lightning_xai.metrics.faithfulness.Comprehensiveness"
+RANDOM = "lightning_xai.attributions.random.Random"
+EVALUATION = "lightning_xai.callbacks.evaluation.AttributionEvaluation"
 EVIDENCE_OVERLAP = "lightning_xai.metrics.plausibility.EvidenceOverlap"
 
 
@@ -206,3 +209,35 @@ def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):
     message = refusal("fit", "--config", save(config, tmp_path / "untuned.yaml"), "--runs_dir", tmp_path / "runs")
     assert "tunes its threshold on the validation split" in message
     assert not list((tmp_path / "runs").rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize("experiment", ["../../x", "/tmp/x", "a//b", "a/", "."])
+def test_experiment_that_leaves_the_folder_of_all_runs_is_refused(fit, tmp_path, experiment):
+    message = refusal(*fit(), "--experiment", experiment)
+    assert message.startswith(f"error: experiment is {experiment!r}: choose a name that ")
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (changed("trainer.callbacks.0.init_args.methods", {"../x": {"class_path": RANDOM}}), "a name in methods is"),
+        (changed("trainer.callbacks.1.init_args.preset", "a/b"), "preset is 'a/b'"),
+        (changed("trainer.callbacks.1.init_args.metrics.0.init_args", {"name": "../x"}), "a metric's name is '../x'"),
+    ],
+    ids=["method", "preset", "metric"],
+)
+def test_name_that_becomes_a_path_is_refused_before_training(fit, tmp_path, change, named):
+    evaluation = {"preset": "mine", "metrics": [{"class_path": "lightning_xai.metrics.complexity.Entropy"}]}
+    callbacks = [METHODS, {"class_path": EVALUATION, "init_args": evaluation}]
+    assert named in refusal(*fit(change, callbacks=copy.deepcopy(callbacks)))
+    assert not (tmp_path / "runs").exists() or not list(tmp_path.rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize("split", ["../x", "a/b", "x" * 300])
+def test_split_that_cannot_be_a_file_is_refused_before_training(fit, tmp_path, split):
+    rows = {name: list(GOOD) for name in ("train", "validation", "test", "extra")}
+    source = files_source(tmp_path, rows)
+    source["init_args"]["data_files"][split] = source["init_args"]["data_files"].pop("extra")
+    assert "a split's name is" in refusal(*fit(changed("data.init_args.source", source)))
+    assert not list(tmp_path.rglob("*.ckpt"))

@@ -76,8 +76,9 @@ def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
         assert scores == pytest.approx(actual["scores"]["InputXGradient"], rel=1e-3, abs=1e-7)
 
 
-def test_unknown_method_is_named_with_those_there_are(fitted):
-    message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "AttInGradd")
+@pytest.mark.parametrize("option", [["--method", "AttInGradd"], ["--method=AttInGradd"]])
+def test_unknown_method_is_named_with_those_there_are(fitted, option):
+    message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, *option)
     assert "'AttInGradd'" in message
     assert "AttInGrad, " in message and "IntegratedGradients" in message
 
@@ -133,3 +134,8 @@ def test_a_method_outside_the_package_is_named_by_its_class_path(fitted, tmp_pat
     page = ("--html", tmp_path / "page.html")
     printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "outside_methods.Mine", *page)
     assert "Mine" in printed
+
+
+@pytest.mark.parametrize("option", ["--num_class", "--meth"])
+def test_abbreviated_option_is_refused(fitted, option):
+    assert option in refusal("explain", "--ckpt", fitted.path, "--text", TEXT, option, "1")

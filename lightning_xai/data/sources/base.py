@@ -12,6 +12,7 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 
 from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.spans import check_spans
+from lightning_xai.runs.names import check_name
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
@@ -184,7 +185,8 @@ def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict
     """Returns the rows of a split as dicts, after a check of each row.
 
     Raises:
-        ValueError: the split is empty, lacks a column, or has a row that breaks the format of TextSource.
+        ValueError: the split has a name that no file can have, is empty, lacks a column, or has a row that breaks the
+            format of TextSource.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -192,6 +194,7 @@ def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict
         >>> checked_examples(rows, "train", Planted())
         [{'text': 'w1', 'labels': 0, 'id': 'a'}]
     """
+    check_name("a split's name", split)
     missing = [column for column in ("text", "labels", "id") if column not in rows.column_names]
     if missing or not len(rows):
         problem = f"lacks column {missing[0]!r}" if missing else "is empty"

@@ -1,0 +1,47 @@
+"""The rule for names that become parts of paths: experiments, splits, methods, presets and metrics."""
+
+from __future__ import annotations
+
+import unicodedata
+
+MAX_BYTES = 200  # file systems allow 255 bytes a part, and file endings need some of them
+
+
+def check_name(kind: str, name: str, *, nested: bool = False) -> None:
+    """Raises ValueError if a name could lead out of its folder or cannot be a file's name on every file system.
+
+    Args:
+        kind: the kind of the name for messages, such as "split".
+        name: the name.
+        nested: whether the name may have several parts, as the experiment "roar/gradient/010".
+
+    Example:
+        >>> check_name("split", "test_out-of-domain v1.2")
+        >>> check_name("experiment", "roar/gradient/010", nested=True)
+        >>> check_name("experiment", "../secret", nested=True)
+        Traceback (most recent call last):
+        ValueError: experiment is '../secret': choose a name that has no part '..'
+    """
+    if not nested and "/" in name:
+        raise ValueError(f"{kind} is {name!r}: choose a name that has no /")
+    for part in name.split("/"):
+        problem = _problem(part)
+        if problem is not None:
+            raise ValueError(f"{kind} is {name!r}: choose a name that {problem}")
+
+
+def _problem(part: str) -> str | None:
+    """Returns what a part of a name must not be, in words that follow "a name that"; None if the part is allowed."""
+    if not part:
+        return "is not empty and neither begins nor ends with /"
+    if part in (".", ".."):
+        return f"has no part {part!r}"
+    if part != part.strip():
+        return "neither begins nor ends with a space"
+    if "\\" in part:
+        return "has no backslash"
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in part):  # control characters, surrogates
+        return "has no control character"
+    if len(part.encode()) > MAX_BYTES:
+        return f"is at most {MAX_BYTES} bytes long"
+    return None
