@@ -9,7 +9,8 @@ from lightning_xai.runs.names import MAX_BYTES, check_name
     "name",
     [
         "", ".", "..", "../x", "x/..", "x/../y", "/x", "/", "x/", "x//y", "./x", "x/.", " ", " x", "x ", "x/ /y",
-        "a\\b", "..\\x", "x\n", "x\0y", "x\x7fy", "x\x1b[31m", "\ud800", "x" * (MAX_BYTES + 1), "ü" * (MAX_BYTES // 2 + 1),
+        "a\\b", "..\\x", "x\n", "x\0y", "x\x7fy", "x\x1b[31m", "\ud800",
+        "x" * (MAX_BYTES + 1), "ü" * (MAX_BYTES // 2 + 1),
         "ok/" + "x" * (MAX_BYTES + 1),
     ],
 )  # fmt: skip
