@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution
@@ -15,6 +14,7 @@ from lightning_xai.functional.decomposition.contributions import (
     source_vectors,
 )
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace, trace_layers
+from lightning_xai.functional.modes import graph_or_float32
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
@@ -30,6 +30,7 @@ def alti_mixing(layer: EncoderLayer, trace: LayerTrace, *, norm: Norm) -> Tensor
         norm: the norm that measures distances between vectors.
 
     Example:
+        >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
         >>> output = model(inputs, output_attentions=True, output_hidden_states=True)
@@ -75,6 +76,7 @@ class ALTI(DifferentiableAttribution):
     max(0, ...) is 0 for every j, which makes c_ij undefined, token i contributes to itself only.
 
     Example:
+        >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> scores = ALTI().attribute(random_bert(), inputs, targets).scores
@@ -91,7 +93,7 @@ class ALTI(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         layers = model.encoder_layers()
-        with torch.set_grad_enabled(create_graph):
+        with graph_or_float32(inputs.device.type, create_graph=create_graph):
             output = model(inputs, output_attentions=True, output_hidden_states=True)
             traces = trace_layers(layers, output, inputs.attention_mask)
             mixings = [alti_mixing(layer, trace, norm=self.norm) for layer, trace in zip(layers, traces, strict=True)]

@@ -25,6 +25,7 @@ from lightning_xai.functional.decomposition.source_sums import (
     decompose_mixtures,
     mixtures_suffice,
 )
+from lightning_xai.functional.modes import graph_or_float32
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
@@ -276,7 +277,7 @@ class DecompX(DifferentiableAttribution):
         return self.score == "logit"
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        with torch.set_grad_enabled(create_graph):
+        with graph_or_float32(inputs.device.type, create_graph=create_graph):
             output = model(inputs, output_attentions=True, output_hidden_states=True)
             layers, head = model.encoder_layers(), model.head_layers()
             rows = []

@@ -133,3 +133,25 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
     finally:
         if wanted:
             network.set_attention(before)
+
+
+@contextmanager
+def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
+    """With `create_graph`, gradients are on and autocast stays as it is. Without it, both are off.
+
+    Decompositions that reuse memory in place need one dtype for all results, which autocast does not give.
+
+    Args:
+        device_type: the kind of device whose autocast is meant, such as "cpu" or "cuda".
+        create_graph: whether the results are differentiated later.
+
+    Example:
+        >>> weight = torch.ones(2, 2, requires_grad=True)
+        >>> with torch.autocast("cpu", torch.bfloat16), graph_or_float32("cpu", create_graph=False):
+        ...     product = weight @ weight
+        >>> product.dtype, product.requires_grad
+        (torch.float32, False)
+    """
+    keeps_autocast = create_graph and torch.is_autocast_enabled(device_type)
+    with torch.set_grad_enabled(create_graph), torch.autocast(device_type, enabled=keeps_autocast):
+        yield

@@ -228,6 +228,18 @@ def test_the_graph_changes_no_score(cls, model):
 
 
 @each_model
+@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("create_graph", [False, True], ids=["no graph", "graph"])
+def test_scores_under_autocast_are_those_in_float32_roughly(cls, model, create_graph):
+    method = build_differentiable(cls)
+    exact = method.scores(model, inputs(), TARGETS).detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = method.scores(model, inputs(), TARGETS, create_graph=create_graph).detach()
+    inside = inputs().attention_mask.unsqueeze(1)  # attribute() zeroes the scores of padding
+    assert ((mixed - exact) * inside).abs().max() < 0.1 * (exact * inside).abs().max()
+
+
+@each_model
 @each_method
 def test_passes_counts_the_passes_that_are_made(cls, model):
     made = {"forward": 0, "backward": 0}

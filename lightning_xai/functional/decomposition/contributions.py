@@ -252,8 +252,10 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
+    weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # autocast mixes dtypes
     # in place, because three results in newly allocated memory would cost more time than the matrix product
-    differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
+    with torch.autocast(differences.device.type, enabled=False):
+        differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
 
 
