@@ -14,6 +14,7 @@ from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.chains.base import ChainCallback
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
+from lightning_xai.models.architecture_match import check_architecture
 from lightning_xai.models.checkpoint import check_format, read_checkpoint
 from lightning_xai.models.class_order import check_class_order
 from lightning_xai.models.loading import first_difference
@@ -137,6 +138,7 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
             f"{path} does not fit this configuration: {difference.name} is {difference.shape} in the checkpoint and "
             f"{difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
         )
+    check_architecture(checkpoint["network"], objective.network, path)
     check_class_order(checkpoint.get("class_names"), class_names, path)
 
 

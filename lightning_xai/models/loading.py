@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from lightning_xai.models.architecture_match import first_setting_difference, network_spec
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.config_keys import stored_settings
 from lightning_xai.runs.class_paths import imported_class
@@ -135,7 +136,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in classes or in a weight's shape; the message names the difference and `path`.
+        ValueError: the networks differ in classes, in a weight's shape, or in a setting that changes the forward pass;
+            the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -154,5 +156,11 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
         raise ValueError(
             f"{difference.name} is {difference.shape} in the teacher {path} and {difference.needed} in the network: "
             "give both the same architecture"
+        )
+    setting = first_setting_difference(network_spec(teacher), network_spec(student))
+    if setting is not None:
+        raise ValueError(
+            f"{setting.name} is {setting.given!r} in the teacher {path} and {setting.needed!r} in the network: give "
+            "both the same architecture"
         )
     student.load_state_dict(teacher.state_dict())

@@ -15,6 +15,7 @@ from torch._dynamo import OptimizedModule
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
+from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format
 from lightning_xai.models.class_order import align_classes, pretrained_class_names
@@ -252,13 +253,13 @@ class Objective(LightningModule, ABC):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["format"] = FORMAT
-        network = type(self.network)
-        checkpoint["network"] = {
-            "class_path": f"{network.__module__}.{network.__qualname__}",
-            "init_args": self.network.architecture(),
-        }
+        checkpoint["network"] = network_spec(self.network)
         if self.data_module is not None:
             checkpoint["class_names"] = list(self.data_module.class_names)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_format(checkpoint)
+        if "network" in checkpoint:
+            check_architecture(checkpoint["network"], self.network, "the checkpoint")
+        else:
+            say("the checkpoint does not say its architecture: only the shapes of weights are compared")
