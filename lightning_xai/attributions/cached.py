@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.models.base import Classifier
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.store import RaggedStore, is_store
+from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
 from lightning_xai.types import Passes, TextInputs
 
 
-def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Tensor:
+def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashes: RaggedStore | None = None) -> Tensor:
     """Returns the stored scores [B, K, T] of B texts, 0 at padding.
 
     Args:
         store: token scores of texts without padding, stored by example and class.
         inputs: B texts, whose `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
+        hashes: hashes of the texts by example and NO_CLASS; None if they were not stored.
 
     Raises:
-        ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has another number
-            of scores than the example has tokens.
+        ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has the scores of
+            another text or of another number of tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -35,7 +40,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
     """
     if inputs.index is None:
         raise ValueError("inputs.index is None, but it identifies stored scores: set it to the rows in the split")
-    mask = inputs.attention_mask.cpu()
+    mask, input_ids = inputs.attention_mask.cpu(), inputs.input_ids.cpu()
     scores = torch.zeros(*targets.shape, mask.shape[1])
     for row, (index, classes) in enumerate(zip(inputs.index.tolist(), targets.tolist(), strict=True)):
         length = int(mask[row].sum())
@@ -53,6 +58,12 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor) -> Te
                     "write the cache with the same tokenizer and max_length"
                 )
             scores[row, column, mask[row]] = values
+        if hashes is not None and (index, NO_CLASS) in hashes:
+            if (hashes.get(index, NO_CLASS) != text_hash(input_ids[row, mask[row]].numpy())).any():
+                raise ValueError(
+                    f"{store.path} has the scores of another text for example {index}: use the same data, tokenizer, "
+                    "max_length and erasures as the run that wrote the cache"
+                )
     return scores.to(inputs.device)
 
 
@@ -66,7 +77,8 @@ class Cached(AttributionMethod):
             replaces "{split}" by the name of the explained split.
 
     Raises:
-        ValueError: there is no store at `path`, or the store holds another split's scores or lacks an example.
+        ValueError: there is no store at `path`, or the store holds the scores of another split or of other texts, or
+            lacks an example.
 
     Example:
         >>> import numpy as np, tempfile
@@ -74,6 +86,8 @@ class Cached(AttributionMethod):
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with RaggedWriter(f"{folder}/test", metadata={"split": "test"}) as writer:
         ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
+        ...     with RaggedWriter(f"{folder}/test/hashes") as writer:
+        ...         writer.add(0, 0, text_hash(np.array([5, 6])))
         ...     method = Cached(folder + "/{split}").for_split("test")
         ...     method.scores(None, TextInputs.of_ids([[5, 6]]), torch.tensor([[1]]))
         tensor([[[ 0.5000, -1.0000]]])
@@ -82,6 +96,9 @@ class Cached(AttributionMethod):
     def __init__(self, path: str) -> None:
         self.path = path
         self._store = None if "{split}" in path else RaggedStore(path)
+        hashes = Path(path) / TEXT_HASHES
+        self._hashes = RaggedStore(hashes) if is_store(hashes) else None
+        self._is_said = False  # whether a line has said that there are no hashes
         self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 
     def for_split(self, split: str) -> Cached:
@@ -105,7 +122,10 @@ class Cached(AttributionMethod):
         """Returns stored scores [B, K, T]; `model` is not used."""
         if self._store is None:
             raise ValueError(f"{self.path} stands for one store per split: call for_split with the explained split")
-        return stored_scores(self._store, inputs, targets)
+        if self._hashes is None and not self._is_said:
+            say(f"{self.path}: an earlier version wrote these scores without hashes, so texts are not compared")
+            self._is_said = True
+        return stored_scores(self._store, inputs, targets, self._hashes)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=0, backward=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from lightning import LightningModule, Trainer
@@ -14,14 +14,15 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ownership import own_scores, release_scores
 from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.store import RaggedStore, RaggedWriter
-from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS
+from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
 
 
 class AttributionCacheWriter(ExplainedCallback):
     """Stores the scores of every explained example and class in `<cache_dir>/<split>/<method>`.
 
     This folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
-    token mask per example: 1 where a token may be explained, else 0. Rows that are already stored, for example by an
+    token mask per example: 1 where a token may be explained, else 0. The subfolder `hashes` holds a hash of each
+    example's token ids, by which `Cached` recognizes other texts. Rows that are already stored, for example by an
     interrupted test, are not written again. A test also stores the scores of the validation split, since a later test
     that reads them with `Cached` may tune thresholds on this split.
 
@@ -43,7 +44,7 @@ class AttributionCacheWriter(ExplainedCallback):
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:
         super().__init__(during_fit=during_fit)
         self.cache_dir = cache_dir
-        self._writers: dict[tuple[str, str], tuple[_MissingRows, _MissingRows]] = {}  # by (split, method)
+        self._writers: dict[tuple[str, str], _Stores] = {}  # by (split, method)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
@@ -59,14 +60,16 @@ class AttributionCacheWriter(ExplainedCallback):
             return
         indices = explained.batch.index.tolist()
         lengths = explained.batch.inputs.attention_mask.sum(dim=1).tolist()
+        input_ids = explained.batch.inputs.input_ids.cpu().numpy()
         for name, attribution in explained.attributions.items():
-            scores_writer, masks_writer = self._open(explained.split, name)
+            stores = self._open(explained.split, name)
             scores, token_mask = attribution.scores.cpu().numpy(), attribution.token_mask.cpu().numpy()
             for row, (index, length) in enumerate(zip(indices, lengths, strict=True)):
                 for k in attribution.target_mask[row].nonzero().flatten().tolist():
                     target = int(attribution.targets[row, k])
-                    masks_writer.add(index, NO_CLASS, token_mask[row, :length])
-                    scores_writer.add(index, target, scores[row, k, :length])
+                    stores.hashes.add(index, NO_CLASS, text_hash(input_ids[row, :length]))
+                    stores.masks.add(index, NO_CLASS, token_mask[row, :length])
+                    stores.scores.add(index, target, scores[row, k, :length])
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._close()
@@ -82,8 +85,8 @@ class AttributionCacheWriter(ExplainedCallback):
         if hasattr(self, "trainer"):
             release_scores(self._folder)
 
-    def _open(self, split: str, method: str) -> tuple[_MissingRows, _MissingRows]:
-        """Returns the writers of scores and of token masks for a split and method; opens them at the first call."""
+    def _open(self, split: str, method: str) -> _Stores:
+        """Returns the writers for a split and method; opens them at the first call."""
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
@@ -95,8 +98,11 @@ class AttributionCacheWriter(ExplainedCallback):
                 "examples": data_of(trainer).split(split).hash(),
             }
             scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
-            masks = _MissingRows(folder / TOKEN_MASKS, trainer.global_rank, {"split": split})
-            self._writers[key] = scores, masks
+            masks, hashes = (
+                _MissingRows(folder / name, trainer.global_rank, {"split": split})
+                for name in (TOKEN_MASKS, TEXT_HASHES)
+            )
+            self._writers[key] = _Stores(scores, masks, hashes)
         return self._writers[key]
 
 
@@ -114,3 +120,11 @@ class _MissingRows:
 
     def close(self) -> None:
         self._writer.close()
+
+
+class _Stores(NamedTuple):
+    """The writers for a split and method."""
+
+    scores: _MissingRows
+    masks: _MissingRows
+    hashes: _MissingRows

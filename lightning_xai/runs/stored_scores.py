@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,19 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
-NO_CLASS = 0  # class in the keys of token masks; an example has the same mask for all classes
+TEXT_HASHES = "hashes"  # folder of the hashes of the texts, inside the folder of the scores
+NO_CLASS = 0  # class in the keys of token masks and hashes, since an example has the same for all classes
+
+
+def text_hash(input_ids: np.ndarray) -> np.ndarray:
+    """Returns a hash [4] of a text's token ids [T] without padding, as whole numbers that a store of float32 can hold.
+
+    Example:
+        >>> text_hash(np.array([1, 5, 2])).tolist(), text_hash(np.array([1, 6, 2])).tolist()
+        ([20198.0, 33198.0, 46907.0, 2701.0], [7355.0, 64483.0, 62534.0, 64926.0])
+    """
+    digest = hashlib.sha256(np.ascontiguousarray(input_ids, dtype="<i4").tobytes()).digest()
+    return np.frombuffer(digest[:8], dtype="<u2").astype(np.float32)
 
 
 class StoredScores(RaggedStore):

@@ -6,6 +6,7 @@ import torch
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.runs.store import RaggedWriter
+from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
 from tests.conftest import text_inputs
 
 TARGETS = torch.tensor([[0, 2], [1, 0]])
@@ -19,8 +20,9 @@ def inputs():
 @pytest.fixture
 def cached(tmp_path, tiny_hf, inputs):
     scores = Gradient().attribute(tiny_hf, inputs, TARGETS).scores.numpy()
-    with RaggedWriter(tmp_path) as writer:
+    with RaggedWriter(tmp_path) as writer, RaggedWriter(tmp_path / TEXT_HASHES) as hashes:
         for row, length in enumerate([6, 9]):
+            hashes.add(row, NO_CLASS, text_hash(inputs.input_ids[row, :length].numpy()))
             for column in range(2):
                 writer.add(row, int(TARGETS[row, column]), scores[row, column, :length])
     return Cached(str(tmp_path))
@@ -88,3 +90,36 @@ def test_a_store_of_another_split_is_refused(tmp_path):
 def test_a_path_with_a_split_to_fill_in_needs_for_split(inputs):
     with pytest.raises(ValueError, match="call for_split"):
         Cached("stores/{split}").scores(None, inputs, TARGETS)
+
+
+def changed_token(inputs, position):
+    ids = inputs.input_ids.clone()
+    ids[1, position] += 1
+    return replace(inputs, input_ids=ids)
+
+
+OTHER_TEXTS = {
+    "other seed": lambda inputs: replace(text_inputs([6, 9], seed=1), index=inputs.index),
+    "one word": lambda inputs: changed_token(inputs, 3),
+    "last token": lambda inputs: changed_token(inputs, 8),
+    "order": lambda inputs: replace(
+        inputs, input_ids=inputs.input_ids.flip(1), attention_mask=inputs.attention_mask.flip(1)
+    ),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_TEXTS.values(), ids=OTHER_TEXTS)
+def test_scores_of_other_texts_with_as_many_tokens_are_refused(cached, inputs, other):
+    with pytest.raises(
+        ValueError, match="has the scores of another text for example [01]: use the same data, tokenizer"
+    ):
+        cached.scores(None, other(inputs), TARGETS)
+
+
+def test_scores_without_hashes_are_used_and_said_once_not_to_be_compared(tmp_path, inputs, capsys):
+    with RaggedWriter(tmp_path) as writer:
+        writer.add(0, 0, torch.ones(6).numpy())
+    method = Cached(str(tmp_path))
+    for _ in range(2):
+        assert method.scores(None, inputs[:1], TARGETS[:1, :1]).sum() == 6
+    assert capsys.readouterr().out.count("without hashes, so texts are not compared") == 1

@@ -6,6 +6,7 @@ from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.runs.store import RaggedStore
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
@@ -56,6 +57,22 @@ def test_cached_scores_and_metrics_are_those_computed(write, tmp_path, objective
     # predictions differ in the last digits, as attention runs eagerly only where a method needs it
     assert [row["value"] for row in computed[1]] == pytest.approx([row["value"] for row in cached[1]], rel=1e-3)
     assert {row["forward_passes"] + row["backward_passes"] for row in cached[1]} == {0}
+
+
+class OtherWords(Planted):
+    """Texts with as many words as those of the planted source, some of which are others."""
+
+    def load(self):
+        return super().load().map(lambda row: {"text": row["text"].replace("w1", "w2")})
+
+
+def test_cached_scores_of_other_texts_with_as_many_tokens_are_refused(write, tmp_path, objective):
+    write()
+    method = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
+    data = planted_data(eval_batch_size=3)
+    data.source.__class__ = OtherWords
+    with pytest.raises(ValueError, match="has the scores of another text for example"):
+        trainer(tmp_path, compute(method), Recorder()).test(objective, datamodule=data, verbose=False)
 
 
 def test_store_of_another_split_is_refused(write, tmp_path, objective):
