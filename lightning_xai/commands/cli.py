@@ -145,7 +145,7 @@ class XAICLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
-        check_checkpoint_settings(config.checkpoint)
+        check_checkpoint_settings(config.checkpoint, weights_only=config.weights_only)
         if not is_current(config):
             raise ValueError(f"format is {config.format}, but this version reads configurations of format {FORMAT}")
         if not config.experiment:

@@ -30,9 +30,10 @@ def explain_command(argv: list[str]) -> None:
     """
     import_all()
     known = method_names()
-    for option, value in zip(argv, [*argv[1:], ""], strict=True):
-        name = value if option == "--method" else option.removeprefix("--method=")
-        if name is not option and name.isidentifier() and name not in known:
+    named = [value for option, value in zip(argv, argv[1:], strict=False) if option == "--method"]
+    named += [argument.removeprefix("--method=") for argument in argv if argument.startswith("--method=")]
+    for name in named:
+        if name.isidentifier() and name not in known:
             raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
     run_command(explain, argv, name="explain", as_positional=False)
 

@@ -24,11 +24,12 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
-def check_checkpoint_settings(checkpoint: Any) -> None:
-    """Raises ValueError if checkpoints would be saved in a place that a resumed fit or a test does not search.
+def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
+    """Raises ValueError if checkpoints would be saved where no command searches, or read with the code in them.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
+        weights_only: Lightning's argument; False would run code that a checkpoint holds.
 
     Example:
         >>> from types import SimpleNamespace
@@ -36,6 +37,8 @@ def check_checkpoint_settings(checkpoint: Any) -> None:
     """
     if checkpoint.dirpath is not None:
         raise ValueError(f"checkpoint.dirpath is {checkpoint.dirpath!r}: leave it null and choose --runs_dir instead")
+    if weights_only is False:
+        raise ValueError("weights_only is false, which runs code from checkpoints: leave it null")
     if checkpoint.filename != "best":
         raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands look for")
 

@@ -6,6 +6,7 @@ from argparse import ArgumentError
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple, TypedDict
 
 import fsspec
@@ -18,7 +19,7 @@ from torch.optim import Optimizer
 
 from lightning_xai.commands.class_checks import CheckedParser
 from lightning_xai.commands.cli import XAICLI
-from tests.commands.conftest import NETWORK, changed, refusal, save, tiny_config
+from tests.commands.conftest import NETWORK, changed, command, refusal, save, tiny_config
 
 # the parser library warns of some paths, which are refused here with a line of our own
 pytestmark = pytest.mark.filterwarnings(r"ignore:[\s\S]*import path denylist")
@@ -379,3 +380,24 @@ def test_usual_classes_of_lightning_and_of_the_user_are_built(tmp_path):
     trainer: Any = XAICLIWithoutRun(argv).trainer
     assert type(trainer.profiler).__name__ == "SimpleProfiler"
     assert next(c for c in trainer.callbacks if isinstance(c, ReadsNothing)).data == {"x": data}
+
+
+class Pickled:
+    """An object that touches a file when a checkpoint that holds it is read with all its objects."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.mark.parametrize("weights_only", [None, False, True])
+def test_checkpoint_to_resume_from_runs_no_code(tmp_path, weights_only):
+    checkpoints = tmp_path / "runs" / "tiny" / "seed0" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    torch.save({"state_dict": {}, "pickled": Pickled(tmp_path / "marker")}, checkpoints / "last.ckpt")
+    config = save(tiny_config(callbacks=[]) | {"weights_only": weights_only}, tmp_path / "tiny.yaml")
+    with pytest.raises((SystemExit, UnpicklingError)):
+        command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
+    assert not (tmp_path / "marker").exists()
