@@ -14,6 +14,8 @@ from lightning_xai.callbacks.base import (
     first_examples,
     test_splits,
 )
+from lightning_xai.callbacks.trial_parts import try_metrics
+from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -100,6 +102,9 @@ class AttributionEvaluation(ExplainedCallback):
                     f"{self.preset}/{metric.name} tunes its threshold on the validation split, which this run does not "
                     "evaluate: set data.init_args.tune_on_validation to true"
                 )
+
+    def tried(self, trial: TrialRun) -> None:
+        try_metrics(trial, self)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         if not self.active or self.trainer.predicting:

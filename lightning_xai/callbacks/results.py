@@ -22,7 +22,7 @@ from lightning_xai.runs.whole_files import write_whole
 
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped", "checkpoint",
-    "forward_passes", "backward_passes", "seconds", "peak_memory_mb",
+    "forward_passes", "backward_passes", "seconds", "peak_memory_mb", "left_out",
 ]  # fmt: skip
 
 
@@ -118,7 +118,7 @@ class ResultsFile(Callback):
     def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
         sources = [callback for callback in callbacks_of(trainer) if isinstance(callback, ResultSource)]
         reported = [row for source in sources for row in source.result_rows()]
-        run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": self._checkpoint}
+        run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": self._checkpoint, "left_out": ""}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
     def _write(self, table: pd.DataFrame) -> None:

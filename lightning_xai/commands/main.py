@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentError
 from importlib import import_module
 
+from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.commands.cli import XAICLI, LoadedData
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.discovery import import_all
@@ -63,11 +64,12 @@ def run_stages(argv: list[str]) -> XAICLI:
     find_shipped_parts()
     argv = with_part_paths(argv)
     data: LoadedData | None = None
+    trials = TrialMemory()
     stack, asked_for = [argv], [argv]
     while True:
         command = stack[-1]
         try:
-            cli = XAICLI(with_config_paths(command), data)
+            cli = XAICLI(with_config_paths(command), data, trials)
         finally:
             release()  # the folder of each stage is owned only while the stage runs
         data = cli.data

@@ -11,7 +11,7 @@ from typing import Any
 # settings that do not change a run's numbers
 INCIDENTAL = {
     "config", "ckpt_path", "weights_only", "runs_dir", "overwrite", "verbose", "return_predictions", "test_after_fit",
-    "follow_up", "stage", "format",
+    "follow_up", "stage", "format", "preflight", "skip_unfit",
 }  # fmt: skip
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
@@ -47,6 +47,18 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value for name, value in settings.items() if name.startswith("data.") and name not in (ERASURES, ERASURE)
     }
+
+
+def trial_key(settings: Mapping[str, Any]) -> str:
+    """Returns a text that is equal for runs with the same methods, network and data, such as the stages of a chain.
+
+    Example:
+        >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})
+        '{"model.size": 2}'
+    """
+    of_trainer = ("trainer.callbacks", "trainer.precision", "trainer.accelerator")
+    chosen = {name: value for name, value in settings.items() if name.startswith(("model.", *of_trainer))}
+    return json.dumps(chosen | data_settings(settings), sort_keys=True)
 
 
 def hash_of_test_data(settings: Mapping[str, Any]) -> str:

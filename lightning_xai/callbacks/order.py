@@ -1,0 +1,44 @@
+"""The order of callbacks: who computes attributions, and who uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lightning import Callback
+
+from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
+
+
+def check_order(callbacks: Sequence[Callback]) -> None:
+    """Raises ValueError if a callback would get no attributions, or if nobody would get those of a source.
+
+    Example:
+        >>> class Printed(Callback):
+        ...     def on_explained(self, explained):
+        ...         print(explained.split)
+        >>> check_order([Printed()])
+        Traceback (most recent call last):
+        ValueError: Printed has on_explained, but no ComputeAttributions stands before it: move it behind one in ...
+    """
+    source: Callback | None = None
+    is_used = True
+    for callback in callbacks:
+        if isinstance(callback, AttributionSource):
+            if source is not None and not is_used:
+                raise ValueError(
+                    f"{_named(source)} is followed by {_named(callback)}, and no callback between them uses its "
+                    "attributions: put the methods of both into one, or a callback such as AttributionEvaluation "
+                    "behind each"
+                )
+            source, is_used = callback, False
+        elif isinstance(callback, ExplainedReceiver):
+            is_used = True
+            if source is None:
+                raise ValueError(
+                    f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
+                    "ComputeAttributions stands before it: move it behind one in trainer.callbacks"
+                )
+
+
+def _named(source: Callback) -> str:
+    return f"{type(source).__name__}({', '.join(getattr(source, 'methods', {}))})"

@@ -1,0 +1,226 @@
+"""Tries every method and metric on a few short texts before the work, and lists all that fail."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import FSDPStrategy
+from lightning.pytorch.trainer.states import TrainerFn
+
+from lightning_xai.callbacks.base import ResultRow, callbacks_of, data_of, test_splits
+from lightning_xai.callbacks.cost import NO_COST
+from lightning_xai.callbacks.order import check_order
+from lightning_xai.callbacks.trial_parts import (
+    sources_of,
+    try_longest_text,
+    try_methods,
+    try_network,
+    try_objective,
+)
+from lightning_xai.callbacks.tried import Failure, HasTrial, TrialRun
+from lightning_xai.functional.modes import eager_attention, evaluation_mode
+from lightning_xai.functional.untouched import memory_returned, network_kept, random_states_kept
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.ranks import gather
+from lightning_xai.runs.splits import VALIDATION
+
+
+class LeftOutRow(ResultRow):
+    """A row of the results table whose number is missing, with the reason."""
+
+    left_out: str
+
+
+@dataclass
+class TrialMemory:
+    """The outcomes of the trials of one command, so that the stages of a chain do not repeat them.
+
+    Attributes:
+        tried: by a key of methods, network and data: names of the stages and splits that were tried.
+        failures: by the same key: the failures, which are left out.
+
+    Example:
+        >>> TrialMemory().tried
+        {}
+    """
+
+    tried: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
+
+
+class Trial(Callback):
+    """Tries network, methods, metrics and erasures on two short texts of every split, before the fit or the test.
+
+    The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. A method
+    that needs passes through the network runs on a further split only if the texts there have another form, such as
+    pairs. Metrics run on made-up scores, and take the gold class for the predicted one, since an untrained network
+    predicts at random. Then the longest text passes the network once, with a backward pass if a method needs one.
+
+    All processes try the same texts. Random generators, gradients, modes, hooks, the attention kernel and costs are as
+    before, and nothing is logged or written. Under FSDP nothing is tried.
+
+    Args:
+        tests_after_fit: whether the fit ends with a test, which is then tried too.
+        enabled: whether anything is tried. The order of the callbacks is checked in any case.
+        skip_unfit: whether methods and metrics that fail are left out. If not, they end the run.
+        key: short text that is equal in runs with the same methods, network and data.
+        memory: outcomes of other runs of the command.
+
+    Raises:
+        ValueError: at the start of the fit, test, validation or prediction, if a part fails; one message lists all. At
+            setup: a callback with `on_explained` has no ComputeAttributions before it, or the attributions of a
+            ComputeAttributions are not used.
+
+    Example:
+        >>> Trial(skip_unfit=True).left_out
+        {}
+    """
+
+    def __init__(
+        self,
+        *,
+        tests_after_fit: bool = False,
+        enabled: bool = True,
+        skip_unfit: bool = False,
+        key: str = "",
+        memory: TrialMemory | None = None,
+    ) -> None:
+        self.tests_after_fit = tests_after_fit
+        self.enabled = enabled
+        self.skip_unfit = skip_unfit
+        self.key = key
+        self.memory = memory or TrialMemory()
+        self.left_out: dict[str, Failure] = {}  # by the part in words
+        self._evaluated: list[str] = []  # splits whose numbers the running evaluation will write
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        check_order(callbacks_of(trainer))
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        stages = {"fit": [VALIDATION]}
+        if self.tests_after_fit:
+            stages["test"] = test_splits(trainer)
+        self._begin(trainer, pl_module, stages)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._begin(trainer, pl_module, {"train": ["train"]})  # here, since an objective may prepare itself until now
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.VALIDATING:
+            self._evaluated = [VALIDATION]
+            self._begin(trainer, pl_module, {"validate": [VALIDATION]})
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._evaluated = [split for split in test_splits(trainer) if split != VALIDATION]
+        self._begin(trainer, pl_module, {"test": test_splits(trainer)})
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._begin(trainer, pl_module, {"predict": [getattr(data_of(trainer), "predict_split", "predict")]})
+
+    def result_rows(self) -> list[ResultRow]:
+        """Returns a row without a value for each number that was left out."""
+        missing = {number: failure.reason for failure in self.left_out.values() for number in failure.numbers}
+        return [
+            LeftOutRow(
+                split=split, preset=number.preset, method=number.method, metric=number.metric, value=float("nan"),
+                num_examples=0, num_skipped=0, left_out=reason, **NO_COST,
+            )
+            for split in self._evaluated
+            for number, reason in missing.items()
+        ]  # fmt: skip
+
+    def _begin(self, trainer: Trainer, module: LightningModule, stages: dict[str, list[str]]) -> None:
+        if not self.enabled:
+            return
+        if isinstance(trainer.strategy, FSDPStrategy):
+            say("trial: skipped, since FSDP splits the network's weights among processes")
+            return
+        data = data_of(trainer)
+        if not (hasattr(data, "split") and hasattr(data, "collate")):
+            say(f"trial: skipped, since {type(data).__name__} is no TextDataModule")
+            return
+        wanted = {(stage, split) for stage, splits in stages.items() for split in splits}
+        tried = self.memory.tried.setdefault(self.key, set())
+        known = self.memory.failures.setdefault(self.key, {})
+        if not wanted <= tried:
+            known |= self._new_failures(TrialRun(trainer, module, stages))
+            tried |= wanted
+        if known:
+            self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
+
+    def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
+        """Returns the failures of a trial; raises ValueError unless all of them may be left out."""
+        self._try(trial)
+        # of all processes, so that all leave out the same parts
+        failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
+        if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
+            name = type(trial.network).__name__
+            message = failures_message(list(failures.values()), name, skip_unfit=self.skip_unfit)
+            raise ValueError(message) from (trial.errors[0] if trial.errors else None)
+        for failure in failures.values():
+            say(f"left out: {failure}")
+        return failures
+
+    def _try(self, trial: TrialRun) -> None:
+        contexts = (
+            warnings.catch_warnings(),
+            memory_returned(trial.module.device),
+            random_states_kept(),
+            network_kept(trial.module),
+            evaluation_mode(trial.module),
+            torch.set_grad_enabled(True),
+        )
+        with ExitStack() as stack:
+            for context in contexts:
+                stack.enter_context(context)
+            warnings.simplefilter("ignore")  # the run itself still shows them
+            if "train" in trial.stages:
+                try_objective(trial)
+            else:
+                self._try_evaluation(trial)
+
+    def _try_evaluation(self, trial: TrialRun) -> None:
+        if not trial.replays and not try_network(trial):
+            return  # nothing else can work
+        sources = sources_of(trial)
+        methods = [method for source in sources for method in source.methods.values()]
+        with eager_attention(trial.network, wanted=any(method.needs_attentions for method in methods)):
+            for source in sources:
+                try_methods(trial, source)
+            for callback in callbacks_of(trial.trainer):
+                if isinstance(callback, HasTrial):
+                    callback.tried(trial)
+            if sources and not trial.replays:
+                try_longest_text(trial)
+
+    def _leave_out(self, trial: TrialRun) -> None:
+        self._try_evaluation(trial)
+        for subject, failure in trial.failures.items():
+            self.left_out[subject] = failure
+            for remove in trial.removals.get(subject, []):
+                remove()
+        for source in sources_of(trial):
+            if not source.methods:
+                raise ValueError(
+                    f"no method of {type(source).__name__} works, so nothing is left to explain: choose others"
+                )
+
+
+def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool) -> str:
+    """Returns one line that lists all failures, and says how to leave them out.
+
+    Example:
+        >>> failures_message([Failure("method alti (ALTI)", "it has no layers")], "BiLSTM", skip_unfit=True)
+        '1 part does not work with BiLSTM: (1) method alti (ALTI): it has no layers'
+    """
+    count = "1 part does" if len(failures) == 1 else f"{len(failures)} parts do"
+    listed = "; ".join(f"({number}) {failure}" for number, failure in enumerate(failures, 1))
+    message = f"{count} not work with {network}: {listed}"
+    if not skip_unfit and all(failure.can_be_left_out for failure in failures):
+        message += "; --skip_unfit true leaves them out"
+    return message

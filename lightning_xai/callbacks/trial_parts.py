@@ -1,0 +1,279 @@
+"""Tries the network, the methods of a callback and the longest text; see `Trial`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod, explaining
+from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.base import (
+    AttributionSource,
+    ExplainedBatch,
+    callbacks_of,
+    decision_threshold_of,
+    receivers_after,
+)
+from lightning_xai.callbacks.tried import NUM_TOKENS, Number, TrialRun
+from lightning_xai.functional.short_texts import confident_probs, text_forms
+from lightning_xai.functional.targets import select_targets
+from lightning_xai.functional.untouched import attributes_kept
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.runs.splits import VALIDATION
+from lightning_xai.types import Attribution, ClassifierOutput
+
+
+def sources_of(trial: TrialRun) -> list[Any]:
+    """Returns the callbacks that compute attributions in one of the trial's stages."""
+    return [
+        callback
+        for callback in callbacks_of(trial.trainer)
+        if isinstance(callback, AttributionSource) and explained_splits(trial, callback)
+    ]
+
+
+def explained_splits(trial: TrialRun, source: Any) -> list[str]:
+    """Returns the splits that a source explains; a test explains the validation split only if a receiver needs it."""
+    receivers = receivers_after(trial.trainer, source)
+    needs_validation = any(getattr(receiver, "needs_validation_in_test", False) for receiver in receivers)
+    explained = [
+        split
+        for stage in trial.stages_of(source)
+        for split in trial.stages[stage]
+        if stage != "test" or split != VALIDATION or needs_validation
+    ]
+    return list(dict.fromkeys(explained))
+
+
+def max_examples_of(trial: TrialRun, source: Any) -> int | None:
+    """Returns how many examples of a split all users of a source get; None if they get all."""
+    users = [source, *receivers_after(trial.trainer, source)]
+    limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
+    return min(limits, default=None)
+
+
+def check_output(network: torch.nn.Module, output: object, num_examples: int) -> None:
+    """Raises ValueError if a network's output is no ClassifierOutput, or if its logits are not [B, C].
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> check_output(random_bert(), torch.zeros(1, 2), 1)
+        Traceback (most recent call last):
+        ValueError: HFClassifier.forward returned Tensor: return a ClassifierOutput with logits and readout
+    """
+    name = type(network).__name__
+    if not isinstance(output, ClassifierOutput):
+        raise ValueError(
+            f"{name}.forward returned {type(output).__name__}: return a ClassifierOutput with logits and readout"
+        )
+    expected = [num_examples, network.num_classes]
+    if list(output.logits.shape) != expected:
+        raise ValueError(
+            f"{name}.forward returned logits of shape {list(output.logits.shape)}, but [B, C] is {expected}"
+        )
+
+
+def check_passes(method: AttributionMethod) -> tuple[float, float]:
+    """Returns the forward and backward passes of a method for a short text; raises ValueError if they are no Passes.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> check_passes(Gradient())
+        (1, 1)
+    """
+    passes: object = method.passes(NUM_TOKENS, 1)
+    if not isinstance(passes, tuple) or not hasattr(passes, "backward"):
+        raise ValueError(
+            f"{type(method).__name__}.passes returned {passes!r}: return Passes(forward=..., backward=...)"
+        )
+    return passes.forward, passes.backward  # type: ignore[attr-defined]  # hasattr has checked it
+
+
+def try_network(trial: TrialRun) -> bool:
+    """Passes the short texts of all splits through the network, in the precision of the run."""
+    network = trial.network
+
+    def forward() -> None:
+        for split in _all_splits(trial):
+            inputs = trial.rows(split).short.inputs
+            with torch.no_grad(), trial.trainer.precision_plugin.forward_context():
+                check_output(network, network(inputs), len(inputs))
+
+    return trial.attempt(f"network {type(network).__name__}", forward)
+
+
+def try_methods(trial: TrialRun, source: Any) -> None:
+    """Tries every method of a source; a method that can be left out is named by its source if there are several."""
+    sources = sources_of(trial)
+    suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
+    presets = [r for r in receivers_after(trial.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
+    for name, method in list(source.methods.items()):
+        trial.attempt(
+            f"method {name} ({type(method).__name__}){suffix}",
+            partial(_explain, trial, source, method),
+            numbers=[Number(user.preset, name, metric.name) for user in presets for metric in user.metrics],
+            leave_out=partial(source.methods.pop, name, None),
+        )
+
+
+def _explain(trial: TrialRun, source: Any, method: AttributionMethod) -> None:
+    """Explains two texts of a split. A method that needs passes runs on another split only for texts of other forms.
+
+    A method without passes may look up scores of whole texts, so it gets them uncut.
+    """
+    forward, backward = check_passes(method)
+    is_free = not forward and not backward
+    trial.needs_backward |= backward > 0
+    known: set[tuple[int, bool, bool]] = set()
+    for split in explained_splits(trial, source):
+        rows = trial.rows(split, max_examples_of(trial, source))
+        forms = text_forms(rows.short.inputs)
+        if not is_free and forms <= known:
+            continue
+        known |= forms
+        # a network that is not trained yet predicts at random, and stored scores may lack those classes
+        probs = confident_probs(rows.whole, trial.network.num_classes)
+        if not trial.fits:
+            probs = trial.network.predict(rows.short.inputs if not is_free else rows.whole.inputs)
+        targets, target_mask = targets_of(trial, source, probs, rows.whole.labels)
+        inputs = (rows.whole if is_free else rows.short).inputs
+        method_of_split = method.for_split(split)
+        with attributes_kept(method_of_split):
+            method_of_split.attribute(trial.network, inputs, targets, target_mask)
+
+
+def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the classes that a source explains and their mask, both [B, K]."""
+    return select_targets(
+        getattr(source, "targets", "gold_or_predicted"),
+        probs,
+        labels,
+        decision_threshold=decision_threshold_of(trial.module),
+        topk=getattr(source, "num_top", 1),
+    )
+
+
+def made_up_batch(trial: TrialRun, source: Any, split: str) -> ExplainedBatch:
+    """Returns short examples of a split with made-up scores, for the trial of callbacks that use attributions.
+
+    The network counts as predicting the gold classes, so that metrics of predicted classes have rows to measure.
+    """
+    network, batch = trial.network, trial.rows(split, max_examples_of(trial, source)).short
+    probs = confident_probs(batch, network.num_classes)
+    targets, target_mask = targets_of(trial, source, probs, batch.labels)
+    scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)
+    attribution = Attribution(scores, targets, target_mask, batch.inputs.token_mask)
+    threshold = decision_threshold_of(trial.module)
+    predict = PredictOnce(network.predict, batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
+    predict.probs = probs
+    return ExplainedBatch(batch, {"made-up scores": attribution}, predict, split)
+
+
+def try_metrics(trial: TrialRun, evaluation: Any) -> None:
+    """Tries copies of an evaluation's metrics, which never gather records from other processes.
+
+    Args:
+        trial: the trial.
+        evaluation: a callback with a `preset`, a list of `metrics` and the `source` of their attributions.
+    """
+    explained = {split: partial(made_up_batch, trial, evaluation.source, split) for split in _all_splits(trial)}
+    made: dict[str, ExplainedBatch] = {}
+
+    def batch(split: str) -> ExplainedBatch:
+        if split not in made:
+            made[split] = explained[split]()
+        return made[split]
+
+    for metric in list(evaluation.metrics):
+        for stage in trial.stages_of(evaluation):
+            if stage != "predict":
+                trial.attempt(
+                    f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
+                    partial(_measure, metric, batch, trial.stages[stage], only_tunes=stage == "test"),
+                    numbers=[Number(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
+                    leave_out=partial(_remove, evaluation.metrics, metric),
+                )
+
+
+def _all_splits(trial: TrialRun) -> list[str]:
+    return list(dict.fromkeys(split for splits in trial.stages.values() for split in splits))
+
+
+def _remove(metrics: list[Any], metric: Any) -> None:
+    metrics[:] = [other for other in metrics if other is not metric]  # == of two metrics is a metric
+
+
+def _measure(
+    metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
+) -> None:
+    """Measures with copies of a metric; with `only_tunes` the validation split only tunes the metric."""
+    copies = {}
+    for split in splits:
+        if only_tunes and split == VALIDATION and not metric.needs_tuning:
+            continue
+        explained = batch(split)
+        (attribution,) = explained.attributions.values()
+        copies[split] = copy.deepcopy(metric).to(explained.batch.inputs.device)
+        copies[split].distributed_available_fn = lambda: False
+        copies[split].update(attribution, explained.batch, explained.predict)
+    for split, measured in copies.items():
+        if only_tunes and split == VALIDATION:
+            continue
+        if metric.needs_tuning and VALIDATION in copies:
+            measured.tune_from(copies[VALIDATION])
+        if not metric.needs_tuning or VALIDATION in copies:
+            measured.compute()
+
+
+def try_objective(trial: TrialRun) -> None:
+    """Computes the loss of two training examples and its gradient."""
+    module: Any = trial.module
+    name = type(module).__name__
+
+    def nothing(*_: object, **__: object) -> None:
+        """Replaces `log` and `log_dict`, since a trial logs nothing."""
+
+    def run() -> None:
+        batch = trial.rows("train").short
+        # in eval mode cuDNN's recurrent layers have no backward pass
+        with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
+            module.log = module.log_dict = nothing
+            with trial.trainer.precision_plugin.forward_context():
+                losses: object = module.losses(batch)
+            if not isinstance(losses, dict) or "loss" not in losses:
+                shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
+                raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
+            loss = losses["loss"]
+            if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+                raise ValueError(
+                    f"the 'loss' of {name}.losses is no scalar with a gradient: return a mean over examples"
+                )
+            trained = [parameter for parameter in module.network.parameters() if parameter.requires_grad]
+            torch.autograd.grad(loss, trained, allow_unused=True)
+
+    trial.attempt(f"objective {name}", run)
+
+
+def try_longest_text(trial: TrialRun) -> None:
+    """Passes the longest explained text through the network once, with a backward pass if a method needs one."""
+    network = trial.network
+
+    def run() -> None:
+        batch = trial.longest(
+            list(dict.fromkeys(s for source in sources_of(trial) for s in explained_splits(trial, source)))
+        )
+        if not trial.needs_backward:
+            with torch.no_grad(), trial.trainer.precision_plugin.forward_context():
+                network(batch.inputs)
+            return
+        with explaining(network, batch.inputs.device.type):
+            inputs = batch.inputs.map(torch.clone)
+            embeds = network.embed(inputs).detach().requires_grad_()
+            torch.autograd.grad(network(inputs, embeds).logits.sum(), embeds)
+
+    trial.attempt("the longest text", run)

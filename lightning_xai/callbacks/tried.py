@@ -1,0 +1,229 @@
+"""What a trial gives to callbacks: short examples of every split, and attempts whose errors do not end the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from lightning import LightningModule, Trainer
+from torch import Tensor
+
+from lightning_xai.callbacks.base import data_of, network_of
+from lightning_xai.functional.short_texts import cut_batch, evidence_tokens, short_columns
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import Batch
+
+NUM_TOKENS = 8  # explainable tokens of a text in a trial
+
+
+class Number(NamedTuple):
+    """A number of the results table without its split; a metric with several values has one Number."""
+
+    preset: str
+    method: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A part that failed in a trial.
+
+    Attributes:
+        subject: the part in words.
+        reason: the error and its remedy.
+        numbers: the numbers that are missing in the results table if the part is left out.
+        can_be_left_out: whether the run is possible without this part.
+
+    Example:
+        >>> str(Failure("method alti (ALTI)", "BiLSTM has no layers that can be decomposed"))
+        'method alti (ALTI): BiLSTM has no layers that can be decomposed'
+    """
+
+    subject: str
+    reason: str
+    numbers: tuple[Number, ...] = ()
+    can_be_left_out: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.reason}"
+
+
+class ShortRows(NamedTuple):
+    """One or two examples of a split.
+
+    Attributes:
+        whole: the whole examples.
+        short: the examples, each cut to eight explainable tokens.
+        keep: [B, T] bool, the tokens of `whole` that `short` has.
+    """
+
+    whole: Batch
+    short: Batch
+    keep: Tensor
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the message of an error in one line. Errors other than ValueError name their class and their place.
+
+    Example:
+        >>> reason_of(ValueError("size is 0: give at least 1"))
+        'size is 0: give at least 1'
+    """
+    message = " ".join(str(error).split())
+    if isinstance(error, torch.OutOfMemoryError):
+        return "the device has too little memory: lower chunk_size, max_length or the batch sizes"
+    if isinstance(error, ValueError):
+        return message
+    shown = message if len(message) < 200 else f"{message[:197]}..."
+    frames = extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {shown}{place}"
+
+
+@dataclass
+class TrialRun:
+    """One trial: the splits that the run will evaluate, and the failures so far.
+
+    Attributes:
+        trainer: the trainer, whose model is on its device.
+        module: the objective.
+        stages: splits by the stage that evaluates them: "fit" (the validation of every epoch), "validate", "test" or
+            "predict". A fit that ends with a test has the stages "fit" and "test".
+        failures: the failures by their subject.
+        errors: the errors of the failures.
+        removals: functions that leave a part out, by the part's subject.
+        replays: whether the outcomes are known already. Nothing is tried then; only `removals` are collected.
+        needs_backward: whether a part that was tried needs backward passes.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> trial = TrialRun(Trainer(logger=False, accelerator="cpu"), Supervised(random_bert()), {"test": ["test"]})
+        >>> trial.attempt("part a", lambda: [0][1])
+        False
+        >>> print(trial.failures["part a"].reason[:11])
+        IndexError:
+    """
+
+    trainer: Trainer
+    module: LightningModule
+    stages: dict[str, list[str]]
+    failures: dict[str, Failure] = field(default_factory=dict)
+    errors: list[Exception] = field(default_factory=list)
+    removals: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    replays: bool = False
+    needs_backward: bool = False
+    _rows: dict[tuple[str, int | None], ShortRows] = field(default_factory=dict)
+
+    @property
+    def network(self) -> Classifier:
+        """The network itself, without a wrapper."""
+        return network_of(self.module)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the network is still to be trained."""
+        return "fit" in self.stages
+
+    def stages_of(self, callback: object) -> list[str]:
+        """Returns the stages in which a callback with the argument `during_fit` works."""
+        return [stage for stage in self.stages if stage != "fit" or getattr(callback, "during_fit", False)]
+
+    def attempt(
+        self,
+        subject: str,
+        function: Callable[[], object],
+        *,
+        numbers: Sequence[Number] = (),
+        leave_out: Callable[[], None] | None = None,
+    ) -> bool:
+        """Calls `function`, records its error, and returns whether there was none. Only the first error is recorded.
+
+        Args:
+            subject: the part that is tried, in words that are unique in the run.
+            function: tries the part. It may change nothing outside the trial.
+            numbers: the numbers that are missing in the results table if the part is left out.
+            leave_out: removes the part from the run; None if the run is impossible without it.
+        """
+        if leave_out is not None:
+            self.removals.setdefault(subject, []).append(leave_out)
+        if self.replays:
+            return subject not in self.failures
+        try:
+            function()
+        except Exception as error:  # a trial lists all failures, so nothing that a part raises may end it
+            failure = Failure(subject, reason_of(error), tuple(numbers), leave_out is not None)
+            self.failures.setdefault(subject, failure)
+            self.errors.append(error)
+            return False
+        return True
+
+    def rows(self, split: str, max_examples: int | None = None) -> ShortRows:
+        """Returns two of the first `max_examples` examples of a split, one with and one without evidence if possible.
+
+        The examples are collated directly, on the device of the network, and no data loader is used.
+        """
+        key = (split, max_examples)
+        if key not in self._rows:
+            data = data_of(self.trainer)
+            rows = data.split(split)
+            limit = len(rows) if max_examples is None else min(max_examples, len(rows))
+            whole: Batch = data.collate(rows[_typical_rows(rows, limit)]).to(self.module.device)
+            keep = short_columns(whole.inputs, evidence_tokens(whole), NUM_TOKENS) & whole.inputs.attention_mask
+            self._rows[key] = ShortRows(whole, cut_batch(whole, keep, self.network.pad_id), keep)
+        return self._rows[key]
+
+    def longest(self, splits: Sequence[str]) -> Batch:
+        """Returns the longest example of the splits."""
+        data = data_of(self.trainer)
+        lengths = {split: data.split(split).lengths for split in splits}
+        longest = max(splits, key=lambda split: int(lengths[split].max()))
+        batch: Batch = data.collate(data.split(longest)[[int(lengths[longest].argmax())]])
+        return batch.to(self.module.device)
+
+
+def _typical_rows(rows: Any, limit: int) -> list[int]:
+    """Returns two of the first `limit` positions of an EncodedSplit: an example with evidence and one without, if any.
+
+    The evidence is for the example's own class, unless no example has such evidence.
+    """
+
+    def has_evidence(position: int, *, gold: bool) -> bool:
+        example = rows.encoded[position]
+        if not example.rationales:
+            return False
+        labels = rows.examples[position]["labels"] if gold else None
+        classes = labels if isinstance(labels, list) else [labels]
+        masks = [mask for label, mask in example.rationales.items() if not gold or label in classes]
+        return any((mask.astype(bool) & example.token_mask).any() for mask in masks)
+
+    positions = range(limit)
+    gold, any_class, none = (  # lazily, since a split may have a million rows
+        (position for position in positions if has_evidence(position, gold=True)),
+        (position for position in positions if has_evidence(position, gold=False)),
+        (position for position in positions if not has_evidence(position, gold=False)),
+    )
+    evident = next(gold, next(any_class, None))
+    chosen = [position for position in (evident, next(none, None)) if position is not None]
+    return [*chosen, *(position for position in range(min(limit, 2)) if position not in chosen)][: min(2, limit)]
+
+
+@runtime_checkable
+class HasTrial(Protocol):
+    """A callback with a part of its own that may fail, and that is tried before the work.
+
+    Example:
+        >>> class Evidence:
+        ...     def tried(self, trial):
+        ...         trial.attempt("Evidence", lambda: trial.rows("test").whole.rationale.scores)
+        >>> isinstance(Evidence(), HasTrial)
+        True
+    """
+
+    def tried(self, trial: TrialRun) -> None:
+        """Tries every part with `trial.attempt`; writes and logs nothing, and communicates with no process."""
+        ...

@@ -1,0 +1,132 @@
+"""Contexts after which random generators, a network and the attributes of an object are as they were before."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called",
+)  # fmt: skip
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Within the context any random number may be drawn; afterwards all generators continue from their former states.
+
+    These are the generators of Python, of numpy, and of torch on the CPU and on every accelerator that is in use.
+
+    Example:
+        >>> before = torch.get_rng_state()
+        >>> with random_states_kept():
+        ...     _ = torch.rand(3), np.random.rand(3), random.random()
+        >>> torch.equal(torch.get_rng_state(), before)
+        True
+    """
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    # an accelerator that is not initialized has drawn no number, and reading its state would initialize it
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+        if mps is not None:
+            torch.mps.set_rng_state(mps)
+
+
+@contextmanager
+def network_kept(network: nn.Module) -> Iterator[None]:
+    """Within the context gradients, flags, modes, hooks and buffers may change; afterwards they are as before.
+
+    Parameters have no gradient when the context begins. Their values must not be changed.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> with network_kept(layer):
+        ...     layer.eval()(torch.ones(1, 1)).sum().backward()
+        >>> layer.training, layer.weight.grad is None
+        (True, True)
+    """
+    parameters = [(parameter, parameter.grad, parameter.requires_grad) for parameter in network.parameters()]
+    modes = [(part, part.training) for part in network.modules()]
+    hooks = [(part, {name: dict(getattr(part, name)) for name in HOOKS}) for part in network.modules()]
+    buffers = [(buffer, buffer.clone()) for buffer in network.buffers()]
+    for parameter, _, _ in parameters:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient, requires_grad in parameters:
+            parameter.grad = gradient
+            parameter.requires_grad_(requires_grad)
+        for part, training in modes:
+            part.training = training
+        for part, registered in hooks:
+            for name, before in registered.items():
+                current = getattr(part, name)
+                if dict(current) != before:
+                    current.clear()
+                    current.update(before)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                if not torch.equal(buffer, value):
+                    buffer.copy_(value)
+
+
+@contextmanager
+def attributes_kept(*objects: Any) -> Iterator[None]:
+    """Within the context the objects may get other attributes; afterwards every attribute has its former value.
+
+    A list or dictionary that is changed in place stays changed.
+
+    Example:
+        >>> class Counter:
+        ...     count = 0
+        >>> counter = Counter()
+        >>> with attributes_kept(counter):
+        ...     counter.count += 1
+        >>> counter.count
+        0
+    """
+    before = [(instance, dict(vars(instance))) for instance in objects]
+    try:
+        yield
+    finally:
+        for instance, attributes in before:
+            vars(instance).clear()
+            vars(instance).update(attributes)
+
+
+@contextmanager
+def memory_returned(device: torch.device) -> Iterator[None]:
+    """Afterwards, memory that was freed within the context is returned to the system, so that later peaks show growth.
+
+    On a GPU the peak of allocated memory starts anew.
+
+    Example:
+        >>> with memory_returned(torch.device("cpu")):
+        ...     _ = torch.ones(1000)
+    """
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
+        try:
+            ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would hide the growth of a later peak
+        except (AttributeError, OSError, TypeError):  # another C library
+            pass
