@@ -231,7 +231,7 @@ def _measure(
 
 
 def try_objective(trial: TrialRun) -> None:
-    """Computes the loss of two training examples and its gradient."""
+    """Computes the loss of a training example and its gradient."""
     module: Any = trial.module
     name = type(module).__name__
 
@@ -239,7 +239,7 @@ def try_objective(trial: TrialRun) -> None:
         """Replaces `log` and `log_dict`, since a trial logs nothing."""
 
     def run() -> None:
-        batch = trial.rows("train").short
+        batch = trial.rows("train").short[:1]  # searches of some objectives take many passes
         # in eval mode cuDNN's recurrent layers have no backward pass
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing

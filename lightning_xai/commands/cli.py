@@ -17,7 +17,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
-from lightning_xai.callbacks.trial import Trial, TrialMemory
+from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import (
@@ -36,6 +36,7 @@ from lightning_xai.commands.preflight import (
 )
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
+from lightning_xai.commands.trial_options import add_trial_arguments, trial_of
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
@@ -47,7 +48,7 @@ from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.ownership import own_run
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
-from lightning_xai.runs.settings import data_settings, run_settings, trial_key
+from lightning_xai.runs.settings import data_settings, run_settings
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.whole_files import write_whole
 
@@ -115,8 +116,7 @@ class XAICLI(LightningCLI):
         parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
         parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
         parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
-        parser.add_argument("--preflight", type=bool, default=True, help="try methods and metrics before the work")
-        parser.add_argument("--skip_unfit", type=bool, default=False, help="leave out what the trial finds unfit")
+        add_trial_arguments(parser)
         parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
         parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
@@ -193,7 +193,8 @@ class XAICLI(LightningCLI):
             )
         if config.trainer.plugins is None and (environment := slurm_environment()):
             kwargs["plugins"] = [environment]
-        self.trainer_defaults["callbacks"] = [self.results, RunSummary(), self._trial(tests_after_fit)]
+        trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
+        self.trainer_defaults["callbacks"] = [self.results, RunSummary(), trial]
         trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
@@ -202,13 +203,6 @@ class XAICLI(LightningCLI):
             ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
         return trainer
-
-    def _trial(self, tests_after_fit: bool) -> Trial:
-        config = self.config[self.subcommand]
-        return Trial(
-            tests_after_fit=tests_after_fit, enabled=config.preflight, skip_unfit=config.skip_unfit,
-            key=trial_key(self.settings), memory=self.trials,
-        )  # fmt: skip
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Runs or resumes the fit and tests its best checkpoint, unless another run has to come first."""

@@ -1,0 +1,48 @@
+"""The options of the command line for the trial before the work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch.cli import LightningArgumentParser
+
+from lightning_xai.callbacks.trial import Trial, TrialMemory
+from lightning_xai.runs.settings import trial_key
+
+
+def add_trial_arguments(parser: LightningArgumentParser) -> None:
+    """Adds --preflight and --skip_unfit to a parser.
+
+    Example:
+        >>> parser = LightningArgumentParser()
+        >>> add_trial_arguments(parser)
+        >>> parser.parse_args(["--skip_unfit", "true"]).skip_unfit
+        True
+    """
+    parser.add_argument("--preflight", type=bool, default=True, help="try methods and metrics before the work")
+    parser.add_argument(
+        "--skip_unfit", type=bool, default=False, help="leave out the methods and metrics that fail then"
+    )
+
+
+def trial_of(config: Any, settings: dict[str, Any], memory: TrialMemory | None, *, tests_after_fit: bool) -> Trial:
+    """Returns the callback that tries the parts of a run.
+
+    Args:
+        config: the options of the command.
+        settings: the settings of the run by dotted name.
+        memory: outcomes of the trials of earlier runs of the command.
+        tests_after_fit: whether the run is a fit that ends with a test.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> trial_of(SimpleNamespace(preflight=False, skip_unfit=False), {}, None, tests_after_fit=True).enabled
+        False
+    """
+    return Trial(
+        tests_after_fit=tests_after_fit,
+        enabled=config.preflight,
+        skip_unfit=config.skip_unfit,
+        key=trial_key(settings),
+        memory=memory,
+    )
