@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from lightning import LightningDataModule, Trainer
@@ -25,6 +25,7 @@ from lightning_xai.commands.config_files import (
     experiment_name,
     folder_of_config,
 )
+from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import PARSER_MODE
 from lightning_xai.commands.preflight import (
     chain_in,
@@ -58,13 +59,6 @@ TRAINER_DEFAULTS = {
     "log_every_n_steps": 10,
     "enable_model_summary": False,  # RunSummary prints less
 }
-
-
-class LoadedData(NamedTuple):
-    """A data module, and the settings that decide how its examples were loaded and encoded."""
-
-    module: TextDataModule
-    settings: dict[str, Any]
 
 
 class XAICLI(LightningCLI):

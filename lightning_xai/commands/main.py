@@ -8,9 +8,10 @@ from argparse import ArgumentError
 from importlib import import_module
 
 from lightning_xai.callbacks.trial import TrialMemory
-from lightning_xai.commands.cli import XAICLI, LoadedData
+from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user, one_line
