@@ -24,6 +24,7 @@ from lightning_xai.chains.roar_stages import (
     stage_name,
 )
 from lightning_xai.chains.stages import Chain, Stage, check_names
+from lightning_xai.data.erasures import check_removal
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import percent_of, top_mask
 from lightning_xai.functional.targets import gold_pairs
@@ -180,7 +181,7 @@ class ROAR(ChainCallback):
         if "text_pair" in columns and getattr(data.encoder, "explain_pair", False):
             raise ValueError("explain_pair is true, but ROAR erases only the main text of a pair: set it to false")
         if self.control:
-            data.check_removal("positions")
+            check_removal("positions", data.encoder)
 
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
         erasures: list[tuple[str, int, AmountUnit]] = []  # method, amount and its unit

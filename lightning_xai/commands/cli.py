@@ -20,11 +20,8 @@ from lightning_xai.callbacks.run_summary import RunSummary
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
-from lightning_xai.commands.config_files import (
-    check_formats,
-    experiment_name,
-    folder_of_config,
-)
+from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config
+from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import PARSER_MODE
 from lightning_xai.commands.preflight import (
@@ -151,6 +148,7 @@ class XAICLI(LightningCLI):
             config.experiment = experiment_name(self._config_files)
         if config.stage is not None and self.subcommand != "fit":
             raise ValueError("--stage is for fit: give the config.yaml of the stage's run instead")
+        fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
         if self.subcommand != "fit":  # only a fit warns: in a new folder it forgets the best score
@@ -177,6 +175,7 @@ class XAICLI(LightningCLI):
         tests_after_fit = self.subcommand == "fit" and config.test_after_fit
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
         self.results = ResultsFile(self.facts)
+        check_network_tokenizer(config, self.datamodule)
         if config.trainer.logger is None and not self.is_dry:
             # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(
@@ -258,12 +257,13 @@ class XAICLI(LightningCLI):
                 skip_unset=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
             )  # fmt: skip
             write_whole(self.run.config_file, lambda file: save(str(file)))
+            write_encoder(self.run, self.datamodule)
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:
             raise KeyboardInterrupt
 
     def _resolve(self, ckpt_path: str | None) -> str | None:
-        return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names)
+        return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names, self.datamodule)
 
     def _test(self, path: str | None, *, keep_earlier: bool = False, other_data: str = "") -> None:
         if path:

@@ -101,7 +101,7 @@ def explain(
     if text_pair is None and getattr(trained.network, "paired", False):
         raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
     trained.network.to(device)
-    encoder = trained_encoder(run.config_file, trained)
+    encoder = trained_encoder(trained.encoder, str(checkpoint), run.config_file)
     explainer = Explainer(trained, encoder, method or InputXGradient(), num_classes=num_classes, text_pair=text_pair)
     if text is not None:
         _explain_text(explainer, text, page, title=f"{explainer.method_name} on {run.path}")

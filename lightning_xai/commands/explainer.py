@@ -13,11 +13,13 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.class_checks import CheckedParser
+from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
-from lightning_xai.data.encoding import Encoded, Encoder
+from lightning_xai.data.own_tokenizer import check_own_tokenizer
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.checkpoint import TrainedNetwork
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
+from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.renamed_classes import current_spec
 from lightning_xai.types import TextInputs
 
@@ -117,38 +119,70 @@ class Explainer:
         return targets, torch.arange(targets.shape[1], device=probs.device) < num_targets
 
 
-def encoder_of(config_file: Path) -> Encoder:
-    """Builds the encoder of a run's configuration, without the vocabulary that was learned from training texts.
+def encoder_of(config_file: Path) -> dict[str, Any]:
+    """Returns the class and the arguments of the encoder in a run's configuration.
 
     Example:
         >>> import tempfile
-        >>> encoder = "{class_path: lightning_xai.data.vocabulary.VocabularyEncoder, init_args: {words: 15}}"
         >>> with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
-        ...     _ = Path(file.name).write_text("data: {init_args: {encoder: %s}}" % encoder)
-        ...     encoder_of(Path(file.name)).vocab_size
-        20
+        ...     _ = Path(file.name).write_text("data: {init_args: {encoder: {class_path: m.Words}}}")
+        ...     encoder_of(Path(file.name))
+        {'class_path': 'm.Words'}
     """
-    parser = CheckedParser(exit_on_error=False)
     OmegaConf.clear_resolvers()  # those of other packages may call code
-    parser.add_subclass_arguments(Encoder, "encoder")
     spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
-    return parser.instantiate(parser.parse_object({"encoder": current_spec(spec)})).encoder
+    return spec
 
 
-def trained_encoder(config_file: Path, trained: TrainedNetwork) -> Encoder:
-    """Builds the encoder of a run's configuration, with the vocabulary that the trained network uses.
+def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
+    """Returns facts about an encoder if they name its class, as those of older versions do not; else its configuration.
+
+    Raises:
+        ValueError: neither facts nor configuration name an encoder.
 
     Example:
-        >>> import tempfile
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> trained = TrainedNetwork(random_bert(), None, data_state={"encoder": {"words": ["fine", "plot"]}})
-        >>> with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
-        ...     encoder = "{class_path: lightning_xai.data.vocabulary.VocabularyEncoder, init_args: {words: null}}"
-        ...     _ = Path(file.name).write_text("data: {init_args: {encoder: %s}}" % encoder)
-        ...     trained_encoder(Path(file.name), trained).vocab_size
+        >>> facts_or_configuration({}, "my.ckpt", Path("no/config.yaml"))
+        Traceback (most recent call last):
+        ValueError: my.ckpt does not name its encoder, and there is no no/config.yaml: give the folder of its run
+    """
+    if "class_path" in facts:
+        return dict(facts)
+    if not config_file.is_file():
+        raise ValueError(
+            f"{place} does not name its encoder, and there is no {config_file}: give the folder of its run"
+        )
+    return encoder_of(config_file)
+
+
+def trained_encoder(facts: Facts | None, place: str, config_file: Path) -> Encoder:
+    """Builds the encoder that a network was trained with, and the vocabulary that this encoder learned.
+
+    Args:
+        facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
+            versions, the configuration does.
+        place: where the network comes from.
+        config_file: configuration of the network's run.
+
+    Raises:
+        ValueError: neither facts nor configuration name an encoder, or its tokenizer has changed since the training.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoder = VocabularyEncoder(words=None)
+        >>> encoder.fit([{"text": "fine plot"}])
+        >>> facts = {**encoder.facts(), "learned": encoder.state_dict()}
+        >>> trained_encoder(facts, "runs/tm/seed0", Path("no/config.yaml")).vocab_size
         7
     """
-    encoder = encoder_of(config_file)
-    if trained.data_state:
-        encoder.load_state_dict(trained.data_state["encoder"])
+    facts = facts or {}
+    spec = current_spec(facts_or_configuration(facts, place, config_file))
+    parser = CheckedParser(exit_on_error=False)
+    parser.add_subclass_arguments(Encoder, "encoder")
+    # a file may not allow that code from a model's folder runs
+    arguments = {name: value for name, value in spec["init_args"].items() if name != "trust_remote_code"}
+    named = {"class_path": spec["class_path"], "init_args": arguments}
+    encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder
+    if facts.get("learned"):
+        encoder.load_state_dict(facts["learned"])
+    check_own_tokenizer(facts, encoder.facts(), place)
     return encoder

@@ -15,7 +15,7 @@ from lightning_xai.chains.base import ChainCallback
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.models.architecture_match import check_architecture
-from lightning_xai.models.checkpoint import check_format, read_checkpoint
+from lightning_xai.models.checkpoint import check_format, read_checkpoint, stored_encoder
 from lightning_xai.models.class_order import check_class_order
 from lightning_xai.models.loading import first_difference
 from lightning_xai.models.pretrained_weights import refuse_gaps
@@ -119,8 +119,12 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
     raise ValueError("--stage needs a chain: add ROAR or FRESH to trainer.callbacks, or leave --stage out")
 
 
-def check_checkpoint(path: str, objective: Objective, class_names: list[str]) -> None:
-    """Raises ValueError unless a checkpoint fits the objective and has the classes of the data in the same order.
+def check_checkpoint(
+    path: str, objective: Objective, class_names: list[str], data: LightningDataModule | None = None
+) -> None:
+    """Raises ValueError unless a checkpoint fits the objective, and has the tokenizer and the classes of the data.
+
+    The classes must be in the same order. The data take over a vocabulary that was learned in the checkpoint's run.
 
     Example:
         >>> import tempfile, torch
@@ -135,6 +139,8 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
     """
     checkpoint = read_checkpoint(path)
     check_format(checkpoint, path)
+    if isinstance(data, TextDataModule):
+        data.take_encoder(stored_encoder(checkpoint), path)
     difference = first_difference(checkpoint["state_dict"], objective.state_dict())
     if difference is not None:
         raise ValueError(
@@ -146,15 +152,20 @@ def check_checkpoint(path: str, objective: Objective, class_names: list[str]) ->
 
 
 def resolve_checkpoint(
-    run: RunFolder, ckpt_path: str | None, objective: Objective, class_names: list[str]
+    run: RunFolder,
+    ckpt_path: str | None,
+    objective: Objective,
+    class_names: list[str],
+    data: LightningDataModule | None = None,
 ) -> str | None:
     """Returns the checkpoint file that `ckpt_path` means: "best", "last" or a path.
 
     If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 
     Raises:
-        ValueError: there is no such file, the checkpoint does not fit `objective`, or its classes are in another order
-            than in the data. Or there is no checkpoint, and a part of a pretrained network is random.
+        ValueError: there is no such file, the checkpoint does not fit `objective`, its classes are in another order
+            than in the data, or its tokenizer is not that of `data`. Or there is no checkpoint, and a part of a
+            pretrained network is random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -173,5 +184,5 @@ def resolve_checkpoint(
     if file is None:
         refuse_gaps(objective.network.weight_gaps, str(objective.network.init_args.get("path")))
         return None
-    check_checkpoint(str(file), objective, class_names)
+    check_checkpoint(str(file), objective, class_names, data)
     return str(file)

@@ -13,13 +13,15 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
-from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
+from lightning_xai.data.own_tokenizer import check_own_tokenizer
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource, checked_examples
 from lightning_xai.data.split_checks import encode_split, load_rows, report_unknown_tokens, require_sizes
+from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
@@ -78,30 +80,20 @@ class TextDataModule(LightningDataModule):
         erasure: Removal = "mask",
     ) -> None:
         super().__init__()
-        sizes = {f"max_examples.{split}": size for split, size in (max_examples or {}).items()}
-        require_sizes(batch_size=batch_size, eval_batch_size=eval_batch_size, **sizes)
-        require_sizes(max_tokens_per_batch=max_tokens_per_batch)
+        require_sizes(batch_size=batch_size, eval_batch_size=eval_batch_size, max_tokens_per_batch=max_tokens_per_batch)
+        require_sizes(**{f"max_examples.{split}": size for split, size in (max_examples or {}).items()})
         check_removal(erasure, encoder)
-        self.source = source
-        self.encoder = encoder
-        self.batch_size = batch_size
-        self.eval_batch_size = eval_batch_size
+        self.source, self.encoder = source, encoder
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
         self.max_tokens_per_batch = max_tokens_per_batch
-        self.num_workers = num_workers
-        self.seed = seed
+        self.num_workers, self.seed = num_workers, seed
         self.max_examples = max_examples or {}
         self.extra_test_splits = extra_test_splits
-        self.predict_split = predict_split
-        self.tune_on_validation = tune_on_validation
-        self.erasures = erasures
-        self.erasure: Removal = erasure
+        self.predict_split, self.tune_on_validation = predict_split, tune_on_validation
+        self.erasures, self.erasure = erasures, erasure
         self.splits: dict[str, EncodedSplit] = {}  # the splits used so far, without their erased tokens
         self._unerased_splits: dict[str, EncodedSplit] = {}
         self._rows: DatasetDict | None = None
-
-    def check_removal(self, removal: Removal) -> None:
-        """Raises ValueError if the encoder lacks a token that this kind of removal needs."""
-        check_removal(removal, self.encoder)
 
     @property
     def class_names(self) -> list[str]:
@@ -141,8 +133,7 @@ class TextDataModule(LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the encoder learned. Checkpoints store it, so that token ids keep their meaning."""
-        learned = self.encoder.state_dict()
-        return {"encoder": learned} if learned else {}
+        return {"encoder": learned} if (learned := self.encoder.state_dict()) else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Gives the encoder the state from a checkpoint, so that token ids mean the same as for the saved network."""
@@ -151,11 +142,19 @@ class TextDataModule(LightningDataModule):
             self._unerased_splits.clear()  # splits are encoded again at their next use
             self.splits.clear()
 
-    def reuse_loaded(self, other: TextDataModule) -> None:
-        """Takes the rows and tokens of another data module instead of loading and encoding them again.
+    def encoder_facts(self) -> dict[str, Any]:
+        """Returns facts about the encoder, as `runs.encoder_facts` describes, after it has built its vocabulary."""
+        self._ensure_fitted_encoder()
+        return self.encoder.facts()
 
-        The settings of both data modules must be equal, except for the erasures.
-        """
+    def take_encoder(self, before: Facts | None, place: str) -> None:
+        """Takes over the vocabulary that a network's encoder learned. Then checks as `check_own_tokenizer` does."""
+        if before is not None and before.get("learned"):
+            self.load_state_dict({"encoder": before["learned"]})
+        check_own_tokenizer(before, self.encoder_facts(), place)
+
+    def reuse_loaded(self, other: TextDataModule) -> None:
+        """Takes the rows and tokens of another data module, which must have the same settings except for erasures."""
         self.source, self.encoder = other.source, other.encoder
         self._rows, self._unerased_splits = other._rows, other._unerased_splits
 

@@ -12,8 +12,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
-TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
 # a tokenizer has at least one of these files; without any, transformers would make up a tokenizer without words
 FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
@@ -98,5 +98,33 @@ def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
         return None
     if not isinstance(tokenizer, PreTrainedTokenizerFast):  # a slow one has no offsets, so no encoder can use it
         return None
-    facts = {"class_path": TOKENIZER_ENCODER, "init_args": {"path": path}, "vocab_size": len(tokenizer)}
-    return facts | {"fingerprint": tokenizer_fingerprint(tokenizer)}
+    facts = {"vocab_size": len(tokenizer), "fingerprint": tokenizer_fingerprint(tokenizer)}
+    return tokenizer_at(path) | facts
+
+
+def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
+    """Checks that a network is used with the tokenizer that it was trained with.
+
+    Prints one line, once, if nothing is known about the network's tokenizer, or if other options of the encoder differ.
+
+    Args:
+        before: facts about the network's encoder. Without a fingerprint, as for a Hugging Face folder, the tokenizer at
+            its path is compared.
+        now: facts about the encoder of the data.
+        place: where the network comes from.
+
+    Raises:
+        ValueError: the tokenizers differ.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> small, large = (VocabularyEncoder(words=size).facts() for size in (3, 4))
+        >>> check_own_tokenizer(small, large, "runs/tm/seed0")
+        Traceback (most recent call last):
+        ValueError: runs/tm/seed0 was trained with VocabularyEncoder (8 ids, fingerprint ...), but the encoder of ...
+    """
+    if before is not None and "fingerprint" not in before and before.get("class_path") == TOKENIZER_ENCODER:
+        path = before["init_args"]["path"]
+        same = now["class_path"] == TOKENIZER_ENCODER and now["init_args"]["path"] == path
+        before = now if same else own_tokenizer_facts(path)  # nothing is loaded again if the path is the same
+    check_network_encoder(before, now, place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.pretrained_weights import refuse_gaps
-from lightning_xai.models.released import is_released, load_released
+from lightning_xai.models.released import encoder_folder, is_released, load_released
 from lightning_xai.models.transformers_loading import read_config
 from lightning_xai.models.weight_files import weight_files
 from lightning_xai.runs.checkpoint_files import require_whole
+from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
 
@@ -33,20 +34,19 @@ class TrainedNetwork:
         class_names: names of the classes in the order of the logits, None if the file has no names. A checkpoint has
             names if it was trained with a data module.
         decision_threshold: probability above which a class is predicted: tuned in training if multi-label, else 0.5.
-        data_state: state of the data module after training, for example a vocabulary that was built from the training
-            texts; {} if there is none.
+        encoder: facts about the encoder that the network was trained with, as `read_encoder` returns them.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> trained = TrainedNetwork(random_bert(), class_names=["no", "yes"])
-        >>> trained.decision_threshold, trained.data_state
-        (0.5, {})
+        >>> trained.decision_threshold, trained.encoder
+        (0.5, None)
     """
 
     network: Classifier
     class_names: list[str] | None
     decision_threshold: float = 0.5
-    data_state: dict[str, Any] = field(default_factory=dict)
+    encoder: dict[str, Any] | None = None
 
 
 def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwork:
@@ -78,7 +78,8 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
     with torch.random.fork_rng(devices=[]):
         if is_released(path):
             released = load_released(Path(path))
-            trained = TrainedNetwork(released.network, released.class_names, released.decision_threshold)
+            encoder = tokenizer_at(released.encoder_folder)
+            trained = TrainedNetwork(released.network, released.class_names, released.decision_threshold, encoder)
         elif checkpoint_path(path) is not None:
             trained = _load_checkpoint(path, trust_remote_code=trust_remote_code)
         else:
@@ -136,6 +137,43 @@ def read_checkpoint(path: str) -> dict[str, Any]:
     return checkpoint
 
 
+def stored_encoder(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """Returns the facts about its encoder in a checkpoint's content, as `runs.encoder_facts` describes.
+
+    A checkpoint of an older version has at most what the encoder learned.
+
+    Example:
+        >>> stored_encoder({"TextDataModule": {"encoder": {"words": ["a"]}}})
+        {'learned': {'words': ['a']}}
+    """
+    facts = dict(checkpoint.get("encoder") or {})
+    # Lightning stores the state of a data module under the name of its class
+    data = checkpoint.get(facts.pop("data_module", "TextDataModule"), {})
+    return facts | {"learned": data.get("encoder", {})}
+
+
+def read_encoder(path: str) -> dict[str, Any]:
+    """Returns facts about the encoder of the trained network at `path`, without building the network.
+
+    Args:
+        path: as in `load_trained`; also a Hugging Face encoder without a classification head.
+
+    Returns:
+        The facts that a checkpoint stores. For a Hugging Face model and for released weights, the class and the path of
+        the encoder with the tokenizer beside the weights, whether there is one or not.
+
+    Raises:
+        ValueError: the checkpoint cannot be read.
+
+    Example:
+        >>> read_encoder("google-bert/bert-base-uncased")["init_args"]
+        {'path': 'google-bert/bert-base-uncased'}
+    """
+    if is_released(path):
+        return tokenizer_at(encoder_folder(Path(path)))
+    return tokenizer_at(path) if checkpoint_path(path) is None else stored_encoder(read_checkpoint(path))
+
+
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
     """Raises ValueError unless a run can continue from a checkpoint's content, by resuming the fit or by testing.
 
@@ -181,7 +219,7 @@ def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     prefix = "network."
     load_weights(network, {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}, path)
     threshold = float(state.get("decision_threshold", 0.5))
-    return TrainedNetwork(network, checkpoint.get("class_names"), threshold, checkpoint.get("TextDataModule", {}))
+    return TrainedNetwork(network, checkpoint.get("class_names"), threshold, stored_encoder(checkpoint))
 
 
 def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
@@ -197,7 +235,8 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
         "trust_remote_code": trust_remote_code,
     }
     spec = {"class_path": _HF_CLASSIFIER, "init_args": arguments}
-    return TrainedNetwork(build_network(spec, trust_remote_code=trust_remote_code), class_names)
+    network = build_network(spec, trust_remote_code=trust_remote_code)
+    return TrainedNetwork(network, class_names, encoder=tokenizer_at(path))
 
 
 def ordered_class_names(id2label: Mapping[int, str], path: str) -> list[str]:

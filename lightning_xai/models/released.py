@@ -36,6 +36,7 @@ class Released(NamedTuple):
     network: Classifier
     class_names: list[str]
     decision_threshold: float
+    encoder_folder: str  # with the encoder's config, and with its tokenizer if there is one
 
 
 def is_released(path: str | Path) -> bool:
@@ -91,8 +92,9 @@ def load_released(folder: Path) -> Released:
     num_classes = weights["class_queries"].shape[0]
     if len(names) != num_classes:
         raise ValueError(f"{folder}: target_tokenizer.json names {len(names)} classes, best_model.pt has {num_classes}")
+    encoder = encoder_folder(folder)
     arguments = {
-        "path": str(_encoder_folder(folder, str(settings.model_path))),
+        "path": encoder,
         "num_classes": num_classes,
         "multilabel": True,
         "pretrained": False,
@@ -101,17 +103,29 @@ def load_released(folder: Path) -> Released:
     }
     network = build_network({"class_path": _PLM_CA, "init_args": arguments})
     load_weights(network, weights, folder / "best_model.pt")
-    return Released(network, names, float(saved["db"]))
+    return Released(network, names, float(saved["db"]), encoder)
 
 
-def _encoder_folder(folder: Path, model_path: str) -> Path:
-    """Returns the folder of the encoder's config.
+def encoder_folder(folder: Path) -> str:
+    """Returns the folder of the encoder's config: the `model_path` that released weights name.
 
-    The folder is `model_path`, relative to the working directory, to `folder`, or to a parent of `folder`.
+    The folder is relative to the working directory, to `folder`, or to a parent of `folder`.
+
+    Raises:
+        ValueError: the encoder's config is missing.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "config.yaml").write_text("model: {configs: {model_path: .}}")
+        >>> _ = (folder / "config.json").write_text("{}")
+        >>> Path(encoder_folder(folder)) == folder
+        True
     """
+    model_path = str(OmegaConf.load(folder / "config.yaml").model.configs.model_path)
     for candidate in [Path(model_path), *(parent / model_path for parent in [folder, *folder.resolve().parents])]:
         if (candidate / "config.json").is_file():
-            return candidate
+            return str(candidate)
     raise ValueError(
         f"{folder}: the encoder's config is missing: put {model_path}/config.json into this folder or a parent folder"
     )

@@ -17,10 +17,11 @@ from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import check_format
+from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import gap_lines
 from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.format import FORMAT
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -137,6 +138,19 @@ class Objective(LightningModule, ABC):
     def data_module(self) -> Any:
         """The trainer's data module; None without a trainer, or if the trainer was given only loaders."""
         return getattr(self._trainer, "datamodule", None)
+
+    def take_encoder(self, before: Facts | None, place: str) -> None:
+        """Checks that the data have the tokenizer of a network. The data take over a vocabulary that was learned there.
+
+        Args:
+            before: facts about the network's encoder; None if they are not known.
+            place: where the network comes from.
+
+        Raises:
+            ValueError: the tokenizers differ; so token ids would mean something else than in the network's training.
+        """
+        if hasattr(self.data_module, "take_encoder"):  # data modules of other packages need not have it
+            self.data_module.take_encoder(before, place)
 
     def setup(self, stage: str) -> None:
         """Checks the trainer and the data before training or evaluation.
@@ -256,6 +270,11 @@ class Objective(LightningModule, ABC):
         checkpoint["network"] = network_spec(self.network)
         if self.data_module is not None:
             checkpoint["class_names"] = list(self.data_module.class_names)
+        if hasattr(self.data_module, "encoder_facts"):
+            checkpoint["encoder"] = {
+                "data_module": type(self.data_module).__qualname__,
+                **self.data_module.encoder_facts(),
+            }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         check_format(checkpoint)
@@ -263,3 +282,5 @@ class Objective(LightningModule, ABC):
             check_architecture(checkpoint["network"], self.network, "the checkpoint")
         else:
             say("the checkpoint does not say its architecture: only the shapes of weights are compared")
+        if "encoder" in checkpoint:
+            self.take_encoder(stored_encoder(checkpoint), str(self.trainer.ckpt_path or "the checkpoint"))

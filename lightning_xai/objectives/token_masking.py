@@ -213,6 +213,8 @@ class TokenMasking(Objective):
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
+        # a vocabulary that the teacher learned is compared, but not taken over: the student has its own ids already
+        self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         teacher = trained.network
         copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)

@@ -7,13 +7,25 @@ ids, `fingerprint` is a hash of what its tokenizer does, and `learned` is the vo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from lightning_xai.runs.progress import say
 
 Facts = Mapping[str, Any]
+TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
 # arguments of an encoder that change which tokens there are or which may be erased, but not the meaning of an id
 OPTIONS = ("max_length", "fill", "explain_pair")
+
+
+def tokenizer_at(path: str) -> dict[str, Any]:
+    """Returns the class and the arguments of the encoder with the tokenizer in a folder or of a hub id.
+
+    Example:
+        >>> tokenizer_at("models/bert")["init_args"]
+        {'path': 'models/bert'}
+    """
+    return {"class_path": TOKENIZER_ENCODER, "init_args": {"path": path}}
 
 
 def is_plain(value: Any) -> bool:
@@ -70,7 +82,7 @@ def changed_options(before: Facts, now: Facts) -> str:
 def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
     """Checks that a network is used with the tokenizer that it was trained with.
 
-    Prints one line if there is nothing to compare with, or if OPTIONS have other values.
+    Prints one line, once, if there is nothing to compare with, or if OPTIONS have other values.
 
     Args:
         before: facts about the network's encoder; None if they are not known.
@@ -84,13 +96,13 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
         >>> now = {"class_path": "Words", "init_args": {"max_length": 9}, "vocab_size": 9, "fingerprint": "12ab"}
         >>> check_network_encoder(now, now, "runs/tm/seed0")
         >>> check_network_encoder(None, now, "old.ckpt")
-        old.ckpt has no fingerprint of its tokenizer, so the tokenizer of the data was compared with nothing
+        old.ckpt has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing
         >>> check_network_encoder({**now, "fingerprint": "34cd"}, now, "my.ckpt")
         Traceback (most recent call last):
         ValueError: my.ckpt was trained with Words (9 ids, fingerprint 34cd), but the encoder of the data is ...
     """
     if before is None or before.get("fingerprint") is None:
-        say(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data was compared with nothing")
+        _say_once(f"{place} has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing")
         return
     if before["fingerprint"] != now["fingerprint"]:
         path = before["init_args"].get("path")
@@ -100,7 +112,7 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
             f"{remedy}"
         )
     if changed := changed_options(before, now):
-        say(f"{place} was trained with other options of the encoder: {changed}")
+        _say_once(f"{place} was trained with other options of the encoder: {changed}")
 
 
 def check_positions(before: Facts | None, now: Facts, place: str) -> None:
@@ -131,3 +143,8 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
             f"{place} has token positions of another encoder: {changed}; set it as there, or remove the folder and "
             "write it again"
         )
+
+
+@cache
+def _say_once(message: str) -> None:
+    say(message)

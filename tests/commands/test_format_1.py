@@ -48,7 +48,7 @@ def test_explain_prints_the_numbers_of_then(tmp_path):
 
 
 def test_its_vocabulary_is_known():
-    words = load_trained(CHECKPOINT).data_state["encoder"]["words"]
+    words = (load_trained(CHECKPOINT).encoder or {})["learned"]["words"]
     assert len(words) == 17 and set(words) <= {f"w{number}" for number in range(18)}
 
 

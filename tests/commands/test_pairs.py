@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.commands.explainer import encoder_of
+from lightning_xai.commands.explainer import trained_encoder
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.files import Files
@@ -125,7 +125,7 @@ def test_the_second_text_tells_the_probability_and_is_not_shown(recurrent, tmp_p
 
 def test_the_configuration_alone_has_no_vocabulary(recurrent):
     with pytest.raises(ValueError, match="still to be built"):
-        encoder_of(recurrent / "config.yaml").encode({"text": "A zebra"})
+        trained_encoder({}, "my.ckpt", recurrent / "config.yaml").encode({"text": "A zebra"})
 
 
 def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
@@ -72,7 +73,7 @@ def test_padding_truncation_and_saving_change_nothing(kind, tmp_path):
     tokenizer = wrapped(KINDS[kind]())
     fingerprint = tokenizer_fingerprint(tokenizer)
     tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    loaded: Any = AutoTokenizer.from_pretrained(tmp_path)
     loaded.backend_tokenizer.enable_truncation(4, stride=1, strategy="only_first", direction="left")
     loaded.backend_tokenizer.enable_padding(length=64, pad_id=1, pad_token="[CLS]", direction="left")
     before = loaded.backend_tokenizer.truncation, loaded.backend_tokenizer.padding
