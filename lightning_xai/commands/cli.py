@@ -21,6 +21,7 @@ from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config
+from lightning_xai.commands.data_links import check_linked_ids, link_network_to_data
 from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import PARSER_MODE
@@ -120,10 +121,7 @@ class XAICLI(LightningCLI):
             }
         )
         parser.link_arguments("seed_everything", "data.init_args.seed")
-        # links to arguments that the network does not have are ignored
-        for name in ("num_classes", "multilabel", "vocab_size", "word_vectors"):
-            target = f"model.init_args.network.init_args.{name}"
-            parser.link_arguments(f"data.{name}", target, apply_on="instantiate")
+        link_network_to_data(parser)
 
     def _build_data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
         module, settings = class_type(*args, **kwargs), data_settings(self.settings)
@@ -172,6 +170,7 @@ class XAICLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]
+        check_linked_ids(self._portable_config, self.model.network, trains=self.subcommand == "fit")
         tests_after_fit = self.subcommand == "fit" and config.test_after_fit
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
         self.results = ResultsFile(self.facts)

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from datasets import DatasetDict
 from lightning.pytorch import LightningDataModule
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
+from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.own_tokenizer import check_own_tokenizer
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource, checked_examples
@@ -28,7 +28,7 @@ from lightning_xai.types import Batch
 MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
-class TextDataModule(LightningDataModule):
+class TextDataModule(LightningDataModule, NetworkArguments):
     """Loads a source, encodes each split once per process, and batches rows of similar length.
 
     An example's index is its row number in the full split, before `max_examples` leaves rows out.
@@ -109,18 +109,6 @@ class TextDataModule(LightningDataModule):
     def multilabel(self) -> bool:
         """Whether an example may have any number of labels."""
         return self.source.multilabel
-
-    @property
-    def vocab_size(self) -> int:
-        """Number V of token ids, which is the number of rows in a network's embedding table."""
-        self._ensure_fitted_encoder()
-        return self.encoder.vocab_size
-
-    @property
-    def word_vectors(self) -> Tensor | None:
-        """[V, D] pretrained embeddings of the token ids, NaN for ids that have none; None if no id has one."""
-        self._ensure_fitted_encoder()
-        return self.encoder.word_vectors
 
     def _ensure_fitted_encoder(self) -> None:
         if not self.encoder.needs_fit:

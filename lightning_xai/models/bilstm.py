@@ -126,7 +126,8 @@ class BiLSTMAttention(Classifier):
         embedding_size: D, the size of an embedding.
         hidden_size: H, the size of a state in each direction, and of the attention's hidden layer.
         pad_id: id of the padding token, whose row of the table is 0 and is not trained.
-        mask_id: id of the mask token.
+        mask_id: id of the mask token; None if the vocabulary has none. Configuration files omit `mask_id` and `pad_id`;
+            they are those of the data's encoder.
         mask_row: whether the mask token's row starts at "zero", or at "random" like words without a vector.
         word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector; the word's row in the table
             starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit the
@@ -162,7 +163,7 @@ class BiLSTMAttention(Classifier):
         embedding_size: int = 300,
         hidden_size: int = 128,
         pad_id: int = 0,
-        mask_id: int = 3,
+        mask_id: int | None = 3,
         mask_row: MaskRow = "zero",
         word_vectors: Tensor | None = None,
     ) -> None:
@@ -172,7 +173,7 @@ class BiLSTMAttention(Classifier):
             if size < 1:
                 raise ValueError(f"{name} is {size}: give at least 1")
         for name, row in {"pad_id": pad_id, "mask_id": mask_id}.items():
-            if not 0 <= row < vocab_size:
+            if row is not None and not 0 <= row < vocab_size:
                 raise ValueError(f"{name} is {row}: the vocabulary has rows 0 to {vocab_size - 1}")
         require_choices({"mask_row": MaskRow}, {"mask_row": mask_row})
         self.num_classes = num_classes

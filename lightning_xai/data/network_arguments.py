@@ -1,0 +1,52 @@
+"""Arguments of networks that follow from the encoder of a data module."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from lightning_xai.data.base import Encoder
+
+
+class NetworkArguments:
+    """The part of a data module that gives networks their arguments: ids of special tokens, and the embedding table.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> class Data(NetworkArguments):
+        ...     encoder = VocabularyEncoder(words=15)
+        ...
+        ...     def _ensure_fitted_encoder(self):
+        ...         pass
+        >>> Data().vocab_size, Data().pad_id, Data().mask_id
+        (20, 0, 3)
+    """
+
+    encoder: Encoder
+
+    @abstractmethod
+    def _ensure_fitted_encoder(self) -> None:
+        """Builds the encoder's vocabulary, if it is built from texts."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number V of token ids, which is the number of rows in a network's embedding table."""
+        self._ensure_fitted_encoder()
+        return self.encoder.vocab_size
+
+    @property
+    def word_vectors(self) -> Tensor | None:
+        """[V, D] pretrained embeddings of the token ids, NaN for ids that have none; None if no id has one."""
+        self._ensure_fitted_encoder()
+        return self.encoder.word_vectors
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding token."""
+        return self.encoder.pad_token_id
+
+    @property
+    def mask_id(self) -> int | None:
+        """Id of the mask token; None if the vocabulary has none."""
+        return self.encoder.mask_token_id
