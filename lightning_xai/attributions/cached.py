@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.models.base import Classifier
+from lightning_xai.runs.encoder_facts import check_positions
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.store import RaggedStore, is_store
 from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
@@ -67,6 +70,22 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
     return scores.to(inputs.device)
 
 
+def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
+    """Tells every Cached among methods, or inside of them, which data are explained, so that it compares the encoders.
+
+    Args:
+        data: the data module; modules without `encoder_facts` are left out.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> name_data([Gradient()], data=None)
+    """
+    for method in methods:
+        if isinstance(method, Cached) and hasattr(data, "encoder_facts"):
+            method._data = data
+        name_data((part for part in vars(method).values() if isinstance(part, AttributionMethod)), data)
+
+
 class Cached(AttributionMethod):
     """Returns the scores that an earlier run stored, without a pass through the network.
 
@@ -99,13 +118,14 @@ class Cached(AttributionMethod):
         hashes = Path(path) / TEXT_HASHES
         self._hashes = RaggedStore(hashes) if is_store(hashes) else None
         self._is_said = False  # whether a line has said that there are no hashes
+        self._data: Any = None  # the data whose texts are explained, if known
         self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 
     def for_split(self, split: str) -> Cached:
         """Returns the method that reads the store of `split`.
 
         Raises:
-            ValueError: there is no store at the path, or the store holds the scores of another split.
+            ValueError: there is no store at the path, or the store holds the scores of another split or encoder.
         """
         if split not in self._methods:
             method = Cached(self.path.replace("{split}", split))
@@ -115,6 +135,8 @@ class Cached(AttributionMethod):
                 raise ValueError(
                     f"{method.path} has scores of split {stored_split!r}, not of {split!r}: write {{split}} in the path"
                 )
+            if self._data is not None:
+                check_positions(method._store.metadata.get("encoder"), self._data.encoder_facts(), method.path)
             self._methods[split] = method
         return self._methods[split]
 

@@ -9,6 +9,7 @@ import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, is_dry_run, network_of
+from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ownership import own_scores, release_scores
@@ -32,7 +33,7 @@ class AttributionCacheWriter(ExplainedCallback):
 
     Raises:
         ValueError: at setup, if another command writes to the folder. During the run, if a store holds scores that were
-            computed with other weights, on other examples or by a method with other settings.
+            computed with other weights, on other examples, with another encoder or by a method with other settings.
 
     Example:
         >>> AttributionCacheWriter("runs/tm/seed0/attributions").cache_dir
@@ -96,6 +97,7 @@ class AttributionCacheWriter(ExplainedCallback):
                 "weights": weights_hash(network_of(self.module)),
                 "method": self.source.methods[method].settings(),
                 "examples": data_of(trainer).split(split).hash(),
+                **encoder_metadata(folder, data_of(trainer).encoder_facts()),
             }
             scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
             masks, hashes = (

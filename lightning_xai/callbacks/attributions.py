@@ -9,6 +9,7 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import (
     ExplainedBatch,
     ExplainedReceiver,
@@ -93,6 +94,7 @@ class ComputeAttributions(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._forget()
+        name_data(self.methods.values(), data_of(trainer))
         self._receivers = receivers_after(trainer, self)
         self._active = stage != "fit" or self.during_fit
         self._explains_validation_in_test = any(

@@ -153,6 +153,6 @@ class Stability(ExplainedCallback):
 
     def _open(self, run: Path, split: str, method: str) -> StoredScores:
         scores = open_scores(run, split, method)
-        examples = data_of(self.trainer).split(split).hash()
-        scores.require_method(self.source.methods[method].settings(), examples)
+        data = data_of(self.trainer)
+        scores.require_method(self.source.methods[method].settings(), data.split(split).hash(), data.encoder_facts())
         return scores

@@ -13,7 +13,8 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.callbacks.base import is_dry_run, network_of
+from lightning_xai.attributions.cached import name_data
+from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
 from lightning_xai.chains.erasure_pass import write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.data.module import TextDataModule
@@ -112,6 +113,7 @@ class ChainCallback(Callback, ABC):
         if network_of(pl_module).multilabel:
             name = type(self).__name__
             raise ValueError(f"{name} explains one {self.explained} class per example: use single-label data")
+        name_data(self.methods.values(), data_of(trainer))
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._fitted = True

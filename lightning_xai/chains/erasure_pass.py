@@ -13,6 +13,7 @@ from torch import Tensor
 from lightning_xai.callbacks.base import data_of
 from lightning_xai.data.erasures import KEY
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store
@@ -104,7 +105,10 @@ def _write_split(
     trainer: Trainer, split: str, stores: dict[str, Path], keep_masks: KeepMasks, facts: Mapping[str, Facts]
 ) -> None:
     data = text_data_of(trainer)
-    metadata = {name: {**facts[name], "examples": data.unerased_split(split).hash()} for name in stores}
+    examples, own = data.unerased_split(split).hash(), data.encoder_facts()
+    metadata = {
+        name: {**facts[name], "examples": examples, **encoder_metadata(store, own)} for name, store in stores.items()
+    }
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
     stored = set.intersection(*(_stored_examples(store) for store in stores.values()))
     trainer.strategy.barrier()

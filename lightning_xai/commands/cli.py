@@ -174,7 +174,7 @@ class XAICLI(LightningCLI):
         tests_after_fit = self.subcommand == "fit" and config.test_after_fit
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
         self.results = ResultsFile(self.facts)
-        check_network_tokenizer(config, self.datamodule)
+        check_network_tokenizer(config, self.model, self.datamodule)
         if config.trainer.logger is None and not self.is_dry:
             # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(

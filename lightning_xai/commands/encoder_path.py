@@ -44,16 +44,20 @@ def fill_encoder_path(config: Namespace) -> None:
             encoder["init_args"]["path"] = _network_tokenizer(config.get("model"), f"{key}.init_args.path")
 
 
-def check_network_tokenizer(config: Namespace, data: Any) -> None:
+def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
     """Checks that each pretrained network of the configuration is used with the tokenizer beside its weights.
+
+    The vocabulary that an evaluated network learned is taken over here, before any text is encoded.
 
     Raises:
         ValueError: the data are encoded with another tokenizer.
 
     Example:
-        >>> check_network_tokenizer(Namespace(model=Namespace(init_args=Namespace())), data=None)
+        >>> check_network_tokenizer(Namespace(model=Namespace(init_args=Namespace())), model=None, data=None)
     """
     if isinstance(data, TextDataModule):
+        if isinstance(model, Evaluation):
+            data.take_encoder(model.encoder, model.path)
         for _, network in _specs(config.get("model"), "model", Classifier):
             path = network["init_args"].get("path")
             if path is not None and network["init_args"].get("pretrained", True):  # random weights know no tokens

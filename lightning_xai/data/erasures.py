@@ -11,6 +11,7 @@ import numpy as np
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.encoding import Encoded, Encoder
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 Removal = Literal["mask", "delete", "positions"]
@@ -69,7 +70,12 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
 
 
 def apply_erasures(
-    folder: str | Path, split: str, data: EncodedSplit, removal: Removal, unk_token_id: int | None = None
+    folder: str | Path,
+    split: str,
+    data: EncodedSplit,
+    removal: Removal,
+    unk_token_id: int | None = None,
+    encoder: Facts | None = None,
 ) -> EncodedSplit:
     """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
 
@@ -79,9 +85,11 @@ def apply_erasures(
         folder, split: the store is `<folder>/<split>`.
         data: the split before anything is erased.
         removal, unk_token_id: as in `remove_tokens`.
+        encoder: facts about the encoder of `data`; None if they are not known.
 
     Raises:
-        ValueError: there is no store, the store was written for other examples, or an example has no row in the store.
+        ValueError: there is no store, the store was written for other examples or with another encoder, or an example
+            has no row in the store.
             The error is also raised if a row has the wrong length, erases tokens outside `token_mask`, or deletes every
             token.
 
@@ -98,6 +106,8 @@ def apply_erasures(
         [1, 3, 6, 2]
     """
     store = _open_store(Path(folder), split)
+    if encoder is not None:
+        check_positions(store.metadata.get("encoder"), encoder, str(store.path))
     written_for = store.metadata.get("examples")
     if written_for is not None and written_for != data.hash():
         raise ValueError(

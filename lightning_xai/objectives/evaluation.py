@@ -36,7 +36,7 @@ class Evaluation(Objective):
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
         self._class_names, self._network_origin = trained.class_names, path
-        self._encoder = trained.encoder
+        self.encoder = trained.encoder  # facts about the encoder that the network was trained with
 
     def setup(self, stage: str) -> None:
         if stage == "fit":
@@ -50,7 +50,7 @@ class Evaluation(Objective):
                 f"{self.path} has {network.num_classes} classes (multi-label {network.multilabel}), the data has "
                 f"{data.num_classes} (multi-label {data.multilabel}): choose other data with --data"
             )
-        self.take_encoder(self._encoder, self.path)
+        self.take_encoder(self.encoder, self.path)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")

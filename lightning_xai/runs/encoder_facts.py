@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from lightning_xai.runs.progress import say
+from lightning_xai.runs.store import is_store, read_metadata
 
 Facts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
@@ -143,6 +145,28 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
             f"{place} has token positions of another encoder: {changed}; set it as there, or remove the folder and "
             "write it again"
         )
+
+
+def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
+    """Returns the metadata that names the encoder of a store, {} for a store of an older version without a name.
+
+    Args:
+        store: folder of the store, which may exist already. It then keeps the name of its encoder.
+        now: facts about the encoder whose token positions are to be stored.
+
+    Raises:
+        ValueError: the store has token positions of another encoder.
+
+    Example:
+        >>> facts = {"class_path": "Words", "init_args": {"words": ["a"]}, "vocab_size": 6, "fingerprint": "12ab"}
+        >>> encoder_metadata(Path("no/such/store"), facts)
+        {'encoder': {'class_path': 'Words', 'init_args': {}, 'vocab_size': 6, 'fingerprint': '12ab'}}
+    """
+    if not is_store(store):
+        return {"encoder": short_facts(now)}
+    before = read_metadata(store).get("encoder")
+    check_positions(before, now, str(store))
+    return {} if before is None else {"encoder": before}
 
 
 @cache

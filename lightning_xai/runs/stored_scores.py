@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
@@ -56,13 +57,18 @@ class StoredScores(RaggedStore):
             )
         super().__init__(path)
 
-    def require_method(self, settings: dict[str, Any] | None, examples: str | None) -> None:
-        """Raises ValueError if the scores come from a method with other settings, or from other examples.
+    def require_method(
+        self, settings: dict[str, Any] | None, examples: str | None, encoder: Facts | None = None
+    ) -> None:
+        """Raises ValueError if the scores come from a method with other settings, other examples or another encoder.
 
         Args:
             settings: class and arguments of the method.
             examples: hash of the examples of the split; None if the hash is unknown.
+            encoder: facts about the encoder; None if they are unknown.
         """
+        if encoder is not None:
+            check_positions(self.metadata.get("encoder"), encoder, str(self.path))
         stored = self.metadata.get("method")
         if stored != settings:
             raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them in all runs")

@@ -4,9 +4,11 @@ import torch
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.store import RaggedStore
 from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
@@ -138,3 +140,24 @@ def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective
 def test_writer_without_attributions_before_it_is_refused(objective, tmp_path, after):
     with pytest.raises(ValueError, match="needs a ComputeAttributions before it"):
         trainer(tmp_path, AttributionCacheWriter(), *after).test(objective, datamodule=planted_data(), verbose=False)
+
+
+OTHER_ENCODERS = {
+    "tokenizer": (VocabularyEncoder(words=94, max_length=32), "ids, fingerprint"),
+    "max_length": (VocabularyEncoder(words=95, max_length=30), "max_length was 32, now 30"),
+    "fill": (VocabularyEncoder(words=95, max_length=32, fill="unk"), "fill was mask, now unk"),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_ENCODERS)
+def test_stored_scores_of_another_encoder_are_refused_with_both(write, tmp_path, objective, other):
+    write(limit_test_batches=1)
+    data = planted_data(eval_batch_size=3)
+    data.encoder, message = OTHER_ENCODERS[other]
+    cached = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
+    readers = {"tokenizer": cached, "max_length": Transformed(cached, ["absolute"])}
+    callbacks: list = [compute(AttInGrad()), AttributionCacheWriter()]  # writes more rows
+    if other in readers:
+        callbacks = [ComputeAttributions({"cached": readers[other]})]
+    with pytest.raises(ValueError, match=f"has token positions of another encoder: .*{message}"):
+        trainer(tmp_path, *callbacks, limit_test_batches=1).test(objective, datamodule=data, verbose=False)

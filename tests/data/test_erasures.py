@@ -9,6 +9,7 @@ from lightning_xai.data.erasures import remove_tokens
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
+from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.store import RaggedWriter
 
 PAD, CLS, SEP, MASK, UNK = range(5)
@@ -152,3 +153,30 @@ def test_positions_are_refused_where_the_fill_token_is_the_unknown_token(tmp_pat
 def test_unknown_erasure_is_refused_at_construction():
     with pytest.raises(ValueError, match="erasure"):
         data(erasure="blank")
+
+
+OTHER_ENCODERS = {
+    "fewer words": (VocabularyEncoder(words=94), r"\(100 ids, fingerprint \w+\), now VocabularyEncoder \(99 ids"),
+    "another order": (VocabularyEncoder(words=[f"w{i}" for i in range(95)][::-1]), "ids, fingerprint"),
+    "max_length": (VocabularyEncoder(words=95, max_length=256), "max_length was 512, now 256"),
+    "fill": (VocabularyEncoder(words=95, fill="pad"), "fill was mask, now pad"),
+    "explain_pair": (VocabularyEncoder(words=95, explain_pair=False), "explain_pair was True, now False"),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_ENCODERS)
+def test_erasures_of_another_encoder_are_refused_with_both(tmp_path, other):
+    first = data()
+    folder = write(tmp_path, first_tokens(first), **encoder_metadata(tmp_path / "test", first.encoder_facts()))
+    assert MASK in data(erasures=folder).split("test").encoded[0].input_ids
+    encoder, message = OTHER_ENCODERS[other]
+    with pytest.raises(ValueError, match=f"has token positions of another encoder: .*{message}.*write it again$"):
+        data(encoder=encoder, erasures=folder).split("test")
+
+
+def test_erasures_of_an_older_version_name_no_encoder_and_are_compared_by_their_examples(tmp_path):
+    folder = write(tmp_path, first_tokens(data()), examples=data().split("test").hash())
+    assert encoder_metadata(tmp_path / "test", data().encoder_facts()) == {}
+    data(erasures=folder, encoder=VocabularyEncoder(words=95, max_length=256)).split("test")
+    with pytest.raises(ValueError, match="was written for other examples"):
+        data(erasures=folder, encoder=VocabularyEncoder(words=[f"w{i}" for i in range(95)][::-1])).split("test")
