@@ -60,6 +60,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         >>> data.setup("fit")
         >>> [len(batch) for batch in data.train_dataloader()]
         train: 0.0% of the tokens are unknown
+        validation: 0.0% of the tokens are unknown
         [8, 8, 8, 8, 8]
     """
 
@@ -228,16 +229,16 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:
         """Returns the sampler of a split. It uses `batch_size` if it shuffles, else `eval_batch_size`."""
-        data = self.split(split)
-        batch_size, max_tokens = self.batch_size if shuffle else self.eval_batch_size, self.max_tokens_per_batch
+        data, size = self.split(split), self.batch_size if shuffle else self.eval_batch_size
         return LengthBucketSampler(
-            data, data.lengths, batch_size=batch_size, max_tokens=max_tokens, shuffle=shuffle, seed=self.seed
+            data, data.lengths, batch_size=size, max_tokens=self.max_tokens_per_batch, shuffle=shuffle, seed=self.seed
         )
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
-        report_unknown_tokens(self.unerased_split(split), split, self.encoder)  # here, since its words are final
+        data = self.split(split)
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # here, since its words are final
         return DataLoader(
-            self.split(split),
+            data,
             batch_size=None,  # the sampler yields whole batches
             sampler=self.sampler(split, shuffle=shuffle),
             collate_fn=self._collate_function(),

@@ -34,33 +34,34 @@ def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> fl
     return unknown / total if total and unk_token_id is not None else 0.0
 
 
-def report_unknown_tokens(split: EncodedSplit, name: str, encoder: Encoder) -> None:
-    """Prints the fraction of unknown tokens in a split, once for each split.
+def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
+    """Prints the fraction of unknown tokens of each split, once.
 
     Args:
-        split: the split, without its erased tokens.
-        name: name of the split.
+        splits: the splits in use, without their erased tokens.
 
     Raises:
-        ValueError: most tokens are unknown.
+        ValueError: most tokens of a split are unknown.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples, encoder = [{"text": "w1 w2"}, {"text": "w1 good"}], VocabularyEncoder(words=95)
         >>> split = EncodedSplit(examples, encoder.encode_batch(examples), np.arange(2))
-        >>> report_unknown_tokens(split, "test", encoder)
+        >>> report_unknown_tokens({"test": split}, encoder)
         test: 25.0% of the tokens are unknown
     """
-    if encoder.unk_token_id is None or split.unknown_tokens_are_reported:
-        return
-    fraction = unknown_fraction(split.encoded, encoder.unk_token_id)
-    if fraction > MOST_UNKNOWN:
-        raise ValueError(
-            f"{fraction:.0%} of the tokens in split {name!r} are unknown to {type(encoder).__name__}: take the words "
-            "from the training split (words: null), or choose an encoder for the language and spelling of the texts"
-        )
-    say(f"{name}: {fraction:.1%} of the tokens are unknown")
-    split.unknown_tokens_are_reported = True
+    for name, split in splits.items():
+        if encoder.unk_token_id is None or split.unknown_tokens_are_reported:
+            continue
+        fraction = unknown_fraction(split.encoded, encoder.unk_token_id)
+        if fraction > MOST_UNKNOWN:
+            raise ValueError(
+                f"{fraction:.0%} of the tokens in split {name!r} are unknown to {type(encoder).__name__}: take the "
+                "words from the training split (words: null), or choose an encoder for the language and spelling of "
+                "the texts"
+            )
+        say(f"{name}: {fraction:.1%} of the tokens are unknown")
+        split.unknown_tokens_are_reported = True
 
 
 def encode_split(

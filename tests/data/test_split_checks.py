@@ -74,6 +74,13 @@ def test_words_of_a_checkpoint_are_counted_in_place_of_those_of_the_training_spl
     assert capsys.readouterr().out == "validation: 0.0% of the tokens are unknown\n"
 
 
+def test_a_test_split_that_is_loaded_before_training_is_refused_then():
+    module = data(train=["a"], validation=["a"], test=["b"])
+    module.setup("test")
+    with pytest.raises(ValueError, match="100% of the tokens in split 'test'"):
+        module.train_dataloader()
+
+
 @pytest.mark.parametrize("texts", [["a", "b"], ["", ""]])
 def test_half_and_none_unknown_are_accepted(texts):
     assert len(data(VocabularyEncoder(words=["a"]), train=texts).train_dataloader()) == 1

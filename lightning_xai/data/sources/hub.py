@@ -6,10 +6,11 @@ import csv
 from functools import partial
 from pathlib import Path
 
-from datasets import DatasetBuilder, DatasetDict, load_dataset_builder, load_from_disk
+from datasets import ClassLabel, Dataset, DatasetBuilder, DatasetDict, load_dataset_builder, load_from_disk
 from huggingface_hub import snapshot_download
 
 from lightning_xai.data.sources.columns import ColumnSource
+from lightning_xai.functional.class_names import class_positions, listed
 
 
 def is_saved_dataset(path: str | Path) -> bool:
@@ -20,6 +21,28 @@ def is_saved_dataset(path: str | Path) -> bool:
         False
     """
     return (Path(path) / "dataset_dict.json").is_file()
+
+
+def check_label_names(rows: Dataset, column: str, class_names: list[str], path: str) -> None:
+    """Checks that the numbers in a label column have the names that a source expects for them.
+
+    Raises:
+        ValueError: the column names the same classes in another order, or only some of them.
+
+    Example:
+        >>> from datasets import Features
+        >>> rows = Dataset.from_dict({"label": [0]}, features=Features({"label": ClassLabel(names=["pos", "neg"])}))
+        >>> check_label_names(rows, "label", ["neg", "pos"], "folder")
+        Traceback (most recent call last):
+        ValueError: folder numbers the classes ['pos', 'neg'], not ['neg', 'pos']: read it with the source Hub
+    """
+    feature = rows.features[column]
+    if not isinstance(feature, ClassLabel):
+        return
+    positions = class_positions(feature.names, class_names, path)
+    if positions is not None and positions != list(range(len(positions))):
+        numbered = f"{path} numbers the classes {listed(feature.names)}, not {listed(class_names)}"
+        raise ValueError(f"{numbered}: read it with the source Hub")
 
 
 def unguessed_cell(cell: str) -> str | None:

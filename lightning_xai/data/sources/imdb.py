@@ -8,7 +8,7 @@ from typing import Any
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
-from lightning_xai.data.sources.hub import Hub, is_saved_dataset
+from lightning_xai.data.sources.hub import Hub, check_label_names, is_saved_dataset
 
 CLASS_FOLDERS = ("neg", "pos")
 
@@ -109,9 +109,11 @@ class IMDB(TextSource):
     def _reviews(self) -> dict[str, list[dict[str, Any]]]:
         if self._is_archive():
             return {split: read_reviews(Path(self.path, split)) for split in ("train", "test")}
+        table = self._hub().load_table()
+        check_label_names(table["train"], "label", self.class_names, self.path)
         return {
             split: [{"text": row["text"], "labels": row["label"], "id": f"{split}-{i}"} for i, row in enumerate(rows)]
-            for split, rows in self._hub().load_table().items()
+            for split, rows in table.items()
         }
 
     def load(self) -> DatasetDict:

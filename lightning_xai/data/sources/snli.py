@@ -12,7 +12,7 @@ import numpy as np
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
-from lightning_xai.data.sources.hub import Hub, is_saved_dataset
+from lightning_xai.data.sources.hub import Hub, check_label_names, is_saved_dataset
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
@@ -197,7 +197,10 @@ class SNLI(TextSource):
             raise ValueError(
                 f"{self.path} holds no files of SNLI: it needs {', '.join(READERS)} for at least one split"
             )
-        return {split: hub_rows(rows, split) for split, rows in self._hub().load_table().items()}
+        table = self._hub().load_table()
+        for rows in table.values():
+            check_label_names(rows, "label", CLASSES, self.path)
+        return {split: hub_rows(rows, split) for split, rows in table.items()}
 
     def load(self) -> DatasetDict:
         splits = self._splits().items()

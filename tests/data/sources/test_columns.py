@@ -2,7 +2,6 @@
 
 import csv
 import json
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -230,7 +229,8 @@ def test_spans_that_are_no_characters_are_refused_by_row(tmp_path, kind, spans):
 def test_masks_of_other_values_than_0_and_1_are_refused_by_row(tmp_path, kind, mask):
     if kind == "tsv" and isinstance(mask[0], str):
         pytest.skip("csv would write quotes, which are characters in a tsv file")
-    rows: list[dict[str, Any]] = [{"text": "a b c", "label": "x", "evidence": value} for value in ([], mask)]
+    row = {"text": "a b c", "label": "x"}
+    rows = [{**row, "evidence": []}, {**row, "evidence": mask}]
     with pytest.raises(ValueError, match="train row 1: rationale .* has other values than 0 and 1"):
         source(tmp_path, kind, rows, rationale_column="evidence", rationale_format="word_mask").load()
 

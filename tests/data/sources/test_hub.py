@@ -4,6 +4,8 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from lightning_xai.data.sources.hub import Hub
+from lightning_xai.data.sources.imdb import IMDB
+from lightning_xai.data.sources.snli import SNLI
 
 ROWS = [{"text": "a good film", "label": "pos"}, {"text": "a bad film", "label": "neg"}]
 
@@ -36,3 +38,16 @@ def test_missing_split_is_named_with_those_there_are(tmp_path):
     DatasetDict({"train": Dataset.from_list(ROWS)}).save_to_disk(tmp_path / "saved")
     with pytest.raises(ValueError, match="no split 'dev'; it has train"):
         Hub(str(tmp_path / "saved"), splits={"validation": "dev"}).load()
+
+
+@pytest.mark.parametrize(
+    "source, names", [(IMDB, ["positive", "negative"]), (SNLI, ["neutral", "entailment", "contradiction"])]
+)
+def test_source_with_fixed_classes_refuses_other_numbers_for_them(tmp_path, source, names):
+    features = Features(
+        {name: Value("string") for name in ("text", "premise", "hypothesis")} | {"label": ClassLabel(names=names)}
+    )
+    rows = Dataset.from_dict({name: [0] if name == "label" else ["a"] for name in features}, features=features)
+    DatasetDict({"train": rows, "validation": rows, "test": rows}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match=f"saved numbers the classes .*{names[0]}.*: read it with the source Hub"):
+        source(str(tmp_path / "saved")).load()
