@@ -27,6 +27,7 @@ class ResultRow(CostPerExample):
     value: float
     num_examples: int
     num_skipped: int
+    num_evidence_cut: int  # of the skipped: those whose evidence truncation cut
 
 
 @runtime_checkable
@@ -116,7 +117,6 @@ class ExplainedReceiver(Protocol):
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         """Uses one explained batch; called at the end of the batch, after its attributions are computed."""
-        ...
 
 
 class ExplainedCallback(Callback, ABC):

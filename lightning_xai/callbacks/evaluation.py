@@ -165,13 +165,14 @@ class AttributionEvaluation(ExplainedCallback):
     def _result_rows(self, metric: AttributionMetric, split: str, method: str) -> list[ResultRow]:
         values = {name: float(value) for name, value in metric.compute().items()}
         num_rows = int(values.pop("num_examples") + values.pop("num_skipped"))
+        num_cut = int(values.pop("num_evidence_cut"))
         cost = self.source.costs[method].per_example(split)
         measured = {name: value for name, value in values.items() if f"num_examples/{name}" in values}
         counted = {name: int(values[f"num_examples/{name}"]) for name in measured}
         return [
             ResultRow(
                 split=split, preset=self.preset, method=method, metric=name, value=value,
-                num_examples=counted[name], num_skipped=num_rows - counted[name], **cost,
+                num_examples=counted[name], num_skipped=num_rows - counted[name], num_evidence_cut=num_cut, **cost,
             )
             for name, value in measured.items()
         ]  # fmt: skip

@@ -21,8 +21,8 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.runs.whole_files import write_whole
 
 COLUMNS = [
-    "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped", "checkpoint",
-    "forward_passes", "backward_passes", "seconds", "peak_memory_mb", "left_out",
+    "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped",
+    "num_evidence_cut", "checkpoint", "forward_passes", "backward_passes", "seconds", "peak_memory_mb", "left_out",
 ]  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def classification_rows(results: TestResults) -> list[ResultRow]:
     return [
         ResultRow(
             split=split, preset="", method="", metric=metric, value=float(value), num_examples=num_examples,
-            num_skipped=0, **NO_COST,
+            num_skipped=0, num_evidence_cut=0, **NO_COST,
         )
         for split, (values, num_examples) in results.items()
         for metric, value in values.items()

@@ -136,7 +136,8 @@ class Stability(ExplainedCallback):
                 split=split, preset=PRESET, method=comparison.method, metric=f"{metric}/{name}",
                 value=float(comparison.means[metric][0, position]),
                 num_examples=int(comparison.counts[metric][0, position]),
-                num_skipped=int(comparison.num_explanations - comparison.counts[metric][0, position]), **cost,
+                num_skipped=int(comparison.num_explanations - comparison.counts[metric][0, position]),
+                num_evidence_cut=0, **cost,
             )
             for metric in SIMILARITIES
             for position, name in enumerate(self._names[1:], 1)

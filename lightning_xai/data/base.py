@@ -37,6 +37,7 @@ class Encoded:
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
     evidence_kept: float | None = None  # fraction of evidence characters that truncation left; None without evidence
     truncated: bool = False
+    evidence_cut: tuple[int, ...] = ()  # classes of whose evidence truncation left no token
 
     def __len__(self) -> int:
         return len(self.input_ids)

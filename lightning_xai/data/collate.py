@@ -85,6 +85,22 @@ def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attrib
     return Attribution(scores * token_mask.unsqueeze(1), targets, target_mask, token_mask)
 
 
+def collate_evidence_cut(encoded: Sequence[Encoded], num_classes: int) -> Tensor:
+    """Returns [B, C] bool: True for the classes of whose evidence truncation left no token.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> example = {"text": "w1 w2 w3", "rationales": [{"label": 1, "spans": [[6, 8]]}]}
+        >>> encoded = VocabularyEncoder(words=95, max_length=4).encode(example)  # w3 is cut
+        >>> collate_evidence_cut([encoded], num_classes=2).tolist()
+        [[False, True]]
+    """
+    cut = torch.zeros(len(encoded), num_classes, dtype=torch.bool)
+    for i, e in enumerate(encoded):
+        cut[i, list(e.evidence_cut)] = True
+    return cut
+
+
 def collate(
     items: Sequence[Item], *, pad_token_id: int, num_classes: int, multilabel: bool, has_rationales: bool
 ) -> Batch:
@@ -116,4 +132,5 @@ def collate(
     )
     labels = collate_labels([item.labels for item in items], num_classes, multilabel)
     rationale = collate_rationales(encoded, inputs.token_mask) if has_rationales else None
-    return Batch(inputs=inputs, labels=labels, rationale=rationale)
+    evidence_cut = collate_evidence_cut(encoded, num_classes) if has_rationales else None
+    return Batch(inputs=inputs, labels=labels, rationale=rationale, evidence_cut=evidence_cut)

@@ -145,6 +145,7 @@ class FastTokenizerEncoder(Encoder):
             if mask.any():
                 label = int(rationale["label"])
                 rationales[label] = rationales[label] | mask if label in rationales else mask
+        annotated = {int(r["label"]) for r in example.get("rationales") or [] if r["spans"]}
         has_types = "token_type_ids" in self.tokenizer.model_input_names
         types = np.array(encoding.type_ids or [0], dtype=np.int8) if has_types else None
         return Encoded(
@@ -159,6 +160,7 @@ class FastTokenizerEncoder(Encoder):
             rationales=rationales,
             evidence_kept=evidence_kept_fraction(spans, offsets[first], texts[0], truncated=bool(encoding.overflowing)),
             truncated=bool(encoding.overflowing),
+            evidence_cut=tuple(sorted(annotated - rationales.keys())) if encoding.overflowing else (),
         )
 
     def tokens(self, encoded: Encoded) -> list[str]:

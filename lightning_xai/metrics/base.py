@@ -114,8 +114,8 @@ class AttributionMetric(Metric, ABC):
         >>> attribution = Attribution.of_scores([[[1.0, 3.0]], [[2.0, 6.0]]], inputs.token_mask)
         >>> metric = MeanScore()
         >>> metric.update(attribution, Batch(inputs, labels=torch.tensor([0, 0])), predict=None)
-        >>> {name: float(value) for name, value in metric.compute().items()}
-        {'mean_score': 3.0, 'num_examples': 2.0, 'num_skipped': 0.0, 'num_examples/mean_score': 2.0}
+        >>> {name: float(value) for name, value in metric.compute().items() if value}
+        {'mean_score': 3.0, 'num_examples': 2.0, 'num_examples/mean_score': 2.0}
     """
 
     full_state_update = False
@@ -123,6 +123,7 @@ class AttributionMetric(Metric, ABC):
     columns: tuple[str, ...]  # names of the numbers in a record
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
+    evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, see `cut_rows`
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
@@ -132,6 +133,7 @@ class AttributionMetric(Metric, ABC):
         self.explained = explained
         self.add_state("keys", default=[], dist_reduce_fx="cat")
         self.add_state("records", default=[], dist_reduce_fx="cat")
+        self.add_state("evidence_cut", default=[], dist_reduce_fx="cat")
 
     @abstractmethod
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
@@ -186,6 +188,7 @@ class AttributionMetric(Metric, ABC):
         index = batch.index.unsqueeze(1).expand_as(attribution.targets)
         self.keys.append(torch.stack([index[counted], attribution.targets[counted]], dim=-1))
         self.records.append(records[counted].double())
+        self.evidence_cut.append(self.cut_rows(attribution, batch)[counted])
 
     def explained_rows(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         """Returns [B, K] bool: True for the rows that the argument `explained` selects."""
@@ -198,6 +201,10 @@ class AttributionMetric(Metric, ABC):
         predicted = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
         return predicted.gather(1, targets)
 
+    def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
+        """Returns [B, K] bool: True for rows that lack evidence because truncation cut it; all False by default."""
+        return torch.zeros_like(attribution.target_mask)
+
     def sync(self, *args: Any, **kwargs: Any) -> None:
         """Synchronizes the states over all ranks; a rank without examples sends empty tensors.
 
@@ -206,15 +213,22 @@ class AttributionMetric(Metric, ABC):
         if not self.keys:
             self.keys.append(torch.zeros(0, 2, dtype=torch.long, device=self.device))
             self.records.append(torch.zeros(0, len(self.columns), dtype=torch.float64, device=self.device))
+            self.evidence_cut.append(torch.zeros(0, dtype=torch.bool, device=self.device))
         super().sync(*args, **kwargs)
 
     def table(self) -> tuple[Tensor, Tensor]:
         """Returns the distinct keys [n, 2] in ascending order and their records [n, len(columns)] in float64."""
+        keys, records, _ = self._distinct()
+        return keys, records
+
+    def _distinct(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the keys, the records and `evidence_cut` [n] of the distinct rows, in ascending order of the keys."""
         if not len(self.keys):
-            return torch.zeros(0, 2, dtype=torch.long), torch.zeros(0, len(self.columns), dtype=torch.float64)
-        keys, records = dim_zero_cat(self.keys).cpu(), dim_zero_cat(self.records).cpu()
+            records = torch.zeros(0, len(self.columns), dtype=torch.float64)
+            return torch.zeros(0, 2, dtype=torch.long), records, torch.zeros(0, dtype=torch.bool)
+        keys, records, cut = (dim_zero_cat(state).cpu() for state in (self.keys, self.records, self.evidence_cut))
         first, _ = distinct_rows(keys)
-        return keys[first], records[first]
+        return keys[first], records[first], cut[first]
 
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
         """Returns the rows [n] bool from which `aggregate` computes the value `key`.
@@ -229,14 +243,16 @@ class AttributionMetric(Metric, ABC):
 
         `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` counts the rows in
         which any value is undefined, `num_examples` all other rows; their sum is the number of all rows.
+        `num_evidence_cut` is the number of skipped rows that lack evidence because truncation cut it.
         """
-        _, records = self.table()
+        _, records, cut = self._distinct()
         values, counts = {}, {}
         for key, value in self.aggregate(records).items():
             name = f"{self.name}/{key}" if key else self.name
             values[name] = value
             counts[f"num_examples/{name}"] = self.counted_rows(key, records).sum().float()
-        undefined = int(records.isnan().any(dim=1).sum())
-        values["num_examples"] = torch.tensor(float(len(records) - undefined))
-        values["num_skipped"] = torch.tensor(float(undefined))
+        undefined = records.isnan().any(dim=1)
+        values["num_examples"] = (~undefined).sum().float()
+        values["num_skipped"] = undefined.sum().float()
+        values["num_evidence_cut"] = (undefined & cut).sum().float()
         return values | counts

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
-from lightning_xai.metrics.evidence import evidence_of
+from lightning_xai.metrics.evidence import evidence_cut_of, evidence_of
 from lightning_xai.metrics.top_units import Counts, Percentages
 from lightning_xai.types import Attribution, Batch
 
@@ -135,6 +135,9 @@ class Entropy(AttributionMetric):
         if self.evidence_only:
             entropy = entropy.masked_fill(~evidence_of(attribution, batch).any(dim=-1), torch.nan)
         return entropy.unsqueeze(-1)
+
+    def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
+        return evidence_cut_of(attribution, batch) if self.evidence_only else super().cut_rows(attribution, batch)
 
 
 class Sparsity(AttributionMetric):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lightning_xai.functional.rationales import Match, align_rationale
 from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.targets import gold_classes
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
 from lightning_xai.types import Attribution, Batch
 
@@ -37,8 +38,35 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
     return evidence & attribution.token_mask.unsqueeze(1)
 
 
+def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
+    """Returns [B, K] bool: True for rows without evidence for the explained class, because truncation cut it.
+
+    Arguments are those of `evidence_of`.
+
+    Example:
+        >>> from lightning_xai.types import TextInputs
+        >>> inputs, cut = TextInputs.of_ids([[5, 6]]), torch.tensor([[False, True]])
+        >>> nothing = Attribution.of_scores([[[0.0, 0.0]]], inputs.token_mask)
+        >>> attribution = Attribution.of_scores([[[2.0, 1.0], [0.0, 3.0]]], inputs.token_mask)
+        >>> evidence_cut_of(attribution, Batch(inputs, torch.tensor([0]), nothing, evidence_cut=cut)).tolist()
+        [[False, True]]
+    """
+    cut = batch.evidence_cut
+    if cut is None:
+        return torch.zeros_like(attribution.target_mask)
+    if match == "class":
+        rows = cut.gather(1, attribution.targets)
+    else:
+        if match == "gold":
+            cut = cut & gold_classes(batch.labels, cut.shape[1])
+        rows = cut.any(dim=1, keepdim=True).expand_as(attribution.targets)
+    return rows & ~evidence_of(attribution, batch, match=match).any(dim=-1)
+
+
 class EvidenceMetric(AttributionMetric):
     """Base class: compares scores with evidence in each row (example, class). Rows without evidence are skipped.
+
+    Skipped rows whose evidence truncation cut are also counted as `num_evidence_cut`.
 
     Args:
         match: which rationales count as evidence for a class; `align_rationale` describes the options.
@@ -84,6 +112,9 @@ class EvidenceMetric(AttributionMetric):
             evidence: [R, T] bool, True for at least one token in each row.
             mask: [R, T] bool, True for the tokens that are compared.
         """
+
+    def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
+        return evidence_cut_of(attribution, batch, match=self.match)
 
     def considered(self, attribution: Attribution, batch: Batch) -> Tensor:
         """Returns [B, T] bool: the tokens that are compared, by default all tokens that may be explained."""

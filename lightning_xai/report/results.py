@@ -34,7 +34,9 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         tables.append(_table(classification, "split", [], "classification", width))
     for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
-        title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped)"
+        cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0  # older tables lack it
+        reason = f", {cut} of them as truncation cut their evidence" if cut else ""
+        title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         tables.append(_table(rows, "method", _cost_columns(rows), title, width))
     return "\n\n".join(tables)
 

@@ -4,6 +4,7 @@ import torch
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
@@ -113,6 +114,20 @@ def test_a_test_explains_the_validation_split_only_if_a_metric_tunes_on_it(objec
     run.test(objective, datamodule=planted_data(), verbose=False)
     explained = {split for split in ("test", "validation") if source.costs["Random"].num_examples(split)}
     assert explained == splits
+
+
+def test_rows_whose_evidence_was_cut_are_counted_in_the_table(objective, tmp_path):
+    data = planted_data()
+    data.encoder = VocabularyEncoder(words=95, max_length=5)  # of 4 to 10 words, 3 are left
+    data.setup("test")
+    cut = sum(len(encoded.evidence_cut) for encoded in data.split("test").encoded)
+    rationale = DiscreteRationale(size=1, match="class")
+    measured = AttributionEvaluation("p", [rationale, Entropy()])
+    run = trainer(tmp_path, compute(Random(), targets="gold"), measured)
+    run.test(objective, datamodule=data, verbose=False)
+    counts = {row["metric"].split("/")[0]: row["num_evidence_cut"] for row in measured.result_rows()}
+    assert counts == {"discrete_rationale": cut, "entropy": 0} and cut > 0
+    assert all(row["num_skipped"] >= row["num_evidence_cut"] for row in measured.result_rows())
 
 
 def test_numbers_of_a_test_do_not_change_if_another_preset_tunes(objective, tmp_path):

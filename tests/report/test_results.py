@@ -43,6 +43,13 @@ def test_title_says_how_many_explanations_count():
     assert "test, preset edin (explanations: 5 counted, up to 1 skipped)" in shown
 
 
+def test_title_says_how_many_explanations_lost_their_evidence():
+    table = results(comprehensiveness=("edin", "random", 0.1)).assign(num_evidence_cut=1)
+    shown = results_tables(table, width=80).replace("\n", " ")
+    assert "1 skipped, 1 of them as truncation cut their evidence)" in shown
+    assert "truncation" not in results_tables(table.drop(columns="num_evidence_cut"), width=80)
+
+
 COST = {"forward_passes": 50.0, "backward_passes": 100.0, "seconds": 1.0437, "peak_memory_mb": 511.6}
 
 
