@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from lightning_xai.attributions.captum_layers import EmbeddingInput, checked_lay
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import rows_per_forward
+from lightning_xai.functional.completeness import DELTA_TOLERANCE, CompletenessCheck
 from lightning_xai.functional.path_gradients import Baseline, path_ends
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices, global_seed
 from lightning_xai.models.base import Classifier
@@ -79,7 +79,7 @@ class Captum(AttributionMethod):
         pooling: Pooling = "sum",
         baseline: Baseline = "fill",
         seed: int = 0,
-        delta_tolerance: float | None = 0.05,
+        delta_tolerance: float | None = DELTA_TOLERANCE,
     ) -> None:
         self.algorithm = algorithm.removeprefix("captum.attr.")
         check_algorithm(self.algorithm)
@@ -102,7 +102,8 @@ class Captum(AttributionMethod):
         self.baseline: Baseline = baseline
         self.seed = seed
         self.delta_tolerance = delta_tolerance
-        self._warned = False
+        remedy = "raise n_steps, or set delta_tolerance to null"
+        self._completeness = CompletenessCheck(f"captum's {self.algorithm}", delta_tolerance, remedy)
 
     def _check_wrapped(self) -> None:
         if self.algorithm != "NoiseTunnel":
@@ -191,7 +192,7 @@ class Captum(AttributionMethod):
                 given = algorithm.attribute(end.clone().requires_grad_(), **target, **options)
                 if self._known.is_complete:
                     given, delta = given
-                    self._check_delta(delta)
+                    self._completeness(delta)
                 parts.append(self._token_scores(given))
         return torch.stack(parts, dim=1)
 
@@ -241,13 +242,3 @@ class Captum(AttributionMethod):
         given = {"layer": layer} if "layer" in names else {}
         algorithm = kind(forward_func, **given, **{key: options[key] for key in options if key in names})
         return algorithm, {key: options[key] for key in options if key not in names}
-
-    def _check_delta(self, delta: Tensor) -> None:
-        error = float(delta.abs().max())
-        if self.delta_tolerance is not None and error > self.delta_tolerance and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"captum's {self.algorithm} misses completeness by {error:.3g} logits: raise n_steps, or set "
-                "delta_tolerance to null",
-                stacklevel=2,
-            )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,6 +10,7 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.completeness import CompletenessCheck
 from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
 from lightning_xai.functional.propagation.rescale import Rescale
@@ -105,12 +104,15 @@ class DeepLift(AttributionMethod):
         self.baseline: Baseline = baseline
         self.chunk_size = chunk_size
         self.delta_tolerance = delta_tolerance
-        self._warned = False
+        remedy = (
+            "a LayerNorm whose input is 0 at the baseline amplifies rounding, so choose baseline='fill', or use "
+            "network.double()"
+        )
+        self._completeness = CompletenessCheck("DeepLift", delta_tolerance, remedy)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         scores, deltas = self._propagate(model, inputs, targets)
-        if self.delta_tolerance is not None and len(inputs):
-            self._warn_above(self.delta_tolerance, deltas)
+        self._completeness(deltas)
         return scores
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -135,16 +137,6 @@ class DeepLift(AttributionMethod):
             scores.append(F.pad(pooled, (0, num_tokens - pooled.shape[-1])))
             deltas.append(torch.stack([product.sum(dim=(1, 2)) for product in products], dim=1) - differences)
         return torch.cat(scores), torch.cat(deltas)
-
-    def _warn_above(self, tolerance: float, deltas: Tensor) -> None:
-        worst = float(deltas.abs().max())
-        if worst > tolerance and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"DeepLift misses completeness by up to {worst:.3g} logits, more than {tolerance}. A LayerNorm whose "
-                "input is 0 at the baseline amplifies rounding: choose baseline='fill', or use network.double()",
-                stacklevel=2,
-            )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=2, backward=num_targets)

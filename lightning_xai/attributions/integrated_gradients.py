@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -12,6 +10,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution, explainin
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.completeness import DELTA_TOLERANCE, CompletenessCheck
 from lightning_xai.functional.path_gradients import (
     Baseline,
     PathEnds,
@@ -81,7 +80,7 @@ class IntegratedGradients(DifferentiableAttribution):
         multiply_by_inputs: bool = True,
         baseline: Baseline = "fill",
         chunk_size: int | None = None,
-        delta_tolerance: float | None = None,
+        delta_tolerance: float | None = DELTA_TOLERANCE,
     ) -> None:
         check_chunk_size(chunk_size)
         choices = {"quadrature": Quadrature, "pooling": Pooling, "baseline": Baseline}
@@ -94,7 +93,8 @@ class IntegratedGradients(DifferentiableAttribution):
         self.baseline: Baseline = baseline
         self.chunk_size = chunk_size
         self.delta_tolerance = delta_tolerance
-        self._warned = False
+        remedy = f"raise num_steps above {num_steps}" + (", or choose baseline='fill'" if baseline == "zero" else "")
+        self._completeness = CompletenessCheck("integrated gradients", delta_tolerance, remedy)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         parts, deltas = [], []
@@ -108,8 +108,8 @@ class IntegratedGradients(DifferentiableAttribution):
             parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
             if self.delta_tolerance is not None:
                 deltas.append(self._deltas(model, group, classes, ends, gradients))
-        if self.delta_tolerance is not None and deltas:
-            self._warn_above(self.delta_tolerance, torch.cat(deltas))
+        if deltas:
+            self._completeness(torch.cat(deltas))
         return torch.cat(parts)
 
     def convergence_delta(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
@@ -151,16 +151,6 @@ class IntegratedGradients(DifferentiableAttribution):
         """Returns the completeness errors [B, K] of K path gradients [B, T, D]."""
         sums = torch.stack([((ends.end - ends.start) * gradient).sum(dim=(1, 2)) for gradient in gradients], dim=1)
         return sums - target_differences(model, inputs, targets, ends)
-
-    def _warn_above(self, tolerance: float, deltas: Tensor) -> None:
-        worst = float(deltas.abs().max())
-        if worst > tolerance and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"the scores of integrated gradients miss completeness by up to {worst:.3g} logits, more than "
-                f"{tolerance}: raise num_steps above {self.num_steps}",
-                stacklevel=2,
-            )
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         num_checks = 0 if self.delta_tolerance is None else 2

@@ -95,7 +95,16 @@ def test_a_delta_below_the_tolerance_is_silent(tiny_hf, inputs):
 
 
 def test_checking_the_delta_costs_two_forward_passes():
-    assert IntegratedGradients(50, delta_tolerance=0.1).passes(9, 3) == (52, 150)
+    assert IntegratedGradients(50).passes(9, 3) == (52, 150)
+    assert IntegratedGradients(50, delta_tolerance=None).passes(9, 3) == (50, 150)
+
+
+def test_default_tolerance_warns_of_few_steps_and_not_of_the_default_steps(tiny_plm_ca, inputs):
+    with pytest.warns(UserWarning, match="more than 0.05: raise num_steps above 2"):
+        IntegratedGradients(2).attribute(tiny_plm_ca, inputs, TARGETS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        IntegratedGradients().attribute(tiny_plm_ca, inputs, TARGETS)
 
 
 @pytest.mark.parametrize(
