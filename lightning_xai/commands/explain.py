@@ -64,6 +64,7 @@ def explain(
     html: str | None = None,
     output: str | None = None,
     device: str = "cpu",
+    trust_remote_code: bool = False,
 ) -> None:
     """Explains texts with the network of a run.
 
@@ -81,6 +82,7 @@ def explain(
         output: JSON Lines file to write for `file`, with one record per line of `file`, also for empty lines;
             <file>.jsonl by default.
         device: device that runs the network, such as cpu or cuda.
+        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
 
     Raises:
         ValueError: both or neither of `text` and `file` are given, a file or run is missing, the network needs a
@@ -97,11 +99,11 @@ def explain(
         refuse_inputs("html", page, inputs)
     else:
         refuse_inputs("output", lines, {"file": Path(file)} | inputs)
-    trained = load_trained(str(checkpoint))
+    trained = load_trained(str(checkpoint), trust_remote_code=trust_remote_code)
     if text_pair is None and getattr(trained.network, "paired", False):
         raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
     trained.network.to(device)
-    encoder = trained_encoder(trained.encoder, str(checkpoint), run.config_file)
+    encoder = trained_encoder(trained.encoder, str(checkpoint), run.config_file, trust_remote_code=trust_remote_code)
     explainer = Explainer(trained, encoder, method or InputXGradient(), num_classes=num_classes, text_pair=text_pair)
     if text is not None:
         _explain_text(explainer, text, page, title=f"{explainer.method_name} on {run.path}")

@@ -58,6 +58,7 @@ class Explainer:
     def __post_init__(self) -> None:
         if self.trained.class_names is None:
             raise ValueError("the checkpoint names no classes: it was trained without a data module")
+        self.trained.network.check_vocabulary(self.encoder.vocab_size)
         if self.method.needs_attentions:
             self.trained.network.set_attention("eager")
 
@@ -154,7 +155,7 @@ def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[
     return encoder_of(config_file)
 
 
-def trained_encoder(facts: Facts | None, place: str, config_file: Path) -> Encoder:
+def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust_remote_code: bool = False) -> Encoder:
     """Builds the encoder that a network was trained with, and the vocabulary that this encoder learned.
 
     Args:
@@ -162,6 +163,7 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path) -> Encod
             versions, the configuration does.
         place: where the network comes from.
         config_file: configuration of the network's run.
+        trust_remote_code: whether Python code in the tokenizer's folder may run, if it ran in the training.
 
     Raises:
         ValueError: neither facts nor configuration name an encoder, or its tokenizer has changed since the training.
@@ -178,8 +180,8 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path) -> Encod
     spec = current_spec(facts_or_configuration(facts, place, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # a file may not allow that code from a model's folder runs
-    arguments = {name: value for name, value in spec["init_args"].items() if name != "trust_remote_code"}
+    # a file may not allow that code from a model's folder runs, only the user may
+    arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder
     if facts.get("learned"):

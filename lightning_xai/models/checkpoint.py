@@ -227,7 +227,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     names = config.architectures or []
     if not any(name.endswith("ForSequenceClassification") for name in names) and find_adapter(path) is None:
         raise ValueError(f"{path}: no classification head ({names}): fine-tune this network as HFClassifier's path")
-    class_names = ordered_class_names(config.id2label, path)
+    class_names = ordered_class_names({int(label): name for label, name in (config.id2label or {}).items()}, path)
     arguments = {
         "path": path,
         "num_classes": len(class_names),

@@ -62,3 +62,8 @@ def test_a_method_that_needs_attentions_gets_the_eager_kernel():
 def test_a_network_whose_classes_have_no_names_is_refused():
     with pytest.raises(ValueError, match="names no classes"):
         Explainer(TrainedNetwork(random_bert(), None), WORDS, InputXGradient())
+
+
+def test_an_encoder_with_more_ids_than_the_network_has_embeddings_is_refused():
+    with pytest.raises(ValueError, match="the encoder has 21 token ids, the embedding table 20 rows"):
+        Explainer(TrainedNetwork(random_bert(), ["bad", "good"]), VocabularyEncoder(words=16), InputXGradient())

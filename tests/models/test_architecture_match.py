@@ -1,5 +1,7 @@
 """Architectures that differ in a forward pass are told apart where all shapes agree; other differences are none."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -22,7 +24,7 @@ DIFFERENT = {
     "pos_att_type": [("deberta-v2", TINY_CONFIGS["deberta-v2"] | {"share_att_key": True, "pos_att_type": types})
                      for types in (["p2c", "c2p"], ["c2p"])],
 }  # fmt: skip
-WITHOUT_EFFECT = {
+WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
     "dropout": {"hidden_dropout_prob": 0.4, "classifier_dropout": 0.2},
     "start": {"initializer_range": 0.5},
     "cache": {"use_cache": False},

@@ -1,5 +1,6 @@
 """Networks come back from every kind of file with the same logits, and bad files are refused in one line."""
 
+import json
 import os
 
 import pytest
@@ -188,3 +189,17 @@ def test_hash_follows_the_weights(tmp_path):
     save_checkpoint(retrained, tmp_path / "checkpoints" / "best.ckpt")
     retrained.transformer.save_pretrained(tmp_path / "folder")
     assert checkpoint_hash(path) != before[0] and checkpoint_hash(str(tmp_path / "folder")) != before[1]
+
+
+@pytest.mark.parametrize(
+    ("id2label", "ids"), [({1: "a", 2: "b", 3: "c"}, "1, 2, 3"), ({0: "a", 2: "b", 3: "c"}, "0, 2, 3"), ({5: "a"}, "5")]
+)
+def test_names_of_classes_that_do_not_count_from_0_are_refused(id2label, ids, tmp_path):
+    tiny_classifier("bert").transformer.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": id2label}))
+    with pytest.raises(
+        ValueError, match=f"^{tmp_path}: id2label has the ids {ids}: number the classes from 0"
+    ) as error:
+        load_trained(str(tmp_path))
+    assert "\n" not in str(error.value)

@@ -1,5 +1,7 @@
 """Unknown keys of a config dictionary are named; keys that networks read, and those of checkpoints, are taken."""
 
+from typing import Any
+
 import pytest
 import transformers
 
@@ -57,5 +59,5 @@ def test_a_key_that_a_network_reads_without_declaring_it_is_known(config_class, 
 def test_a_checkpoint_with_a_key_of_another_version_is_loaded(tmp_path):
     network = tiny_classifier("bert")
     network.transformer.config.key_of_an_older_version = 3
-    loaded = load_trained(save_checkpoint(network, tmp_path / "best.ckpt")).network
+    loaded: Any = load_trained(save_checkpoint(network, tmp_path / "best.ckpt")).network
     assert loaded.transformer.config.key_of_an_older_version == 3

@@ -4,6 +4,7 @@ import io
 import json
 import sys
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def own_code(folder, marker, model_type="own_bert") -> str:
     return str(folder)
 
 
-LOADERS = {
+LOADERS: dict[str, Callable[[str], object]] = {
     "HFClassifier": lambda path: HFClassifier(path, 3),
     "PLMCA": lambda path: PLMCA(path, 3),
     "load_trained": load_trained,
