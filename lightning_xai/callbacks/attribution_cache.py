@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from lightning import LightningModule, Trainer
@@ -40,6 +40,7 @@ class AttributionCacheWriter(ExplainedCallback):
         'runs/tm/seed0/attributions'
     """
 
+    only_evaluates: ClassVar[bool] = True
     needs_validation_in_test = True
 
     def __init__(self, cache_dir: str | None = None, *, during_fit: bool = False) -> None:

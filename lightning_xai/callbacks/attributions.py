@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
@@ -64,6 +64,8 @@ class ComputeAttributions(Callback):
         >>> list(callback.methods), callback.costs["random"].num_examples("test")
         (['random'], 0)
     """
+
+    only_evaluates: ClassVar[bool] = True
 
     def __init__(
         self,

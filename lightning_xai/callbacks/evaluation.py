@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import ClassVar
 
 from lightning import LightningModule, Trainer
 
@@ -45,6 +46,8 @@ class AttributionEvaluation(ExplainedCallback):
         Traceback (most recent call last):
         ValueError: preset 'sparsity' names ['entropy'] twice: give one of them another `name`
     """
+
+    only_evaluates: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from lightning import LightningModule, Trainer
@@ -46,6 +47,8 @@ class Heatmaps(ExplainedCallback):
         >>> Heatmaps(num_documents=2, splits=["test"]).max_image_tokens
         400
     """
+
+    only_evaluates: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,9 +1,7 @@
-"""Writes the results of a test to results.parquet and results.csv in the run's folder; each row has one number."""
+"""Writes the results of a test to results.csv and results.parquet in the run's folder; each row has one number."""
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import cast
 
 import pandas as pd
@@ -14,11 +12,11 @@ from torch import Tensor
 
 from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, data_of, is_dry_run
 from lightning_xai.callbacks.cost import NO_COST
-from lightning_xai.runs.folder import RunFacts, RunFolder
+from lightning_xai.runs.facts import FactsOfTest, RunFacts
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ownership import own_results, release_results
 from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.whole_files import write_whole
 
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped",
@@ -51,55 +49,42 @@ class ResultsFile(Callback):
     """At the end of a test, writes the results of the objective and of every callback that is a ResultSource.
 
     At the end of `validate`, sets `table` but writes no files. A test also logs the settings of model and data to
-    TensorBoard's HParams, together with the classification metrics.
+    TensorBoard's HParams, together with the classification metrics. No file is written if `begin_test` was not called.
 
     Args:
         run: facts about the run. Experiment and seed are columns of the table. If `tests_after_fit` is true, the test
             splits are loaded and checked before the fit starts.
 
     Example:
+        >>> from pathlib import Path
+        >>> from lightning_xai.runs.results_table import ResultsTable
         >>> results = ResultsFile(RunFacts("tm", seed=0))
-        >>> results.begin_test("0a1b2c3d4e5f")
+        >>> results.begin_test(FactsOfTest("0a1b2c3d4e5f", ResultsTable(Path("runs/tm/seed0"))))
         >>> results.table is None  # until the test has ended
         True
     """
 
     def __init__(self, run: RunFacts) -> None:
         self.run = run
+        self.test: FactsOfTest | None = None  # of the last or current test
         self.table: pd.DataFrame | None = None  # results of the last test or validation
-        self.written: Path | None = None  # the CSV file of the last test
-        self._owned = Path()  # the file that this command owns during a test
-        self._checkpoint = ""
-        self._keeps_earlier = False
-        self._other_data = ""
 
-    def begin_test(self, checkpoint: str, *, keep_earlier: bool = False, other_data: str = "") -> None:
-        """Sets the checkpoint of the next test and the file that its results go to.
-
-        Args:
-            checkpoint: hash of the tested checkpoint, which is a column of the table.
-            keep_earlier: whether to keep results of another checkpoint in the folder. If the folder has such results,
-                the new results go to `results_<checkpoint>`.
-            other_data: short hash of the tested examples if they differ from the run's own test examples, else "". If
-                they differ, the results go to `results_<checkpoint>_<other_data>`.
-        """
-        self._checkpoint = checkpoint
-        self._keeps_earlier = keep_earlier
-        self._other_data = other_data
+    def begin_test(self, test: FactsOfTest) -> None:
+        """Says which checkpoint the next test tests, and where its results go."""
+        self.test = test
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and self.run.tests_after_fit and data_of(trainer) is not None:
             data_of(trainer).setup("test")
-        if trainer.state.fn == TrainerFn.TESTING and not is_dry_run(trainer):
-            run = RunFolder(Path(trainer.default_root_dir))
-            self._owned = self._file(run)
-            first_does(lambda: own_results(run, self._owned))
+        if trainer.state.fn == TrainerFn.TESTING and self.test is not None and not is_dry_run(trainer):
+            table = self.test.table
+            first_does(lambda: own_results(RunFolder(table.folder), table.parquet))
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        release_results(self._owned)
+        self._release()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        release_results(self._owned)
+        self._release()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -112,30 +97,20 @@ class ResultsFile(Callback):
         rows = classification_rows(cast(TestResults, pl_module.test_results))
         self.table = self._table(trainer, rows)
         if trainer.is_global_zero and not is_dry_run(trainer):
-            self._write(self.table)
+            if self.test is not None:
+                self.test.table.write(self.table, self.run.settings)
             self._log_hyperparameters(trainer, rows)
+
+    def _release(self) -> None:
+        if self.test is not None:
+            release_results(self.test.table.parquet)
 
     def _table(self, trainer: Trainer, rows: list[ResultRow]) -> pd.DataFrame:
         sources = [callback for callback in callbacks_of(trainer) if isinstance(callback, ResultSource)]
         reported = [row for source in sources for row in source.result_rows()]
-        run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": self._checkpoint, "left_out": ""}
+        checkpoint = self.test.checkpoint if self.test is not None else ""
+        run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": checkpoint, "left_out": ""}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
-
-    def _write(self, table: pd.DataFrame) -> None:
-        self.written = self._owned.with_suffix(".csv")
-        write_whole(self.written, partial(table.to_csv, index=False))
-        write_whole(
-            self._owned, partial(table.to_parquet, index=False)
-        )  # last: if this file exists, so does the CSV file
-
-    def _file(self, folder: RunFolder) -> Path:
-        """Returns the file that the results of the next test go to."""
-        file, earlier = folder.results_file, folder.results
-        if self._other_data:
-            return file.with_stem(f"{file.stem}_{self._checkpoint}_{self._other_data}")
-        if self._keeps_earlier and earlier is not None and set(earlier["checkpoint"]) != {self._checkpoint}:
-            return file.with_stem(f"{file.stem}_{self._checkpoint}")
-        return file
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:
         settings = {

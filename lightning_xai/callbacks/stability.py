@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -57,6 +58,8 @@ class Stability(ExplainedCallback):
         Traceback (most recent call last):
         ValueError: percentage is 0: give percent above 0 and at most 100
     """
+
+    only_evaluates: ClassVar[bool] = True
 
     def __init__(self, others: list[str], percentage: float = 25) -> None:
         super().__init__()

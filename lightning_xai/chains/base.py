@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +14,9 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
-from lightning_xai.chains.erasure_pass import write_erasures
+from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
+from lightning_xai.chains.time_left import ScoringClock
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
 from lightning_xai.runs.fingerprint import weights_hash
@@ -82,7 +82,8 @@ class ChainCallback(Callback, ABC):
     def __init__(self, methods: Mapping[str, AttributionMethod], stages: Sequence[Stage]) -> None:
         self.methods = dict(methods)
         self.stages = list(stages)
-        self._fitted = False
+        self._in_fit = False
+        self.clock = ScoringClock()
 
     @abstractmethod
     def erasures_by(self, stage: Stage) -> dict[str, dict[str, Any]]:
@@ -116,53 +117,64 @@ class ChainCallback(Callback, ABC):
         name_data(self.methods.values(), data_of(trainer))
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._fitted = True
+        self._in_fit = True
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a fit's test, writes the erasures that later runs train on. Does nothing after other tests."""
         chain, stage = self.chain_of(trainer)
         erasures = self.erasures_by(stage)
-        if not erasures or not self._fitted or is_dry_run(trainer):
+        if not erasures or not self._in_fit or is_dry_run(trainer):
             return
-        began, network = time.monotonic(), network_of(pl_module)
+        network, self.clock = network_of(pl_module), ScoringClock()
+
+        def decide(batch: Batch, split: str, keep: Tensor) -> dict[str, Tensor]:
+            self.clock.num_examples += len(batch)
+            return self.keep_masks(pl_module, batch, split, keep, erasures)
+
         weights = weights_hash(network)
         used = [self.methods[facts["method"]] for facts in erasures.values() if facts["method"] in self.methods]
         with eager_attention(network, wanted=any(method.needs_attentions for method in used)):
             write_erasures(
                 trainer,
                 {name: chain.erasures(name) for name in erasures},
-                lambda batch, split, keep: self.keep_masks(pl_module, batch, split, keep, erasures),
+                decide,
                 {name: {**facts, "weights": weights} for name, facts in erasures.items()},
             )
         if trainer.is_global_zero:
-            print(f"{type(self).__name__}: {len(erasures)} erasures written, {time.monotonic() - began:.1f} s")
+            if self.clock.num_examples:
+                seconds = self.clock.seconds_since_start
+                print(f"{type(self).__name__}: {len(erasures)} erasures written, {seconds:.1f} s")
+            num_examples = sum(len(text_data_of(trainer).unerased_split(split)) for split in splits_of(trainer))
+            self.clock.record(chain.run(stage), num_examples=num_examples / trainer.world_size)
 
     def runs_before(self, trainer: Trainer, data: TextDataModule) -> list[str]:
-        """Checks that this stage may begin and prints the progress of the chain; always returns [].
+        """Checks that this stage may begin or be tested, and prints the progress of the chain; always returns [].
 
         Raises:
             ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
         """
+        self._in_fit = True  # also if nothing is left to train
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)
             if trainer.is_global_zero:
-                print(chain.progress(stage, type(self).__name__))
+                print(chain.progress(stage, type(self).__name__, self._scores_with))
         return []
 
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
         """Returns overrides for the first unfinished stage; if all stages are finished, reports and returns [].
+
+        A finished stage with a configuration of its own is asked for once: its command refuses other settings.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.
         """
         if is_dry_run(trainer):
             return []
-        chain, _ = self.chain_of(trainer)
+        chain, own = self.chain_of(trainer)
         chain.check_finished()
-        unfinished = chain.unfinished()
-        if unfinished:
-            return chain.overrides(unfinished[0])
+        for stage in [*chain.unfinished(own), *chain.to_compare(own)]:
+            return chain.overrides(stage)
         if trainer.is_global_zero:
             self.report(chain)
         return []
@@ -183,6 +195,10 @@ class ChainCallback(Callback, ABC):
         if own.name and not stage.name:
             raise ValueError(f"{run.path} is not the root of its chain: give --config {chain.root.config_file}")
         return [*(chain.overrides(stage) if stage.name else []), "--stage=null", "--follow_up=false"]
+
+    def _scores_with(self, stage: Stage) -> list[str]:
+        """Returns the methods whose scores decide erasures after the test of a stage."""
+        return list({str(facts["method"]): None for facts in self.erasures_by(stage).values()})
 
     def chain_of(self, trainer: Trainer) -> tuple[Chain, Stage]:
         """Returns the chain that the trainer's run belongs to, and the run's stage."""

@@ -31,8 +31,8 @@ def write_erasures(
 ) -> None:
     """Stores which tokens of every example of every split are erased; each process writes its share of the batches.
 
-    After an interruption, a second call continues where the first one stopped. At the end, each folder gets
-    `complete.json`.
+    After an interruption, a second call continues where the first one stopped. If a folder is complete, only the
+    splits that it lacks are written, such as a new test split. At the end, each folder gets `complete.json`.
 
     Args:
         trainer: trainer whose test has ended.
@@ -45,17 +45,20 @@ def write_erasures(
     """
     for name, folder in folders.items():
         check_complete(folder, facts[name])
-    names = [name for name, folder in folders.items() if read_complete(folder) is None]
+    missing = {
+        split: [name for name in folders if not _is_complete(trainer, folders[name], split)]
+        for split in splits_of(trainer)
+    }
     trainer.strategy.barrier()  # no process may write before all processes have read the folders
-    if not names:
+    if not any(missing.values()):
         return
-    for split in dict.fromkeys(["train", VALIDATION, *text_data_of(trainer).test_splits]):
-        stores = {name: folders[name] / split for name in names}
-        _write_split(trainer, split, stores, keep_masks, facts)
+    for split, names in missing.items():
+        if names:
+            _write_split(trainer, split, {name: folders[name] / split for name in names}, keep_masks, facts)
     trainer.strategy.barrier()
     if trainer.is_global_zero:
-        for name in names:
-            write_json(folders[name] / COMPLETE, with_format(facts[name]))
+        for name, folder in folders.items():
+            write_json(folder / COMPLETE, with_format(facts[name]))
     trainer.strategy.barrier()
 
 
@@ -99,6 +102,18 @@ def text_data_of(trainer: Trainer) -> TextDataModule:
     if not isinstance(data, TextDataModule):
         raise ValueError(f"a chain erases examples of a TextDataModule, but data is {type(data).__name__}")
     return data
+
+
+def splits_of(trainer: Trainer) -> list[str]:
+    """Returns the splits of a chain: those that its runs train on, validate on and test."""
+    return list(dict.fromkeys(["train", VALIDATION, *text_data_of(trainer).test_splits]))
+
+
+def _is_complete(trainer: Trainer, folder: Path, split: str) -> bool:
+    """Returns whether a folder is complete and holds all examples of a split; test splits may have been added since."""
+    if read_complete(folder) is None or split in ("train", VALIDATION):
+        return read_complete(folder) is not None
+    return _stored_examples(folder / split).issuperset(text_data_of(trainer).unerased_split(split).index.tolist())
 
 
 def _write_split(

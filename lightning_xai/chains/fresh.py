@@ -167,7 +167,8 @@ class FRESH(ChainCallback):
         counts = percent_of(inputs.token_mask.sum(dim=1), percentage, rounding="ceil")
         masks = {}
         for name in erasures:
-            scores = self.methods[name].for_split(split).attribute(network, inputs, predicted).scores[:, 0]
+            with self.clock.timed(name):
+                scores = self.methods[name].for_split(split).attribute(network, inputs, predicted).scores[:, 0]
             rationale = select_rationale(scores, inputs.token_mask, counts, selection=self.selection)
             masks[name] = rationale | ~inputs.token_mask
         return masks

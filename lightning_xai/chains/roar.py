@@ -205,8 +205,10 @@ class ROAR(ChainCallback):
     ) -> dict[str, Tensor]:
         token_mask = batch.inputs.token_mask
         methods = {facts["method"].removesuffix(ONCE) for facts in erasures.values()}
-        scores = {method: self._scores(module, method, batch, split) for method in methods}
-        masks = {}
+        scores, masks = {}, {}
+        for method in methods:
+            with self.clock.timed(method):
+                scores[method] = self._scores(module, method, batch, split)
         for name, facts in erasures.items():
             counts = num_erased(token_mask.sum(dim=1), facts["amount"], amount_unit=facts["amount_unit"])
             masks[name] = extend_erasure(scores[facts["method"].removesuffix(ONCE)], token_mask, keep, counts)

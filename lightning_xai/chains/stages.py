@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from lightning_xai.chains.erasure_pass import read_complete
+from lightning_xai.chains.time_left import seconds_left, stage_time
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.runs.evaluation_settings import changed_evaluation, training_settings
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.names import check_name
+from lightning_xai.runs.run_state import is_evaluated_with
 from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
 from lightning_xai.runs.whole_files import read_json, write_json
 
@@ -46,6 +48,9 @@ class Stage:
     erasure: str = "mask"
     writer: str = ""
     config: str | None = None
+
+
+ScoresWith = Callable[[Stage], Sequence[str]]  # stage -> methods whose scores decide erasures after the stage
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,30 @@ class Chain:
             raise ValueError(f"the chain has no stage {name!r}: choose one of {', '.join(by_name)}")
         return by_name[name]
 
-    def unfinished(self) -> list[Stage]:
-        return [stage for stage in self.stages if not self.run(stage).is_finished]
+    def unfinished(self, own: Stage | None = None) -> list[Stage]:
+        """Returns the stages that are not finished, or whose results were made with another evaluation.
+
+        The evaluation of all stages is that of the root. Only stages with a `config` may have another one: that of
+        `own`, the stage that has just run, or else that of the first run with this `config`.
+        """
+        return [stage for stage in self.stages if not self._is_done(stage, own)]
+
+    def _is_done(self, stage: Stage, own: Stage | None) -> bool:
+        run = self.run(stage)
+        if not run.is_finished or not stage.name:
+            return run.is_finished
+        alike = self.run(own) if own is not None and stage.config == own.config else self._first_alike(stage)
+        settings = (self.root if stage.config is None else alike).settings
+        return not settings or not run.settings or is_evaluated_with(run, settings)
+
+    def _first_alike(self, stage: Stage) -> RunFolder:
+        """Returns the first run with the same `config`, which may change any setting; the root if none has begun."""
+        alike = (self.run(other) for other in self.stages if other.config == stage.config)
+        return next((run for run in alike if run.has_begun), self.root)
+
+    def to_compare(self, own: Stage) -> list[Stage]:
+        """Returns the first stage with a `config`, if `own` has none: only its command can tell whether it changed."""
+        return [stage for stage in self.stages if stage.config is not None and own.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
         """Checks that the run of a stage may begin, and records which erasures the run trains on.
@@ -121,6 +148,8 @@ class Chain:
                 f"{data.erasure}: add {' '.join(self._data_overrides(stage))}"
             )
         self._check_settings(stage)
+        if writes:  # another process may not see the settings of this command yet
+            self._check_evaluation(stage)
         if run.holds_work:
             self._check_trained_on(stage)
         elif writes:
@@ -129,8 +158,12 @@ class Chain:
     def check_finished(self) -> None:
         """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run belongs to a different root run, which was removed or was trained by another command.
+        Such a run belongs to a different root run, which was removed or was trained by another command. It is also an
+        error if the root's last evaluation failed, so that its results are of an earlier one.
         """
+        root = self.root
+        if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):
+            raise ValueError(f"{root.path} has no results of its last evaluation: run --stage {ROOT} first")
         for stage in self.stages[1:]:
             if self.run(stage).is_finished:
                 self._check_settings(stage)
@@ -161,18 +194,24 @@ class Chain:
             )
 
     def _check_settings(self, stage: Stage) -> None:
-        # `stage.config` may change any setting, so a stage is compared with a stage of the same `config`
-        alike = (self.run(other) for other in self.stages if other.config == stage.config)
-        first, run = next((run for run in alike if run.has_begun), self.root), self.run(stage)
-        before, now = first.settings, run.settings
-        if not before or not now:
+        first, run = self._first_alike(stage), self.run(stage)
+        if not first.settings or not run.settings:
             return
+        before, now = training_settings(first.settings), training_settings(run.settings)
         changed = [name for name in changed_settings(before, now) if name not in BY_STAGE]
         if changed:
             shown = "; ".join(f"{name} is {before.get(name)!r} and {now.get(name)!r}" for name in changed[:3])
             raise ValueError(
                 f"{first.path} and {run.path} have other settings ({shown}): remove the wrong run, or name another "
                 "--experiment"
+            )
+
+    def _check_evaluation(self, stage: Stage) -> None:
+        root, now = self.root.settings, self.run(stage).settings
+        if stage.config is None and root and now and (changed := changed_evaluation(root, now)):
+            raise ValueError(
+                f"{self.root.path} is evaluated with other settings ({', '.join(changed[:3])}): first "
+                f"give --stage {ROOT} these settings"
             )
 
     def _data_overrides(self, stage: Stage) -> list[str]:
@@ -197,25 +236,29 @@ class Chain:
         named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
         return [*config, *named, *data]
 
-    def minutes_left(self) -> float | None:
+    def minutes_left(self, own: Stage | None = None, scores_with: ScoresWith | None = None) -> float | None:
         """Returns the estimated minutes that the unfinished stages will take, or None if no stage is finished.
 
-        The estimate for a stage is the median time of the finished stages in its group. If its group has none, the
-        estimate is the median time of all finished stages.
+        Args:
+            own: the stage that runs now.
+            scores_with: returns the methods whose scores decide erasures after a stage; None if there are none.
         """
-        seconds: dict[str, list[float]] = {}
-        for stage in self.stages:
-            facts = self.run(stage).manifest
-            if facts["status"] == "finished" and "seconds" in facts:
-                seconds.setdefault(stage.group, []).append(facts["seconds"])
-        known = [value for values in seconds.values() for value in values]
-        if not known:
-            return None
-        return sum(median(seconds.get(stage.group, known)) for stage in self.unfinished()) / 60
+        unfinished = self.unfinished(own)
+        times = [
+            stage_time(
+                self.run(stage).manifest,
+                stage.group,
+                is_done=stage not in unfinished,
+                scores_with=scores_with(stage) if scores_with is not None else [],
+            )
+            for stage in self.stages
+        ]
+        left = seconds_left(times)
+        return None if left is None else left / 60
 
-    def progress(self, stage: Stage, name: str) -> str:
+    def progress(self, stage: Stage, name: str, scores_with: ScoresWith | None = None) -> str:
         """Returns a line such as "ROAR stage 7 of 38: gradient, 30 %, about 12 min left"."""
-        left = self.minutes_left()
+        left = self.minutes_left(stage, scores_with)
         known = "" if left is None else f", about {left:.0f} min left" if left >= 1 else ", under 1 min left"
         return f"{name} stage {self.stages.index(stage) + 1} of {len(self.stages)}: {stage.title}{known}"
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pandas as pd
 from lightning import LightningDataModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import callbacks_of
+from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
+from lightning_xai.callbacks.training_clock import TrainingClock
 from lightning_xai.callbacks.trial import TrialMemory
-from lightning_xai.chains.base import AsksForRuns
+from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
-from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config
+from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.data_links import check_linked_ids, link_network_to_data
 from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.loaded_data import LoadedData
@@ -35,21 +35,20 @@ from lightning_xai.commands.preflight import (
 )
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
+from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.commands.trial_options import add_trial_arguments, trial_of
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.report.results import results_tables
-from lightning_xai.runs.fingerprint import weights_hash
-from lightning_xai.runs.folder import RunFacts, RunFolder
+from lightning_xai.runs.facts import RunFacts
+from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
 from lightning_xai.runs.ownership import own_run
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
+from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with
 from lightning_xai.runs.settings import data_settings, run_settings
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.whole_files import write_whole
 
 TRAINER_DEFAULTS = {
     "num_sanity_val_steps": 0,
@@ -111,7 +110,7 @@ class XAICLI(LightningCLI):
         add_trial_arguments(parser)
         parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
         parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
-        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
         parser.set_defaults(
             {
                 "checkpoint.filename": "best",
@@ -149,7 +148,7 @@ class XAICLI(LightningCLI):
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # only a fit warns: in a new folder it forgets the best score
+        if self.subcommand != "fit":  # only a fit warns: from a checkpoint of another run it forgets the best score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -161,7 +160,7 @@ class XAICLI(LightningCLI):
         if self.subcommand == "fit" and not self.is_dry and config.stage is None:
             own_run(self.run, is_first=is_first())
             if rank() == 0:
-                self.run.begin(self.settings)
+                begin_run(self.run, self.settings)
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
@@ -186,13 +185,13 @@ class XAICLI(LightningCLI):
         if config.trainer.plugins is None and (environment := slurm_environment()):
             kwargs["plugins"] = [environment]
         trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
-        self.trainer_defaults["callbacks"] = [self.results, RunSummary(), trial]
+        self.trainer_defaults["callbacks"] = [self.results, RunSummary(), TrainingClock(self._began), trial]
         trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
         # this callback is the last in the list, so that last.ckpt records which checkpoint is the best
         callbacks_of(trainer).append(
-            ModelCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
+            BestCheckpoint(config.checkpoint.dirpath, filename="last", enable_version_counter=False)
         )
         return trainer
 
@@ -203,29 +202,36 @@ class XAICLI(LightningCLI):
             self.next_run = chain_in(callbacks_of(self.trainer)).overrides(config.stage, self.run)
             self.is_done = True  # the run of the stage replaces this run
             return
-        if not self.is_dry and self.run.is_finished and (self.run.is_tested or not config.test_after_fit):
-            say(f"{self.run.path} is finished already; remove it to run it again")
-            self._end(self.run.results)
+        run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
+        if not self.is_dry and run.is_finished and is_tested:
+            say(f"{run.path} is finished already; remove it to run it again")
+            self._end(run.results)
             return
-        if self.is_dry or not self.run.is_finished:
-            check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
-            self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in self._asking())
-            if self.next_run:
-                return
+        check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
+        is_trained, asking = run.is_trained and not self.is_dry, self._asking()
+        if is_trained:
+            asking = [part for part in asking if isinstance(part, ChainCallback)]  # a test needs no teacher
+        self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
+        if self.next_run:
+            return
+        if is_trained:
+            say(f"{run.path} is trained already, so it is only tested")
+            self._save_config()
+        else:
             self._fit(ckpt_path, **kwargs)
+        test_began = self._began if is_trained else time.monotonic()
         if config.test_after_fit and not self.is_dry:
-            best = self.run.best_checkpoint
+            best = run.best_checkpoint
             self._test(str(best) if best else None)
         if not self.is_dry:
             if self.trainer.is_global_zero:
-                self.run.write_manifest(status="finished", seconds=round(time.monotonic() - self._began, 3))
+                finish_run(run, seconds=time.monotonic() - test_began)
             self.trainer.strategy.barrier()  # all wait: a process without the manifest would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         """Tests "best", "last" or a checkpoint file. By default "best", or the loaded network if there is none."""
-        other_data = self.run.hash_of_other_test_data(self.settings)
-        self._test(self._resolve(ckpt_path), keep_earlier=True, other_data=other_data)
+        self._test(self._resolve(ckpt_path))
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
@@ -250,29 +256,22 @@ class XAICLI(LightningCLI):
         if last is not None and not self.is_dry:
             say(f"{self.run.path}: resuming from {last.name}")
             ckpt_path = str(last)
-        if not self.is_dry and rank() == 0:
-            save = partial(
-                self._parser("fit").save, self._portable_config,
-                skip_unset=False, overwrite=True, multifile=False, skip_validation=True,  # parsing has checked it
-            )  # fmt: skip
-            write_whole(self.run.config_file, lambda file: save(str(file)))
-            write_encoder(self.run, self.datamodule)
+        self._save_config()
         self.trainer.fit(**kwargs, ckpt_path=ckpt_path)
         if self.trainer.interrupted:
             raise KeyboardInterrupt
 
+    def _save_config(self) -> None:
+        if not self.is_dry and rank() == 0:
+            save_config(self._parser("fit"), self._portable_config, self.run.config_file)
+            write_encoder(self.run, self.datamodule)
+
     def _resolve(self, ckpt_path: str | None) -> str | None:
         return resolve_checkpoint(self.run, ckpt_path, self.model, self.datamodule.class_names, self.datamodule)
 
-    def _test(self, path: str | None, *, keep_earlier: bool = False, other_data: str = "") -> None:
-        if path:
-            checkpoint = checkpoint_hash(path)
-        elif isinstance(self.model, Evaluation):
-            checkpoint = checkpoint_hash(self.model.path)
-        else:
-            checkpoint = weights_hash(self.model.network)
-            say(f"{self.run.path} has no checkpoint: testing the network as the configuration builds it")
-        self.results.begin_test(checkpoint, keep_earlier=keep_earlier, other_data=other_data)
+    def _test(self, path: str | None) -> None:
+        facts = facts_of_test(self.run, self.model, path, self.settings, ends_fit=self.subcommand == "fit")
+        self.results.begin_test(facts)
         self.trainer.test(self.model, datamodule=self.datamodule, ckpt_path=path, verbose=False)
 
     def _end(self, table: pd.DataFrame | None) -> None:
@@ -280,8 +279,8 @@ class XAICLI(LightningCLI):
         self.is_done = True
         if self.trainer.is_global_zero and table is not None:
             print(results_tables(table))
-            written = self.results.written or self.run.results_file.with_suffix(".csv")
-            for path in [written, self.run.heatmap_page("test")]:
+            written = self.results.test.table if self.results.test is not None else self.run.results_table
+            for path in [written.csv, self.run.heatmap_page("test")]:
                 if path.exists() and self.subcommand != "validate":
                     print(f"written: {path}")
         if self.subcommand == "fit":

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jsonargparse import ArgumentParser, Namespace
 from omegaconf import DictConfig, OmegaConf
 
 from lightning_xai.commands.parts import SHIPPED
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
+from lightning_xai.runs.whole_files import write_whole
 
 
 def find_config(name: str, folders: Sequence[Path] = ()) -> str:
@@ -93,6 +96,22 @@ def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
         if RunFolder(place).name == run.name:
             return run if place == run.path.resolve() else RunFolder(place)
     return run
+
+
+def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
+    """Writes all settings of a parsed configuration to a file.
+
+    Example:
+        >>> import tempfile
+        >>> parser = ArgumentParser()
+        >>> _ = parser.add_argument("--seed", type=int, default=0)
+        >>> file = Path(tempfile.mkdtemp(), "config.yaml")
+        >>> save_config(parser, parser.parse_args(["--seed", "3"]), file)
+        >>> file.read_text().strip()
+        'seed: 3'
+    """
+    save = partial(parser.save, config, skip_unset=False, overwrite=True, multifile=False)
+    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has checked it
 
 
 def check_formats(config_files: Sequence[str]) -> None:

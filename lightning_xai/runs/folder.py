@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ import pandas as pd
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import FOLDER_LOCK
 from lightning_xai.runs.names import check_name
-from lightning_xai.runs.settings import changed_settings, hash_of_test_data
+from lightning_xai.runs.results_table import ResultsTable
+from lightning_xai.runs.settings import hash_of_test_data
 from lightning_xai.runs.whole_files import read_json, write_json
 
 OLD_RUN = (
@@ -20,27 +21,6 @@ OLD_RUN = (
     "the checkpoint"
 )
 RUN_AGAIN = "run it again with this version"  # for commands that only read runs
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """What a command knows about the run that it starts.
-
-    Attributes:
-        experiment: name of the experiment.
-        seed: seed of all random draws.
-        tests_after_fit: whether the command is a fit that ends with a test.
-        settings: settings that the run's numbers depend on, from `run_settings`.
-
-    Example:
-        >>> RunFacts("tm", seed=0).tests_after_fit
-        False
-    """
-
-    experiment: str
-    seed: int
-    tests_after_fit: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,13 +125,17 @@ class RunFolder:
         return self.path / "config.yaml"
 
     @property
+    def results_table(self) -> ResultsTable:
+        """The files with the results of the run's test."""
+        return ResultsTable(self.path)
+
+    @property
     def results_file(self) -> Path:
-        """The file with the results of the run's test."""
-        return self.path / "results.parquet"
+        return self.results_table.parquet
 
     @property
     def is_tested(self) -> bool:
-        return self.results_file.exists()
+        return self.results_table.exists
 
     @property
     def checkpoints_dir(self) -> Path:
@@ -237,8 +221,13 @@ class RunFolder:
         return self.manifest["status"] == "finished"
 
     @property
+    def is_trained(self) -> bool:
+        """Whether the training has ended; the test that follows it may be missing."""
+        return self.is_finished or (self.manifest.get("trained", False) and self.checkpoint("last") is not None)
+
+    @property
     def settings(self) -> dict[str, Any] | None:
-        """The settings that the run began with, or None if the run has not begun."""
+        """The settings of the last fit, or None if the run has not begun."""
         return self.manifest.get("settings")
 
     def write_manifest(self, **facts: Any) -> None:
@@ -254,25 +243,6 @@ class RunFolder:
         """Raises ValueError if a finished or resumable run has another format; the message ends with `remedy`."""
         if self.holds_work:
             without_format(self._written_manifest, self.path, remedy)
-
-    def begin(self, settings: Mapping[str, Any]) -> None:
-        """Records in the manifest that a run with these settings begins, or checks that it may resume.
-
-        Raises:
-            ValueError: the folder holds a finished or resumable run in another format or with other settings (the
-                message names the first three settings).
-        """
-        if not self.holds_work:  # without a checkpoint the run starts afresh
-            write_json(self.manifest_file, with_format({"status": "running", "settings": dict(settings)}))
-            return
-        before = self.settings
-        if before is None:
-            self.write_manifest(status="running", settings=dict(settings))
-        elif changed := changed_settings(before, settings):
-            shown = "; ".join(f"{key} was {before.get(key)!r}, now {settings.get(key)!r}" for key in changed[:3])
-            raise ValueError(
-                f"{self.path} holds a run with other settings ({shown}): name another --experiment, or remove it"
-            )
 
     def hash_of_other_test_data(self, settings: Mapping[str, Any]) -> str:
         """Returns a short hash of the test examples of `settings`, or "" if this run tests the same examples.

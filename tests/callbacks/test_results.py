@@ -1,5 +1,6 @@
 """The table of a test's results, and the files that it is written to."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -9,14 +10,20 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.results import COLUMNS, ResultsFile
-from lightning_xai.runs.folder import RunFacts
+from lightning_xai.runs.facts import FactsOfTest, RunFacts
+from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.results_table import ResultsTable
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
 
+RESULTS = ["results.csv", "results.json", "results.parquet"]
 
-def run_test(folder: Path, objective, *callbacks, checkpoint: str = "abc", dry: bool = False, **test) -> ResultsFile:
+
+def run_test(
+    folder: Path, objective, *callbacks, checkpoint: str = "abc", stem: str = "results", dry: bool = False, **settings
+) -> ResultsFile:
     """Returns the callback after a test of the experiment "tm"."""
-    results = ResultsFile(RunFacts("tm", seed=3))
-    results.begin_test(checkpoint, **test)
+    results = ResultsFile(RunFacts("tm", seed=3, settings=settings))
+    results.begin_test(FactsOfTest(checkpoint, ResultsTable(folder, stem)))
     run = trainer(folder, results, *callbacks, fast_dev_run=dry)
     run.test(objective, datamodule=planted_data(), verbose=False)
     return results
@@ -36,23 +43,27 @@ def test_table_has_the_numbers_of_the_objective_and_of_evaluations(objective, tm
 
 def test_both_files_hold_the_table(objective, tmp_path):
     table = run_test(tmp_path, objective).table
-    assert table is not None and files(tmp_path) == ["results.csv", "results.parquet"]
+    assert table is not None and files(tmp_path) == RESULTS
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), table)
     assert len(pd.read_csv(tmp_path / "results.csv")) == len(table)
 
 
-def test_results_of_another_checkpoint_are_replaced_or_kept_on_request(objective, tmp_path):
+def test_results_of_another_checkpoint_are_replaced(objective, tmp_path):
     run_test(tmp_path, objective, checkpoint="first")
-    kept = run_test(tmp_path, objective, checkpoint="second", keep_earlier=True)
-    assert kept.written == tmp_path / "results_second.csv"
-    assert set(pd.read_csv(tmp_path / "results.csv")["checkpoint"]) == {"first"}
     run_test(tmp_path, objective, checkpoint="third")
     assert set(pd.read_csv(tmp_path / "results.csv")["checkpoint"]) == {"third"}
+    assert files(tmp_path) == RESULTS
 
 
-def test_results_on_other_examples_have_their_own_file(objective, tmp_path):
-    run_test(tmp_path, objective, checkpoint="abc", other_data="d0")
-    assert files(tmp_path) == ["results_abc_d0.csv", "results_abc_d0.parquet"]
+def test_results_go_to_the_files_of_the_test(objective, tmp_path):
+    run_test(tmp_path, objective, checkpoint="abc", stem="results_abc_d0")
+    assert files(tmp_path) == [f"results_abc_d0.{ending}" for ending in ("csv", "json", "parquet")]
+
+
+def test_settings_stand_beside_the_table(objective, tmp_path):
+    run_test(tmp_path, objective, checkpoint="abc", lr=3)
+    facts = json.loads((tmp_path / "results.json").read_text())
+    assert facts == {"format": FORMAT, "checkpoint": "abc", "settings": {"lr": 3}}
 
 
 def test_dry_run_writes_no_file(objective, tmp_path):

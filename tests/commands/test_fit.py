@@ -28,7 +28,7 @@ def test_run_folder_holds_everything_of_the_run(fitted):
     found = {name for name in found if not name.startswith("events.")}
     assert found == {
         "config.yaml", "manifest.json", "checkpoints/best.ckpt", "checkpoints/last.ckpt", "results.csv",
-        "results.parquet", "heatmaps/test.html", "hparams.yaml",
+        "results.json", "results.parquet", "heatmaps/test.html", "hparams.yaml",
     }  # fmt: skip
     assert [path.name for path in fitted.runs_dir.iterdir()] == ["tiny"]
 

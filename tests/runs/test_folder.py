@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.run_state import begin_run
 
 
 def test_folder_is_new_until_something_is_known(tmp_path):
@@ -28,22 +29,22 @@ def checkpointed(folder: Path) -> RunFolder:
 
 def test_claim_by_the_same_settings_goes_on(tmp_path):
     run = checkpointed(tmp_path)
-    run.begin({"lr": 1})
-    run.begin({"lr": 1})
+    begin_run(run, {"lr": 1})
+    begin_run(run, {"lr": 1})
     assert run.manifest["status"] == "running"
 
 
 def test_claim_by_other_settings_names_the_difference(tmp_path):
     run = checkpointed(tmp_path)
-    run.begin({"lr": 1, "same": 0})
+    begin_run(run, {"lr": 1, "same": 0})
     with pytest.raises(ValueError, match="lr was 1, now 2.*--experiment"):
-        run.begin({"lr": 2, "same": 0})
+        begin_run(run, {"lr": 2, "same": 0})
 
 
 def test_run_that_never_reached_a_checkpoint_blocks_nobody(tmp_path):
     run = RunFolder(tmp_path)
-    run.begin({"lr": 1})
-    run.begin({"lr": 2})
+    begin_run(run, {"lr": 1})
+    begin_run(run, {"lr": 2})
     assert run.manifest["settings"] == {"lr": 2}
 
 
@@ -60,7 +61,7 @@ OLD = "has format 1, but this version reads format 2: name another --experiment"
 @pytest.mark.parametrize("facts", [{"status": "finished"}, {"status": "finished", "format": 1}])
 def test_finished_run_of_an_older_format_is_refused(tmp_path, facts):
     run = write_manifest(RunFolder(tmp_path), **facts)
-    for refuse in (run.check_format, lambda: run.begin({"lr": 1}), lambda: run.is_finished):
+    for refuse in (run.check_format, lambda: begin_run(run, {"lr": 1}), lambda: run.is_finished):
         with pytest.raises(ValueError, match=OLD):
             refuse()
 
@@ -68,13 +69,13 @@ def test_finished_run_of_an_older_format_is_refused(tmp_path, facts):
 def test_killed_run_of_an_older_format_is_refused(tmp_path):
     run = write_manifest(checkpointed(tmp_path), status="running", settings={"lr": 1})
     with pytest.raises(ValueError, match=OLD):
-        run.begin({"lr": 1})
+        begin_run(run, {"lr": 1})
 
 
 def test_run_of_an_older_format_that_never_reached_a_checkpoint_blocks_nobody(tmp_path):
     run = write_manifest(RunFolder(tmp_path), status="running", settings={"lr": 1})
     run.check_format()
-    run.begin({"lr": 2})
+    begin_run(run, {"lr": 2})
     assert run.manifest == {"status": "running", "settings": {"lr": 2}}
 
 
@@ -87,7 +88,7 @@ def test_best_checkpoint_is_the_last_one_where_no_best_one_is(tmp_path):
 
 def test_folder_of_all_runs_follows_from_the_name_of_the_experiment(tmp_path):
     nested = RunFolder(tmp_path / "runs" / "roar" / "gradient" / "010" / "seed0")
-    nested.begin({"experiment": "roar/gradient/010"})
+    begin_run(nested, {"experiment": "roar/gradient/010"})
     assert nested.runs_dir == tmp_path / "runs"
     assert RunFolder(tmp_path / "runs" / "tm" / "seed0").runs_dir == tmp_path / "runs"
 
@@ -96,7 +97,7 @@ def test_other_test_data_have_a_hash_but_the_own_ones_none(tmp_path):
     run = RunFolder(tmp_path)
     settings = {"data.init_args.max_examples.test": 7, "lr": 1}
     assert run.hash_of_other_test_data(settings) == ""  # a run that has not begun has no own data
-    run.begin(settings)
+    begin_run(run, settings)
     assert run.hash_of_other_test_data(settings | {"lr": 2}) == ""
     assert len(run.hash_of_other_test_data({"data.init_args.max_examples.test": 8})) == 6
 

@@ -1,0 +1,47 @@
+"""Saves the best checkpoint, and remembers its score when a killed run is resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Lightning's ModelCheckpoint, whose whole state survives a kill and a move of the run's folder.
+
+    ModelCheckpoint forgets `current_score` when a fit is resumed, and the best score too if the folder was moved, so
+    that the next epoch would replace a better checkpoint. States have the same key as those of ModelCheckpoint.
+
+    Example:
+        >>> import tempfile
+        >>> before, after = (BestCheckpoint(tempfile.gettempdir(), monitor="val/log_loss") for _ in range(2))
+        >>> before.current_score = 0.25
+        >>> after.load_state_dict(before.state_dict())
+        >>> after.current_score
+        0.25
+    """
+
+    @property
+    def state_key(self) -> str:
+        return super().state_key.replace(type(self).__qualname__, ModelCheckpoint.__qualname__, 1)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        state = self._moved_here(state_dict)
+        super().load_state_dict(state)
+        if state["dirpath"] == self.dirpath:
+            self.current_score = state["current_score"]
+
+    def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Returns the state with the folder of this callback, if its best checkpoint lies there."""
+        folder = Path(str(self.dirpath))
+        if not state["best_model_path"] or not (folder / Path(state["best_model_path"]).name).is_file():
+            return state
+        paths = {
+            name: str(folder / Path(state[name]).name)
+            for name in ("best_model_path", "kth_best_model_path", "last_model_path")
+            if state[name]
+        }
+        best = {str(folder / Path(path).name): score for path, score in state["best_k_models"].items()}
+        return state | paths | {"best_k_models": best, "dirpath": self.dirpath}

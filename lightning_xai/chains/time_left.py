@@ -1,0 +1,132 @@
+"""The time that the unfinished stages of a chain will take, from the times of those that are finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from lightning_xai.runs.folder import RunFolder
+
+ERASURE_PASS = "erasure_pass"  # fact in the manifest of a run that decides erasures
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """What is known about the time of one stage.
+
+    Attributes:
+        group: stages of the same group train on about as many tokens.
+        is_done: whether nothing is left to do.
+        training: seconds of training so far; a training that was killed counts up to its last finished epoch.
+        is_trained: whether the training has ended.
+        testing: seconds of the last test, without the pass that decides erasures; None if there was none.
+        scores_with: methods whose scores will decide erasures after the test of this stage.
+        scoring: method -> measured seconds for the scores of all examples, if this stage has computed them.
+
+    Example:
+        >>> StageTime("gradient", is_done=False).testing is None
+        True
+    """
+
+    group: str
+    is_done: bool
+    training: float = 0.0
+    is_trained: bool = False
+    testing: float | None = None
+    scores_with: Sequence[str] = ()
+    scoring: Mapping[str, float] = field(default_factory=dict)
+
+
+def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores_with: Sequence[str]) -> StageTime:
+    """Returns the times that a run's manifest holds.
+
+    Example:
+        >>> facts = {"status": "finished", "seconds": 60, "training_seconds": 40, "erasure_pass": {"seconds": 15}}
+        >>> time = stage_time(facts, "root", is_done=True, scores_with=[])
+        >>> time.training, time.testing
+        (40, 5)
+    """
+    erasure_pass, total = manifest.get(ERASURE_PASS, {}), manifest.get("seconds")
+    training = manifest.get("training_seconds", total or 0.0)  # older manifests hold the total only
+    testing = None if total is None else max(0.0, total - training - erasure_pass.get("seconds", 0.0))
+    is_trained = is_done or manifest.get("trained", manifest["status"] == "finished")
+    return StageTime(group, is_done, training, is_trained, testing, scores_with, erasure_pass.get("methods", {}))
+
+
+class ScoringClock:
+    """Measures the pass that decides erasures: all of its seconds, and those of each method.
+
+    Attributes:
+        num_examples: number of scored examples; an interrupted pass goes on with the remaining ones.
+
+    Example:
+        >>> clock = ScoringClock()
+        >>> with clock.timed("gradient"):
+        ...     pass
+        >>> list(clock.seconds)
+        ['gradient']
+    """
+
+    def __init__(self) -> None:
+        self.num_examples = 0
+        self.seconds: dict[str, float] = {}  # by method
+        self._began = time.monotonic()
+
+    @property
+    def seconds_since_start(self) -> float:
+        return time.monotonic() - self._began
+
+    @contextmanager
+    def timed(self, method: str) -> Iterator[None]:
+        """Adds the seconds of a block to those of a method."""
+        began = time.monotonic()
+        yield
+        self.seconds[method] = self.seconds.get(method, 0.0) + time.monotonic() - began
+
+    def record(self, run: RunFolder, *, num_examples: float) -> None:
+        """Writes the seconds of the pass to a run's manifest.
+
+        Args:
+            run: the run that decides the erasures.
+            num_examples: number of examples that an uninterrupted pass scores in this process. The seconds of the
+                methods are for as many.
+        """
+        methods = run.manifest.get(ERASURE_PASS, {}).get("methods", {})
+        if self.num_examples:  # else all erasures had been decided before
+            factor = num_examples / self.num_examples
+            methods = {method: round(seconds * factor, 3) for method, seconds in self.seconds.items()}
+        run.write_manifest(**{ERASURE_PASS: {"seconds": round(self.seconds_since_start, 3), "methods": methods}})
+
+
+def seconds_left(stages: Sequence[StageTime]) -> float | None:
+    """Returns the estimated seconds that the stages that are not done will take, or None if no stage is done.
+
+    A stage trains and is tested about as long as the finished stages of its group, or of all groups if its own has
+    none. The scores that decide erasures are added by method, since methods differ in cost by orders of magnitude and
+    the cheap ones may come first. What a killed training has already done is subtracted.
+
+    Example:
+        >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})
+        >>> seconds_left([root, StageTime("slow", False, scores_with=["slow"]), StageTime("slow", False, 50.0)])
+        380.0
+    """
+    done = [stage for stage in stages if stage.is_done and stage.testing is not None]
+    if not done:
+        return None
+    scoring: dict[str, list[float]] = {}
+    for stage in stages:
+        for method, seconds in stage.scoring.items():
+            scoring.setdefault(method, []).append(seconds)
+    left = 0.0
+    for stage in stages:
+        if stage.is_done:
+            continue
+        alike = [other for other in done if other.group == stage.group] or done
+        training = 0.0 if stage.is_trained else max(0.0, median(one.training for one in alike) - stage.training)
+        left += training + median(one.testing or 0.0 for one in alike)
+        left += sum(median(scoring[method]) for method in stage.scores_with if method in scoring)
+    return left

@@ -1,0 +1,45 @@
+"""Which weights a test measures, and which files its results go to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.runs.facts import FactsOfTest, table_of_test
+from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.progress import say
+
+
+def facts_of_test(
+    run: RunFolder, objective: Objective, path: str | None, settings: Mapping[str, Any], *, ends_fit: bool
+) -> FactsOfTest:
+    """Returns the hash of the tested weights, and the files for the results.
+
+    Args:
+        run: the run.
+        objective: holds the network.
+        path: checkpoint file that is tested; None for the network as it was built.
+        settings: settings of the command.
+        ends_fit: whether the test ends a fit. Its results then become the run's current table.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> run = RunFolder(Path("runs/tm/seed0"))
+        >>> facts_of_test(run, Supervised(random_bert()), None, {}, ends_fit=True).table.csv.as_posix()
+        runs/tm/seed0 has no checkpoint: testing the network as the configuration builds it
+        'runs/tm/seed0/results.csv'
+    """
+    if path:
+        checkpoint = checkpoint_hash(path)
+    elif isinstance(objective, Evaluation):
+        checkpoint = checkpoint_hash(objective.path)
+    else:
+        checkpoint = weights_hash(objective.network)
+        say(f"{run.path} has no checkpoint: testing the network as the configuration builds it")
+    return FactsOfTest(checkpoint, run.results_table if ends_fit else table_of_test(run, checkpoint, settings))

@@ -1,0 +1,123 @@
+"""Divides the settings of a run into those of its training and those of its evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from lightning_xai.runs.settings import changed_settings
+
+# settings that only tests and predictions read; the settings of callbacks that only evaluate are added to them
+ONLY_EVALUATION = {
+    "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
+    "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
+}  # fmt: skip
+TRAINING_AND_EVALUATION = {"trainer.precision"}
+CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # without a number if the setting is no list
+Settings = Mapping[str, Any]  # from `run_settings`: settings by dotted name
+
+
+def training_settings(settings: Settings) -> dict[str, Any]:
+    """Returns the settings that decide the trained weights.
+
+    All settings count, except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
+    evaluates if its own class (not a base class) sets `only_evaluates = True`, and if its argument `during_fit` is not
+    true. So everything that `checkpoint.monitor` can read counts as training. The remaining callbacks are numbered
+    anew, so that the position of an evaluating callback makes no difference.
+
+    Example:
+        >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
+        >>> stopping = {"trainer.callbacks.1.class_path": "EarlyStopping"}
+        >>> training_settings({"trainer.callbacks.0.class_path": name, **stopping, "trainer.limit_test_batches": 2})
+        {'trainer.callbacks.0.class_path': 'EarlyStopping'}
+    """
+    callbacks = [one for one in _callbacks(settings) if not _only_evaluates(one) or one.get("init_args.during_fit")]
+    return {
+        name: value
+        for name, value in settings.items()
+        if not name.startswith("trainer.callbacks") and not _is_one_of(name, ONLY_EVALUATION)
+    } | _numbered(callbacks)
+
+
+def evaluation_settings(settings: Settings) -> dict[str, Any]:
+    """Returns the settings that decide the results of a test of given weights on given examples.
+
+    They include all callbacks that declare `only_evaluates`. Those that also work during the fit belong to both the
+    training and the evaluation.
+
+    Example:
+        >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
+        >>> evaluation_settings({"trainer.callbacks.3.class_path": name, "trainer.max_epochs": 2})
+        {'trainer.callbacks.0.class_path': 'lightning_xai.callbacks.heatmaps.Heatmaps'}
+    """
+    return {
+        name: value for name, value in settings.items() if _is_one_of(name, ONLY_EVALUATION | TRAINING_AND_EVALUATION)
+    } | _numbered([one for one in _callbacks(settings) if _only_evaluates(one)])
+
+
+def changed_training(before: Settings, now: Settings) -> list[str]:
+    """Returns the sorted names of the training settings that differ.
+
+    Example:
+        >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
+        ['lr']
+    """
+    return changed_settings(training_settings(before), training_settings(now))
+
+
+def changed_evaluation(before: Settings, now: Settings) -> list[str]:
+    """Returns the sorted names of the evaluation settings that differ.
+
+    Example:
+        >>> changed_evaluation({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
+        ['trainer.limit_test_batches']
+    """
+    return changed_settings(evaluation_settings(before), evaluation_settings(now))
+
+
+def hash_of_evaluation(settings: Settings) -> str:
+    """Returns 8 hex digits that identify the evaluation settings; settings that are None count as left out.
+
+    Example:
+        >>> hash_of_evaluation({"trainer.limit_test_batches": 2, "trainer.max_epochs": 1})
+        '5a217716'
+        >>> hash_of_evaluation({"trainer.limit_test_batches": 2, "trainer.max_epochs": 3})
+        '5a217716'
+    """
+    given = {name: value for name, value in sorted(evaluation_settings(settings).items()) if value is not None}
+    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:8]
+
+
+def _callbacks(settings: Settings) -> list[dict[str, Any]]:
+    """Returns the settings of each callback in order, without the beginning of their names."""
+    found: dict[int, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if match := CALLBACK.fullmatch(name):
+            found.setdefault(int(match[1] or 0), {})[match[2]] = value
+    return [found[position] for position in sorted(found)]
+
+
+def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        f"trainer.callbacks.{position}.{name}": value
+        for position, callback in enumerate(callbacks)
+        for name, value in callback.items()
+    }
+
+
+def _only_evaluates(callback: Settings) -> bool:
+    """Returns whether the class of a callback declares that it only evaluates; an unknown class does not."""
+    module, _, name = str(callback.get("class_path", "")).rpartition(".")
+    try:
+        declared = vars(getattr(import_module(module), name))
+    except (ImportError, AttributeError, TypeError, ValueError):  # removed since, no class, or a name without a module
+        return False
+    return declared.get("only_evaluates") is True
+
+
+def _is_one_of(name: str, settings: set[str]) -> bool:
+    return name in settings or any(name.startswith(f"{setting}.") for setting in settings)

@@ -1,0 +1,79 @@
+"""What a command knows about its run and its test, handed to the callback that writes the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.results_table import ResultsTable
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a command knows about the run that it starts.
+
+    Attributes:
+        experiment: name of the experiment.
+        seed: seed of all random draws.
+        tests_after_fit: whether the command is a fit that ends with a test.
+        settings: settings that the run's numbers depend on, from `run_settings`.
+
+    Example:
+        >>> RunFacts("tm", seed=0).tests_after_fit
+        False
+    """
+
+    experiment: str
+    seed: int
+    tests_after_fit: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FactsOfTest:
+    """What a command knows about the test that it starts.
+
+    Attributes:
+        checkpoint: hash of the tested checkpoint, which is a column of the table.
+        table: files that the results go to.
+
+    Example:
+        >>> from pathlib import Path
+        >>> FactsOfTest("0a1b2c3d4e5f", ResultsTable(Path("runs/tm/seed0"))).table.csv.as_posix()
+        'runs/tm/seed0/results.csv'
+    """
+
+    checkpoint: str
+    table: ResultsTable
+
+
+def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
+    """Returns the files for the results of the command `test`, which never replaces results of another kind.
+
+    These are the run's current table, unless the examples are not the run's own, or the current table is of another
+    checkpoint or was made with other evaluation settings. The names of the files then tell the difference.
+
+    Args:
+        run: the run.
+        checkpoint: hash of the tested checkpoint.
+        settings: settings of the command.
+
+    Example:
+        >>> from pathlib import Path
+        >>> table_of_test(RunFolder(Path("runs/tm/seed0")), "0a1b2c3d4e5f", {}).stem
+        'results'
+    """
+    table, begun = run.results_table, run.settings
+    if other_data := run.hash_of_other_test_data(settings):
+        table = ResultsTable(run.path, f"{table.stem}_{checkpoint}_{other_data}")
+        begun = None
+    elif table.exists and table.checkpoint != checkpoint:
+        table = ResultsTable(run.path, f"{table.stem}_{checkpoint}")
+        begun = None
+    made_with = table.settings or begun or settings
+    if table.exists and changed_evaluation(made_with, settings):
+        table = ResultsTable(run.path, f"{table.stem}_{hash_of_evaluation(settings)}")
+    return table

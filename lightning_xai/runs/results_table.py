@@ -1,0 +1,91 @@
+"""The files of a table of results: the table itself, and what it was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
+from lightning_xai.runs.format import with_format
+from lightning_xai.runs.whole_files import read_json, write_json, write_whole
+
+RESULTS = "results"
+
+
+@dataclass(frozen=True)
+class ResultsTable:
+    """One table of results in a run's folder: `<stem>.csv`, `<stem>.parquet` and, beside both, `<stem>.json`.
+
+    The JSON file says what the table was made with: the hash of the checkpoint and all settings of the command. The
+    stem "results" is the run's current table, the only one that reports read.
+
+    Example:
+        >>> import tempfile
+        >>> table = ResultsTable(Path(tempfile.mkdtemp()))
+        >>> table.write(pd.DataFrame({"checkpoint": ["0a1b"], "value": [0.5]}), {"trainer.limit_test_batches": 2})
+        >>> table.checkpoint, table.settings
+        ('0a1b', {'trainer.limit_test_batches': 2})
+        >>> table.write(pd.DataFrame({"checkpoint": ["0a1b"], "value": [0.75]}), {"trainer.limit_test_batches": 3})
+        >>> len(list(table.folder.glob("results_*.csv")))  # the earlier table
+        1
+    """
+
+    folder: Path
+    stem: str = RESULTS
+
+    @property
+    def csv(self) -> Path:
+        return self.folder / f"{self.stem}.csv"
+
+    @property
+    def parquet(self) -> Path:
+        return self.folder / f"{self.stem}.parquet"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.folder / f"{self.stem}.json"
+
+    @property
+    def exists(self) -> bool:
+        return self.parquet.exists()
+
+    @property
+    def checkpoint(self) -> str:
+        """Hash of the tested checkpoint."""
+        return str(pd.read_parquet(self.parquet, columns=["checkpoint"])["checkpoint"].iloc[0])
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """All settings of the command that made the table; None if an older version made it, which did not say."""
+        return read_json(self.settings_file)["settings"] if self.settings_file.exists() else None
+
+    def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
+        """Writes the three files, each atomically; if the last one exists, so do the others.
+
+        A table that was made with other evaluation settings is kept as `<stem>_<hash of its evaluation settings>`.
+        """
+        earlier = self.settings
+        if self.exists and earlier is not None and changed_evaluation(earlier, settings):
+            self.move(f"{self.stem}_{hash_of_evaluation(earlier)}")
+        write_whole(self.csv, partial(table.to_csv, index=False))
+        self.write_settings(settings, str(table["checkpoint"].iloc[0]))
+        write_whole(self.parquet, partial(table.to_parquet, index=False))
+
+    def write_settings(self, settings: Mapping[str, Any], checkpoint: str) -> None:
+        write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
+
+    def move(self, stem: str) -> ResultsTable:
+        """Gives the files another stem. If the process is killed, the files that are left can be moved later."""
+        target = ResultsTable(self.folder, stem)
+        if self.settings_file.exists():  # copied first and removed last, so that a partly moved table is still known
+            write_json(target.settings_file, read_json(self.settings_file))
+        for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
+            if old.exists():
+                old.replace(new)
+        self.settings_file.unlink(missing_ok=True)
+        return target

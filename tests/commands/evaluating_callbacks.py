@@ -1,0 +1,22 @@
+"""Callbacks for configurations of tests: one that fails at the end of a test, and one that fails in training."""
+
+from typing import ClassVar
+
+from lightning import Callback
+
+
+class FailsAfterTest(Callback):
+    only_evaluates: ClassVar[bool] = True
+
+    def on_test_end(self, trainer, pl_module) -> None:
+        raise ValueError("the evaluation failed")
+
+
+class FailsInLastEpoch(Callback):
+    """Stands for a kill in the last epoch; declares that it only evaluates, so that the run goes on without it."""
+
+    only_evaluates: ClassVar[bool] = True
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx) -> None:
+        if trainer.current_epoch == trainer.max_epochs - 1:
+            raise ValueError("killed")

@@ -1,0 +1,49 @@
+"""Tables of results keep what they were made with, and an evaluation does not overwrite another one."""
+
+import pandas as pd
+import pytest
+
+from lightning_xai.runs.evaluation_settings import hash_of_evaluation
+from lightning_xai.runs.results_table import ResultsTable
+
+SMALL, LARGE = {"trainer.limit_test_batches": 1, "lr": 1}, {"trainer.limit_test_batches": 2, "lr": 1}
+EARLIER = f"results_{hash_of_evaluation(SMALL)}"
+
+
+def rows(value: float) -> pd.DataFrame:
+    return pd.DataFrame({"checkpoint": ["abc"], "value": [value]})
+
+
+def test_table_of_another_evaluation_stays_under_the_hash_of_its_settings(tmp_path):
+    table, earlier = ResultsTable(tmp_path), ResultsTable(tmp_path, EARLIER)
+    table.write(rows(0.5), SMALL)
+    table.write(rows(0.75), LARGE)
+    assert pd.read_parquet(table.parquet)["value"].tolist() == pd.read_csv(table.csv)["value"].tolist() == [0.75]
+    assert pd.read_parquet(earlier.parquet)["value"].tolist() == pd.read_csv(earlier.csv)["value"].tolist() == [0.5]
+    assert (table.settings, earlier.settings) == (LARGE, SMALL)
+
+
+def test_table_of_the_same_evaluation_is_replaced(tmp_path):
+    table = ResultsTable(tmp_path)
+    table.write(rows(0.5), SMALL)
+    table.write(rows(0.75), SMALL | {"lr": 2})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["results.csv", "results.json", "results.parquet"]
+
+
+def test_table_without_its_settings_is_replaced(tmp_path):
+    table = ResultsTable(tmp_path)
+    rows(0.5).to_parquet(table.parquet)  # as before tables had settings beside them
+    table.write(rows(0.75), LARGE)
+    assert table.settings == LARGE and not list(tmp_path.glob("results_*"))
+
+
+@pytest.mark.parametrize("num_moved", [1, 2])
+def test_table_whose_move_was_killed_is_moved_by_the_next_test(tmp_path, monkeypatch, num_moved):
+    table, earlier = ResultsTable(tmp_path), ResultsTable(tmp_path, EARLIER)
+    table.write(rows(0.5), SMALL)
+    earlier.write_settings(SMALL, "abc")  # the first step of a move
+    for old, new in [(table.csv, earlier.csv), (table.parquet, earlier.parquet)][:num_moved]:
+        old.rename(new)
+    table.write(rows(0.75), LARGE)
+    assert pd.read_csv(earlier.csv)["value"].tolist() == pd.read_parquet(earlier.parquet)["value"].tolist() == [0.5]
+    assert (table.settings, earlier.settings) == (LARGE, SMALL)
