@@ -62,8 +62,8 @@ class ClassNumbers:
 
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, 1.0 means the class 1.
-    3. If no class name is a number, a whole number is the number of a class, from 0 on. Where there are two classes,
-       false and true are the numbers 0 and 1.
+    3. If no class name is a number, a whole number is the number of a class, from 0 on.
+    4. True means the class "true". Where two classes have other names, false and true are the numbers 0 and 1.
 
     Args:
         class_names: names of classes 0, 1, ...
@@ -83,6 +83,7 @@ class ClassNumbers:
         if len(self._classes) < len(class_names):
             twice = next(name for name in class_names if list(class_names).count(name) > 1)
             raise ValueError(f"class_names has {twice!r} twice: name every class once")
+        self._booleans = {name.casefold(): i for name, i in self._classes.items() if name.casefold() in _BOOLEANS}
         whole = [whole_number(name) for name in class_names]
         self._whole: dict[int, int] = {}  # whole number -> class
         if None not in whole and len(set(whole)) == len(whole):
@@ -101,7 +102,9 @@ class ClassNumbers:
         """Returns the class of a label; None if it means no class."""
         if label in self._classes:
             return self._classes[label]
-        if len(self._classes) == 2:
+        if label.casefold() in self._booleans:
+            return self._booleans[label.casefold()]
+        if len(self._classes) == 2 and not self._booleans:
             label = _BOOLEANS.get(label.casefold(), label)
         number = whole_number(label)
         return None if number is None else self._whole.get(number)
