@@ -59,7 +59,15 @@ def log_odds(prob: Tensor, removed: Tensor) -> Tensor:
     return removed.clamp(min=tiny).log() - prob.clamp(min=tiny).log()
 
 
-class Comprehensiveness(ErasureMetric):
+class _ProbabilityDrop(ErasureMetric):
+    """An erasure metric of the drop of the probability, which may be relative or clipped."""
+
+    def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
+        super().__init__(sizes, **kwargs)
+        self.relative, self.clipped = relative, clipped
+
+
+class Comprehensiveness(_ProbabilityDrop):
     """Drop of the probability when the k most important units are erased; higher is better.
 
     Args:
@@ -87,16 +95,12 @@ class Comprehensiveness(ErasureMetric):
     higher_is_better = True
     erases_top = True
 
-    def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
-        super().__init__(sizes, **kwargs)
-        self.relative, self.clipped = relative, clipped
-
     def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
         changed = self.changed(rows, predict)
         return comprehensiveness(rows.prob, changed, relative=self.relative, clipped=self.clipped)
 
 
-class Sufficiency(ErasureMetric):
+class Sufficiency(_ProbabilityDrop):
     """Drop of the probability when only the k most important units are kept; lower is better.
 
     Args:
@@ -123,10 +127,6 @@ class Sufficiency(ErasureMetric):
 
     higher_is_better = False
     erases_top = False
-
-    def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
-        super().__init__(sizes, **kwargs)
-        self.relative, self.clipped = relative, clipped
 
     def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
         return sufficiency(rows.prob, self.changed(rows, predict), relative=self.relative, clipped=self.clipped)
