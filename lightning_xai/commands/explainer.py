@@ -16,9 +16,11 @@ from lightning_xai.commands.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.own_tokenizer import check_own_tokenizer
+from lightning_xai.functional.perturbation import Versions, perturbed_outputs
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.checkpoint import TrainedNetwork
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
+from lightning_xai.report.strongest import strongest_words
 from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.renamed_classes import current_spec
 from lightning_xai.types import TextInputs
@@ -33,7 +35,7 @@ class Explainer:
     Args:
         trained: the network and the names of its classes.
         encoder: encoder that the network was trained with.
-        method: attribution method that scores the tokens.
+        methods: attribution methods that score the tokens, by the name that is shown.
         num_classes: least number of classes explained on multi-label data. The most probable classes are added if fewer
             are predicted.
         text_pair: second text of every example; None if the network reads single texts.
@@ -43,7 +45,7 @@ class Explainer:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> trained = TrainedNetwork(random_bert(), ["bad", "good"])
-        >>> explainer = Explainer(trained, VocabularyEncoder(words=15), InputXGradient())
+        >>> explainer = Explainer(trained, VocabularyEncoder(words=15), {"InputXGradient": InputXGradient()})
         >>> (document,) = explainer.documents(["w1 w2"])
         >>> document.offsets.tolist(), [explained.name for explained in document.classes]
         ([[0, 0], [0, 2], [3, 5], [0, 0]], ['bad'])
@@ -51,7 +53,7 @@ class Explainer:
 
     trained: TrainedNetwork
     encoder: Encoder
-    method: AttributionMethod
+    methods: dict[str, AttributionMethod]
     num_classes: int = 3
     text_pair: str | None = None
 
@@ -59,12 +61,8 @@ class Explainer:
         if self.trained.class_names is None:
             raise ValueError("the checkpoint names no classes: it was trained without a data module")
         self.trained.network.check_vocabulary(self.encoder.vocab_size)
-        if self.method.needs_attentions:
+        if any(method.needs_attentions for method in self.methods.values()):
             self.trained.network.set_attention("eager")
-
-    @property
-    def method_name(self) -> str:
-        return type(self.method).__name__
 
     def documents(self, texts: list[str]) -> Iterator[ExplainedDocument]:
         """Yields the explained documents in the order of `texts`."""
@@ -80,7 +78,13 @@ class Explainer:
         predicted = predicted_classes(
             probs, multilabel=network.multilabel, decision_threshold=self.trained.decision_threshold
         )
-        attribution = self.method.attribute(network, inputs, *self._targets(probs, predicted))
+        targets, target_mask = self._targets(probs, predicted)
+        scores = {
+            name: method.attribute(network, inputs, targets, target_mask).scores.cpu().numpy()
+            for name, method in self.methods.items()
+        }
+        magnitudes = frozenset(name for name, method in self.methods.items() if not method.has_sign)
+        documents = []
         for row, text in enumerate(texts):
             offsets = encoded[row].text_offsets
             classes = [
@@ -89,13 +93,37 @@ class Explainer:
                     probability=float(probs[row, target]),
                     gold=None,
                     predicted=bool(predicted[row, target]),
-                    scores={self.method_name: attribution.scores[row, k, : len(offsets)].cpu().numpy()},
-                    magnitudes=frozenset() if self.method.has_sign else frozenset([self.method_name]),
+                    scores={name: scores[name][row, k, : len(offsets)] for name in scores},
+                    magnitudes=magnitudes,
                 )
-                for k, target in enumerate(attribution.targets[row].tolist())
-                if attribution.target_mask[row, k]
+                for k, target in enumerate(targets[row].tolist())
+                if target_mask[row, k]
             ]
-            yield ExplainedDocument(name=f"text {start + row}", text=text, offsets=offsets, classes=classes)
+            documents.append(ExplainedDocument(name=f"text {start + row}", text=text, offsets=offsets, classes=classes))
+        self._add_probabilities_without(documents, inputs)
+        yield from documents
+
+    def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
+        """Sets `probability_without` of each class: what the network predicts if the strongest words are deleted."""
+        assert self.trained.class_names is not None
+        entries, rows, keeps = [], [], []
+        for row, document in enumerate(documents):
+            for explained in document.classes:
+                for name, scores in explained.scores.items():
+                    deleted = [t for word in strongest_words(document, scores) for t in word.tokens]
+                    keep = torch.ones(inputs.input_ids.shape[1], dtype=torch.bool)
+                    keep[deleted] = False
+                    entries.append((explained, name))
+                    rows.append(row)
+                    keeps.append(keep)
+        if not rows:
+            return
+        network = self.trained.network
+        versions = Versions(torch.tensor(rows), torch.stack(keeps))
+        probs = perturbed_outputs(network.predict, inputs, versions, erasure="delete", pad_id=network.pad_id)
+        for (explained, name), version in zip(entries, probs, strict=True):
+            target = self.trained.class_names.index(explained.name)
+            explained.probability_without[name] = float(version[target])
 
     def _inputs(self, encoded: list[Encoded], start: int) -> TextInputs:
         items = [Item(start + row, tokens, 0) for row, tokens in enumerate(encoded)]

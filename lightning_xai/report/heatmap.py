@@ -34,6 +34,7 @@ class ExplainedClass:
         scores: name of a method -> [T] scores.
         spans: human evidence as pairs (begin, end) of character offsets.
         magnitudes: names of the methods whose scores have no sign.
+        probability_without: name of a method -> probability of the class without the strongest words of the method.
 
     Example:
         >>> positive = ExplainedClass("positive", 0.75, gold=True, predicted=True, scores={"ig": np.array([4.0, -1.0])})
@@ -48,6 +49,7 @@ class ExplainedClass:
     scores: dict[str, np.ndarray]
     spans: list[tuple[int, int]] = field(default_factory=list)
     magnitudes: frozenset[str] = frozenset()
+    probability_without: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

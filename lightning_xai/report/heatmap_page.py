@@ -19,6 +19,7 @@ from lightning_xai.report.heatmap import (
     method_pieces,
     pure_color,
 )
+from lightning_xai.report.strongest import strongest_words
 
 LEGEND_SCORE = 0.7  # relative score whose color the legend shows
 
@@ -75,6 +76,11 @@ def _class_payload(document: ExplainedDocument, explained: ExplainedClass) -> di
         "largest": {
             method: float(largest_score(scores, document.offsets)) for method, scores in explained.scores.items()
         },
+        "strongest": {
+            method: [[word.text, word.score] for word in strongest_words(document, scores)]
+            for method, scores in explained.scores.items()
+        },
+        "without": explained.probability_without,
         "evidence": [place for place, piece in enumerate(pieces) if piece.evidence],
         "percents": {
             method: [

@@ -26,9 +26,9 @@ def explained(run, tmp_path, lines: str, *arguments) -> list[dict]:
 def test_text_is_printed_with_its_predicted_class_and_highest_tokens(fitted, tmp_path):
     page = tmp_path / "page.html"
     printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "AttInGrad", "--html", page)
-    assert re.search(r"class[01]  p = 0\.\d+  \(predicted\), AttInGrad", printed)
-    assert TEXT in printed
-    assert "highest: 'w" in printed
+    assert re.search(r"class[01]  p = 0\.\d+  \(predicted\)", printed)
+    assert "AttInGrad: magnitudes without a sign" in printed and TEXT in printed
+    assert re.search(r"\d  #{20}  w\d", printed) and re.search(r"without these words: p = 0\.\d{3}\n", printed)
     data = re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)
     assert data is not None
     assert "".join(json.loads(data.group(1))["documents"][0]["pieces"]) == TEXT
@@ -72,8 +72,8 @@ def test_explanation_does_not_depend_on_the_other_lines(fitted, tmp_path):
     alone = explained(fitted.path, tmp_path, TEXT)[0]["classes"]
     among = explained(fitted.path, tmp_path, f"{TEXT}\n" + "w1 w2 w3 w4 w5 w6 w7\n" * 3)[0]["classes"]
     for expected, actual in zip(alone, among, strict=True):
-        scores = expected["scores"]["InputXGradient"]
-        assert scores == pytest.approx(actual["scores"]["InputXGradient"], rel=1e-3, abs=1e-7)
+        scores = expected["scores"]["IntegratedGradients"]
+        assert scores == pytest.approx(actual["scores"]["IntegratedGradients"], rel=1e-3, abs=1e-7)
 
 
 @pytest.mark.parametrize("option", [["--method", "AttInGradd"], ["--method=AttInGradd"]])
@@ -123,7 +123,7 @@ def test_last_checkpoint_of_a_run_can_be_chosen(fitted, tmp_path):
 
 def test_only_line_feeds_end_a_line(tmp_path):
     (tmp_path / "lines.txt").write_bytes("a\u2028b\n\nc".encode())
-    assert file_lines(tmp_path / "lines.txt") == ["a\u2028b", "", "c"]
+    assert file_lines(str(tmp_path / "lines.txt")) == ["a\u2028b", "", "c"]
 
 
 def test_a_method_outside_the_package_is_named_by_its_class_path(fitted, tmp_path, monkeypatch):
@@ -139,3 +139,30 @@ def test_a_method_outside_the_package_is_named_by_its_class_path(fitted, tmp_pat
 @pytest.mark.parametrize("option", ["--num_class", "--meth"])
 def test_abbreviated_option_is_refused(fitted, option):
     assert option in refusal("explain", "--ckpt", fitted.path, "--text", TEXT, option, "1")
+
+
+def test_default_scores_have_a_sign(fitted, tmp_path):
+    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, "--html", tmp_path / "page.html")
+    assert re.search(r"IntegratedGradients: \+ supports class[01], - opposes it", printed)
+    assert re.search(r"[+]\d\S*  #+ ", printed) and re.search(r"-\d\S*  #+ ", printed)
+
+
+def test_several_methods_stand_side_by_side(fitted, tmp_path):
+    (record,) = explained(fitted.path, tmp_path, TEXT, "--method", "AttInGrad,DecompXReverse")
+    assert list(record["classes"][0]["scores"]) == ["AttInGrad", "DecompXReverse"]
+    assert list(record["classes"][0]["probability_without"]) == ["AttInGrad", "DecompXReverse"]
+
+
+def test_unknown_method_in_a_list_is_named(fitted):
+    assert "'Attn'" in refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--method", "AttInGrad,Attn")
+
+
+def test_pipes_hold_records_only(fitted, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{TEXT}\nw1\n"))
+    printed = command("explain", "--ckpt", fitted.path, "--file", "-")
+    assert [json.loads(line)["text"] for line in printed.splitlines()] == [TEXT, "w1"]
+
+
+def test_escape_codes_in_a_text_do_not_reach_a_pipe(fitted, tmp_path):
+    page = ("--html", tmp_path / "page.html")
+    assert "\x1b" not in command("explain", "--ckpt", fitted.path, "--text", "w1 \x1b[31mw2", *page)

@@ -78,3 +78,12 @@ def test_page_needs_no_other_file():
 
 def test_page_shows_its_note():
     assert payload(html_page("t", [], "The evidence is weak"))["note"] == "The evidence is weak"
+
+
+def test_page_lists_the_strongest_words_and_the_probability_without_them():
+    shown = document("not good", [[0, 3], [4, 8]], [-0.5, 2.0])
+    shown.classes[0].probability_without["method"] = 0.25
+    (explained,) = payload(html_page("t", [shown]))["documents"][0]["classes"]
+    assert explained["strongest"] == {"method": [["good", 2.0], ["not", -0.5]]} and explained["without"] == {
+        "method": 0.25
+    }

@@ -1,0 +1,106 @@
+"""The strongest words of an explanation, as a sorted list of bars."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lightning_xai.report.characters import printable
+from lightning_xai.report.heatmap import ExplainedDocument
+
+NUM_STRONGEST = 5
+BAR_WIDTH = 20
+
+
+class ScoredWord(NamedTuple):
+    """A word with the sum of its tokens' scores.
+
+    Attributes:
+        text: the characters of the word.
+        score: sum of the scores of its tokens.
+        tokens: places of its tokens.
+
+    Example:
+        >>> ScoredWord("fine", 2.0, (1,)).score
+        2.0
+    """
+
+    text: str
+    score: float
+    tokens: tuple[int, ...]
+
+
+def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
+    """Returns the tokens of each word of a document. Special tokens belong to no word.
+
+    A token continues a word if a letter or digit stands on both sides of the cut. In scripts that are written without
+    spaces, such as Chinese, every token is a word.
+
+    Example:
+        >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])
+        >>> words_of(ExplainedDocument("text 0", "good!", offsets, []))
+        [(1, 2), (3,)]
+    """
+    words: list[list[int]] = []
+    last_end = 0
+    for token, (begin, end) in enumerate(document.offsets.tolist()):
+        if end <= begin:
+            continue
+        if words and begin <= last_end and _continues(document.text, begin):
+            words[-1].append(token)
+        else:
+            words.append([token])
+        last_end = end
+    return [tuple(word) for word in words]
+
+
+def _continues(text: str, place: int) -> bool:
+    before, after = text[place - 1 : place], text[place : place + 1]
+    if not before or not after:
+        return False
+    if unicodedata.combining(after):
+        return True
+    is_wide = unicodedata.east_asian_width(after) in "WF"
+    return before.isalnum() and after.isalnum() and not is_wide
+
+
+def strongest_words(document: ExplainedDocument, scores: np.ndarray, number: int = NUM_STRONGEST) -> list[ScoredWord]:
+    """Returns at most `number` words with the largest absolute scores, largest first. Words that score 0 are left out.
+
+    Args:
+        document: a text with its tokens.
+        scores: [T] scores of the tokens.
+        number: largest number of words.
+
+    Example:
+        >>> document = ExplainedDocument("text 0", "fine plot", np.array([[0, 4], [5, 9]]), [])
+        >>> strongest_words(document, np.array([1.0, -2.0]))
+        [ScoredWord(text='plot', score=-2.0, tokens=(1,)), ScoredWord(text='fine', score=1.0, tokens=(0,))]
+    """
+    words = []
+    for tokens in words_of(document):
+        begin, end = document.offsets[tokens[0]][0], document.offsets[tokens[-1]][1]
+        words.append(ScoredWord(document.text[begin:end], float(sum(scores[t] for t in tokens)), tokens))
+    ranked = sorted((word for word in words if word.score), key=lambda word: -abs(word.score))
+    return ranked[:number]
+
+
+def bar_lines(words: Sequence[ScoredWord], *, has_sign: bool) -> list[str]:
+    """Returns one line per word: the score, a bar whose length is the score's share of the largest, and the word.
+
+    Example:
+        >>> words = [ScoredWord("plot", -2.0, (1,)), ScoredWord("fine", 1.0, (0,))]
+        >>> print(*bar_lines(words, has_sign=True), sep="\\n")
+                -2  ####################  plot
+                +1  ##########            fine
+    """
+    largest = max((abs(word.score) for word in words), default=1.0)
+    lines = []
+    for word in words:
+        number = f"{word.score:+.3g}" if has_sign else f"{word.score:.3g}"
+        bar = "#" * max(round(BAR_WIDTH * abs(word.score) / largest), 1)
+        lines.append(f"{number:>10}  {bar:<{BAR_WIDTH}}  {printable(word.text)}")
+    return lines

@@ -1,0 +1,30 @@
+"""What explain prints and writes of one text."""
+
+import numpy as np
+
+from lightning_xai.report.explanation import json_record, print_document
+from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
+
+
+def shown(name="good") -> ExplainedDocument:
+    scores = {"ig": np.array([2.0, -1.0]), "attention": np.array([0.25, 0.5])}
+    magnitudes = frozenset(["attention"])
+    explained = ExplainedClass(name, 0.75, None, False, scores, magnitudes=magnitudes)
+    return ExplainedDocument("text 0", "fine plot", np.array([[0, 4], [5, 9]]), [explained])
+
+
+def test_every_method_says_whether_its_scores_have_a_sign(capsys):
+    print_document(shown())
+    printed = capsys.readouterr().out
+    assert "ig: + supports good, - opposes it" in printed and "attention: magnitudes without a sign" in printed
+    assert "not predicted" in printed and "without these words" not in printed
+
+
+def test_class_names_cannot_steer_the_terminal(capsys):
+    print_document(shown("go\x1b[2Jod"))
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_record_has_all_methods():
+    (record,) = json_record(shown())["classes"]
+    assert record["scores"] == {"ig": [2.0, -1.0], "attention": [0.25, 0.5]}
