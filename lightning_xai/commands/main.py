@@ -11,11 +11,11 @@ from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.disk_errors import one_line_for_disks
 from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user, one_line
-from lightning_xai.runs.disk import disk_message
 from lightning_xai.runs.lock import release
 from lightning_xai.runs.progress import quiet, say
 
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
     if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")
     try:
-        with quiet(), ending_in_one_line():
+        with quiet(), ending_in_one_line(), one_line_for_disks():
             if argv[0] in READERS:
                 module = import_module(f"lightning_xai.commands.{argv[0]}")  # imported late, to start fast
                 getattr(module, f"{argv[0]}_command")(argv[1:])
@@ -49,11 +49,6 @@ def main(argv: list[str] | None = None) -> None:
         raise SystemExit(f"error: {one_line(str(error))}; {hint}") from None
     except ValueError as error:
         message = message_for_user(error)
-        if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
-            raise
-        raise SystemExit(f"error: {message}") from None
-    except (OSError, RuntimeError) as error:
-        message = disk_message(error, action="read or written")
         if os.environ.get("LIGHTNING_XAI_TRACEBACK") or message is None:
             raise
         raise SystemExit(f"error: {message}") from None

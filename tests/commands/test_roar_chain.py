@@ -12,6 +12,7 @@ from lightning_xai.runs.store import RaggedStore
 from tests.commands.conftest import command, numbers, planted, refusal, save, tiny_config, weights
 from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
+from tests.runs.processes import owner_of
 
 NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]
 
@@ -125,7 +126,8 @@ def test_stage_by_name_runs_alone_to_the_same_numbers(whole, tmp_path):
         shutil.rmtree(copy / lost)
     (copy / "seed0" / "roar.csv").unlink()
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--stage"]
-    assert command(*argv, "gradient/080").count("ROAR stage") == 1
+    with owner_of(copy / "seed0" / "owner.lock"), owner_of(copy / "gradient" / "040" / "seed0" / "owner.lock"):
+        assert command(*argv, "gradient/080").count("ROAR stage") == 1  # each stage has its own lock
     assert not (copy / "random" / "080").exists() and not (copy / "seed0" / "roar.csv").exists()
     assert command(*argv, "random/080").count("ROAR stage") == 1
     assert (copy / "seed0" / "roar.csv").read_text() == wanted

@@ -1,0 +1,42 @@
+"""Ends a command in one line when a disk is full or read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from lightning_xai.runs.disk import disk_message
+
+
+@contextlib.contextmanager
+def one_line_for_disks() -> Iterator[None]:
+    """Raises the errors of a full or read-only disk as a ValueError in one line, also those of a writing thread.
+
+    Raises:
+        ValueError: the disk is full or read-only, or a file may not be read or written.
+
+    Example:
+        >>> with one_line_for_disks():  # doctest: +ELLIPSIS
+        ...     raise OSError(28, "No space left on device", "runs/tm/seed0/events.out")
+        Traceback (most recent call last):
+        ValueError: runs/tm/seed0/events.out cannot be read or written (No space left on device): free some space ...
+    """
+    before = threading.excepthook
+
+    def hook(raised: Any) -> None:
+        # TensorBoard's thread passes the error on to the main thread, which prints it
+        if raised.exc_value is None or disk_message(raised.exc_value) is None:
+            before(raised)
+
+    threading.excepthook = hook
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch raises a RuntimeError while it handles the disk's error
+        message = disk_message(error, action="read or written")
+        if message is None:
+            raise
+        raise ValueError(message) from error
+    finally:
+        threading.excepthook = before
