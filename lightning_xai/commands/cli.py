@@ -164,6 +164,7 @@ class XAICLI(LightningCLI):
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
+        self._portable_config.follow_up |= "--follow_up=false" in self._args  # --stage gives it, for one command only
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
         self.parser.add_instantiator(self._build_data, TextDataModule)
 

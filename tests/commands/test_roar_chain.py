@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+import yaml
 
 from lightning_xai.runs.store import RaggedStore
 from tests.commands.conftest import command, numbers, planted, refusal, save, tiny_config, weights
@@ -137,6 +138,8 @@ def test_root_by_name_runs_alone(tmp_path):
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
     assert command(*argv, "--stage", "root").count("ROAR stage") == 1
     assert [path.name for path in (tmp_path / "runs" / "roar").iterdir()] == ["seed0"]
+    config = yaml.safe_load((tmp_path / "runs" / "roar" / "seed0" / "config.yaml").read_text())
+    assert config["follow_up"] and config["stage"] is None  # --stage is about one command
 
 
 def test_unknown_stage_is_named_with_those_there_are(tmp_path):
