@@ -44,6 +44,26 @@ def test_every_split_is_stored_before_the_pass_is_complete(tested, tmp_path):
     assert json.loads((tmp_path / "first" / "complete.json").read_text()) == {"format": 2, **FACTS}
 
 
+def test_test_split_that_is_added_later_is_written_alone(tested, tmp_path, objective):
+    folders, seen = {"first": tmp_path / "first"}, []
+
+    def remember(batch, split, keep):
+        seen.append(split)
+        return keep_all_but_first(batch, split, keep)
+
+    write_erasures(tested, folders, keep_all_but_first, {"first": FACTS})
+    write_erasures(tested, folders, remember, {"first": FACTS})
+    assert seen == []
+    rows_before = rows(tmp_path / "first")
+    more = trainer(tmp_path)
+    data = planted_data()
+    data.rows["books"] = data.rows["validation"]
+    more.test(objective, datamodule=data, verbose=False)
+    write_erasures(more, folders, remember, {"first": FACTS})
+    assert set(seen) == {"books"}
+    assert len(rows(tmp_path / "first", "books")) == 6 and rows(tmp_path / "first") == rows_before
+
+
 def test_tokens_that_the_data_erase_are_handed_on(tested, tmp_path, objective):
     write_erasures(tested, {"first": tmp_path / "first"}, keep_all_but_first, {"first": FACTS})
     handed_on = {}

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from lightning_xai.chains.stages import Chain, Stage
@@ -190,3 +191,47 @@ def test_finished_run_of_an_older_format_is_refused(chain):
     chain.run(SECOND).manifest_file.write_text(json.dumps({"status": "finished"}))
     with pytest.raises(ValueError, match="030/seed0 has format 1, but this version reads format 2"):
         chain.unfinished()
+
+
+def evaluated(chain: Chain, stage: Stage, **settings: Any) -> None:
+    """Gives the run of a stage these settings, and results that were made with them."""
+    run = chain.run(stage)
+    run.write_manifest(settings=(run.settings or {}) | settings)
+    run.results_table.write(pd.DataFrame({"checkpoint": ["a"]}), run.settings or {})
+
+
+BATCHES = "trainer.limit_test_batches"
+
+
+def test_stage_with_another_evaluation_than_the_root_is_unfinished(chain):
+    evaluated(chain, FIRST, **{BATCHES: 2})
+    evaluated(chain, SECOND, **{BATCHES: 1})
+    assert chain.unfinished(FIRST) == chain.unfinished() == [SECOND]
+    chain.check_finished()  # its training is the same
+    evaluated(chain, SECOND, **{BATCHES: 2})
+    assert chain.unfinished(FIRST) == chain.unfinished(SECOND) == []
+
+
+def test_stage_whose_last_evaluation_failed_is_unfinished(chain):
+    evaluated(chain, FIRST, **{BATCHES: 1})
+    evaluated(chain, SECOND, **{BATCHES: 1})
+    chain.run(SECOND).write_manifest(settings=(chain.run(SECOND).settings or {}) | {BATCHES: 2})
+    assert chain.unfinished(FIRST) == []  # its results are those of the root's evaluation
+    chain.root.write_manifest(settings=(chain.root.settings or {}) | {BATCHES: 2})
+    assert chain.unfinished(FIRST) == [SECOND]
+    with pytest.raises(ValueError, match="seed0 has no results of its last evaluation: run --stage root first"):
+        chain.check_finished()
+
+
+def test_stages_with_a_configuration_of_their_own_take_the_evaluation_of_the_one_that_ran(chain):
+    first, second = (
+        Stage(name, name, "classifier", erasures=name, config="classifier.yaml") for name in ("gradient/030", "random")
+    )
+    own = Chain(chain.root, [FIRST, first, second])
+    save(own.run(second).manifest_file, {"status": "finished"})
+    evaluated(own, FIRST, **{BATCHES: 1})
+    evaluated(own, first, **{BATCHES: 2})
+    evaluated(own, second, **{BATCHES: 3})
+    assert own.unfinished(FIRST) == own.unfinished(first) == [second]
+    assert own.unfinished(second) == [first]
+    assert (own.to_compare(FIRST), own.to_compare(second)) == ([first], [])

@@ -1,5 +1,6 @@
 """The FRESH chain by one command: its runs, its table, and kills."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +9,7 @@ import torch
 
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.store import RaggedStore
-from tests.commands.conftest import command, planted, save, tiny_config, weights
+from tests.commands.conftest import command, planted, refusal, save, tiny_config, weights
 from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
 
@@ -56,12 +57,49 @@ def test_full_text_stands_beside_the_rationales(whole):
     assert "FRESH, macro_f1 in percent" in printed and "full text" in printed
 
 
-def test_classifier_is_trained_as_its_own_configuration_says(tmp_path):
-    save({"trainer": {"max_epochs": 1}}, tmp_path / "classifier.json")
-    config = fresh_config(tmp_path, classifier="classifier.json")
-    command("fit", "--config", config, "--runs_dir", tmp_path / "runs")
-    assert (tmp_path / "runs" / "fresh" / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
-    assert (tmp_path / "runs" / "fresh" / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+@pytest.fixture(scope="module")
+def own_classifier(tmp_path_factory) -> Path:
+    """A folder with fresh.json, classifier.json and the finished runs of their chain."""
+    folder = tmp_path_factory.mktemp("classifier")
+    save({"trainer": {"max_epochs": 1}}, folder / "classifier.json")
+    config = fresh_config(folder, classifier="classifier.json")
+    command("fit", "--config", config, "--runs_dir", folder / "runs")
+    return folder
+
+
+def test_classifier_is_trained_as_its_own_configuration_says(own_classifier):
+    runs = own_classifier / "runs" / "fresh"
+    assert (runs / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
+    assert (runs / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
+
+
+def test_changed_classifier_of_a_finished_chain_is_refused_if_it_changes_the_training(own_classifier, tmp_path):
+    copy = shutil.copytree(own_classifier, tmp_path / "copy")
+    run = copy / "runs" / "fresh" / "gradient" / "seed0"
+    argv = ["fit", "--config", copy / "fresh.json", "--runs_dir", copy / "runs"]
+    (copy / "classifier.json").write_text("# the same in other words\ntrainer: {max_epochs: 1}")
+    assert "FRESH, macro_f1 in percent" in command(*argv)
+    (copy / "classifier.json").write_text("trainer: {max_epochs: 3}")
+    assert f"{run} holds a run with other settings (trainer.max_epochs was 1, now 3)" in refusal(*argv)
+    (copy / "classifier.json").write_text("trainer: {max_epochs: 1, limit_test_batches: 1}")
+    trained = (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns
+    assert f"{run} is trained already, so it is only tested" in command(*argv)
+    assert (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns == trained
+    assert [len(list(folder.glob("results*.csv"))) for folder in (copy / "runs" / "fresh" / "seed0", run)] == [1, 2]
+
+
+def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classifier, tmp_path):
+    copy = shutil.copytree(own_classifier, tmp_path / "copy")
+    runs = copy / "runs" / "fresh"
+    (runs / "seed0" / "fresh.csv").unlink()
+    argv = ["fit", "--config", copy / "fresh.json", "--runs_dir", copy / "runs", "--trainer.limit_test_batches", "1"]
+    erased = rationales(runs)
+    printed = command(*argv, "--data.init_args.eval_batch_size", "3")
+    assert printed.count("is trained already") == 2 and "FRESH stage 2 of 2" in printed
+    for run in (runs / "seed0", runs / "gradient" / "seed0"):
+        table = pd.read_parquet(run / "results.parquet").query("split == 'test'")
+        assert set(table["num_examples"]) == {3} and len(list(run.glob("results_*.csv"))) == 1
+    assert (runs / "seed0" / "fresh.csv").exists() and rationales(runs) == erased
 
 
 def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):

@@ -120,6 +120,18 @@ def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
     assert (copy / "seed0" / "roar.csv").read_text() == wanted
 
 
+def test_stage_takes_the_evaluation_of_its_root_only(whole, tmp_path):
+    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--trainer.limit_test_batches", "1"]
+    message = refusal(*argv, "--stage", "random/040")
+    assert f"{copy / 'seed0'} is evaluated with other settings (trainer.limit_test_batches)" in message
+    assert "give --stage root these settings" in message
+    for stage in ("root", "random/040"):
+        printed = command(*argv, "--stage", stage)
+        assert printed.count("so it is only tested") == 1 and "by % erased" not in printed
+    assert "min left" in printed
+
+
 def test_stage_by_name_runs_alone_to_the_same_numbers(whole, tmp_path):
     copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
     wanted = (copy / "seed0" / "roar.csv").read_text()
