@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
@@ -225,7 +226,10 @@ def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
 def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     config = read_config(path, None, dropout=None, trust_remote_code=trust_remote_code)
     names = config.architectures or []
-    if not any(name.endswith("ForSequenceClassification") for name in names) and find_adapter(path) is None:
+    if (
+        not any(name.endswith("ForSequenceClassification") for name in names)
+        and find_adapter(resolve_model_path(path)) is None
+    ):
         raise ValueError(f"{path}: no classification head ({names}): fine-tune this network as HFClassifier's path")
     class_names = ordered_class_names({int(label): name for label, name in (config.id2label or {}).items()}, path)
     arguments = {

@@ -13,6 +13,7 @@ from torch import Tensor
 from lightning_xai.models.architecture_match import first_setting_difference, network_spec
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.config_keys import stored_settings
+from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.renamed_classes import current_spec
 
@@ -130,6 +131,7 @@ def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str |
             message = f"{name} has shape {list(shape)}, {kind} needs {list(needed)}"
         raise ValueError(f"{path}: {message}")
     network.load_state_dict(weights)
+    network.weight_gaps = WeightGaps()
 
 
 def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
@@ -164,3 +166,4 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
             "both the same architecture"
         )
     student.load_state_dict(teacher.state_dict())
+    student.weight_gaps = WeightGaps()

@@ -132,7 +132,11 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
     token = 1 if config.pad_token_id == 0 else 0
     last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
     with torch.enable_grad():
-        output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
+        try:
+            output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
+        # third-party code may raise any error; the contract check of the classifier then says why it cannot be used
+        except Exception:
+            return names
         state = output.logits if "logits" in output else output.last_hidden_state
         gradients = torch.autograd.grad(state.sum(), list(weights.values()), allow_unused=True)
     return names - {name for name, gradient in zip(weights, gradients, strict=True) if gradient is None}
