@@ -226,10 +226,8 @@ def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
 def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     config = read_config(path, None, dropout=None, trust_remote_code=trust_remote_code)
     names = config.architectures or []
-    if (
-        not any(name.endswith("ForSequenceClassification") for name in names)
-        and find_adapter(resolve_model_path(path)) is None
-    ):
+    has_head = any(name.endswith("ForSequenceClassification") for name in names)
+    if not has_head and find_adapter(resolve_model_path(path)) is None:
         raise ValueError(f"{path}: no classification head ({names}): fine-tune this network as HFClassifier's path")
     class_names = ordered_class_names({int(label): name for label, name in (config.id2label or {}).items()}, path)
     arguments = {

@@ -19,7 +19,7 @@ from lightning_xai.models.architecture_match import check_architecture, network_
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import align_classes, pretrained_class_names
-from lightning_xai.models.pretrained_weights import gap_lines
+from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.format import FORMAT
@@ -170,9 +170,6 @@ class Objective(LightningModule, ABC):
             )
         if stage != "fit":
             return
-        if self._trainer is None or self._trainer.ckpt_path is None:  # a checkpoint has all weights
-            for line in gap_lines(self.network.weight_gaps, str(self.network.init_args.get("path"))):
-                say(line)
         self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
             self._check_double_backward()
@@ -198,6 +195,10 @@ class Objective(LightningModule, ABC):
                     f"network.{name} has gradient checkpointing with use_reentrant=True, which {type(self).__name__} "
                     "cannot differentiate twice: enable checkpointing with use_reentrant=False"
                 )
+
+    def on_train_start(self) -> None:
+        for line in gap_lines(self.network.weight_gaps, str(self.network.init_args.get("path"))):
+            say(line)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         # seeded in every step, so that dropout in a resumed run is the same as in an uninterrupted one
@@ -284,3 +285,4 @@ class Objective(LightningModule, ABC):
             say("the checkpoint does not say its architecture: only the shapes of weights are compared")
         if "encoder" in checkpoint:
             self.take_encoder(stored_encoder(checkpoint), str(self.trainer.ckpt_path or "the checkpoint"))
+        self.network.weight_gaps = WeightGaps()  # all weights come from the checkpoint

@@ -99,7 +99,7 @@ def test_weights_that_change_no_logit_are_no_difference(name, tmp_path):
 
 
 def test_a_fit_says_which_weights_start_at_random(tmp_path, capsys):
-    Supervised(HFClassifier(save(tmp_path, change=renamed("classifier", "score")), 3)).setup("fit")
+    Supervised(HFClassifier(save(tmp_path, change=renamed("classifier", "score")), 3)).on_train_start()
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"{tmp_path} has no weights for classifier.bias and 1 other: they start at random",
@@ -108,7 +108,7 @@ def test_a_fit_says_which_weights_start_at_random(tmp_path, capsys):
 
 
 def test_a_fit_of_a_whole_network_says_nothing(tmp_path, capsys):
-    Supervised(HFClassifier(save(tmp_path), 3)).setup("fit")
+    Supervised(HFClassifier(save(tmp_path), 3)).on_train_start()
     assert capsys.readouterr().out == ""
 
 
@@ -136,3 +136,12 @@ def test_a_prefix_less_layer_too_many_is_named_for_plm_ca(tmp_path):
     network = PLMCA(save(tmp_path, auto_class=AutoModel, change=one_layer_more), 3)
     assert all(re.match(r"encoder\.layer\.2\.", name) for name in network.weight_gaps.unread)
     assert len(network.weight_gaps.unread) == 16
+
+
+def test_a_fit_that_continues_from_a_checkpoint_says_nothing(tmp_path, capsys):
+    objective = Supervised(HFClassifier(save(tmp_path, auto_class=AutoModel), 3))
+    checkpoint: dict[str, Any] = {}
+    objective.on_save_checkpoint(checkpoint)
+    objective.on_load_checkpoint(checkpoint)
+    objective.on_train_start()
+    assert capsys.readouterr().out == ""
