@@ -17,6 +17,7 @@ FOLDER_LOCK = "owner.lock"  # lock of everything in its folder; other locks are 
 TOUCH_SECONDS = 20.0  # how often an owner shows that it lives
 PATIENCE_SECONDS = 120.0  # an owner on another machine that showed nothing for this long counts as dead
 GRACE_SECONDS = 1.0  # a newcomer may move a living owner's file by mistake; it then puts the file back within this time
+ASIDE = ".stale"  # end of the name of a lock file that is being removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
 _held: dict[Path, Lock] = {}  # the locks that writes of this process depend on
@@ -118,7 +119,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
     """Raises ValueError if a process owns a lock file; removes the lock of a dead owner.
 
     It is seen at once whether an owner in the same container lives. An owner elsewhere is watched: it lives if its file
-    changes, and counts as dead if the file stays the same for `patience` seconds.
+    changes, and counts as dead if the file stays the same for `patience` seconds (an empty file, for 20 s).
 
     Args:
         file, remedy, patience: as in `take`.
@@ -133,16 +134,18 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(here)
         is_requeued = owner is not None and owner.is_requeued(here)
+        # whoever makes a lock file also writes it at once
+        wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
             raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
-        if is_requeued or runs is False or first is not None and time.monotonic() - began >= patience:
+        if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
             _remove(file, now[0], here)
             first = None
             continue
         if first is None:
             first, began = now, time.monotonic()
-            say(f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {patience:.0f} s for a sign")
+            say(f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {wait:.0f} s for a sign of life")
         time.sleep(min(1.0, patience / 10))
 
 
@@ -175,6 +178,24 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
             return
         first = first or now
         time.sleep(min(1.0, patience / 10))
+
+
+def remove_moved_locks(file: Path) -> None:
+    """Removes what processes have left that were killed while they removed a lock file, which this process owns now.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "owner.lock")
+        >>> file.with_name("owner.lock.0a1b.stale").touch()
+        >>> take(file)
+        >>> remove_moved_locks(file)
+        >>> [path.name for path in file.parent.iterdir()], release()
+        (['owner.lock'], None)
+    """
+    own = _contents(file)
+    for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
+        if _contents(aside) != own:  # a newcomer that moved it by mistake puts the own one back
+            aside.unlink(missing_ok=True)
 
 
 def check_owned(every: float = 0.0) -> None:
@@ -231,7 +252,7 @@ def _remove(file: Path, contents: bytes, here: Owner) -> None:
     The file is first moved to a name of this process's own, and then read. If another process has replaced the file in
     the meantime, the moved file is the lock of a living owner and is put back.
     """
-    aside = file.with_name(f"{file.name}.{here.token}.stale")
+    aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
     try:
         file.rename(aside)
     except FileNotFoundError:  # another newcomer was faster
@@ -239,7 +260,7 @@ def _remove(file: Path, contents: bytes, here: Owner) -> None:
     moved = _contents(aside)
     if moved != contents and moved is not None:
         _create(file, moved)
-    aside.unlink()
+    aside.unlink(missing_ok=True)
 
 
 def _contents(file: Path) -> bytes | None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.lock import FOLDER_LOCK, PATIENCE_SECONDS, WAIT, follow, release, require_free, take
+from lightning_xai.runs.lock import (
+    FOLDER_LOCK,
+    PATIENCE_SECONDS,
+    WAIT,
+    follow,
+    release,
+    remove_moved_locks,
+    require_free,
+    take,
+)
 from lightning_xai.runs.whole_files import remove_partial_files
 
 OTHER_CACHE = "wait until that command has ended or stop it, or set another cache_dir"
@@ -36,6 +45,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
     take(run.lock_file, patience=patience)
     for file in [*run.path.glob("results*.lock"), run.attributions_dir / FOLDER_LOCK]:
         require_free(file, patience=patience)
+    remove_moved_locks(run.lock_file)
     for folder in (run.path, run.checkpoints_dir):
         remove_partial_files(folder)
 
