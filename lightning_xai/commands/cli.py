@@ -14,6 +14,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
+from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.run_summary import RunSummary
 from lightning_xai.callbacks.training_clock import TrainingClock
@@ -241,10 +242,14 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def predict(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Runs the callbacks on the predict split, without collecting predictions in memory."""
-        kwargs["return_predictions"] = False
-        self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **kwargs)
+        """Writes the predictions on the predict split to a file of the run's folder, and runs the callbacks."""
+        other_data = self.run.hash_of_other_test_data(self.settings)
+        predictions = PredictionsFile(self.run.predictions_file(self.datamodule.predict_split, other_data))
+        callbacks_of(self.trainer).append(predictions)
+        self.trainer.predict(ckpt_path=self._resolve(ckpt_path), **(kwargs | {"return_predictions": False}))
         self.is_done = True
+        if not self.is_dry:
+            say(f"written: {predictions.file}")
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
         checkpoint, callbacks = self.config.fit.checkpoint, callbacks_of(self.trainer)

@@ -154,6 +154,15 @@ class RunFolder:
         """Folder of the stored attribution scores, `<split>/<method>`."""
         return self.path / "attributions"
 
+    def predictions_file(self, split: str, other_data: str = "") -> Path:
+        """File with the predictions on a split; `other_data` is from `hash_of_other_test_data`.
+
+        Example:
+            >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
+            'predictions_test.csv'
+        """
+        return self.path / f"predictions_{split}{other_data and '_' + other_data}.csv"
+
     @property
     def stability_dir(self) -> Path:
         """Folder of comparisons with the attributions of other runs."""

@@ -1,6 +1,7 @@
 import json
 import signal
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -138,6 +139,18 @@ def test_predict_draws_heatmaps(run_copy):
     (run_copy / "heatmaps" / "test.html").unlink()
     command("predict", "--config", run_copy / "config.yaml")
     assert (run_copy / "heatmaps" / "test.html").is_file()
+
+
+def test_predict_writes_the_class_and_all_probabilities_of_every_example(run_copy):
+    printed = command("predict", "--config", run_copy / "config.yaml")
+    file = run_copy / "predictions_test.csv"
+    table = pd.read_csv(file)
+    assert f"written: {file}" in printed and list(table) == ["id", "predicted", "p(class0)", "p(class1)"]
+    probabilities = table[["p(class0)", "p(class1)"]].to_numpy()
+    assert np.allclose(probabilities.sum(axis=1), 1) and table["id"].is_unique
+    assert list(table["predicted"]) == [f"class{c}" for c in probabilities.argmax(axis=1)]
+    results = pd.read_csv(run_copy / "results.csv").query("split == 'test' and metric == 'accuracy'")
+    assert len(table) == results["num_examples"].item()
 
 
 def test_finished_run_is_not_repeated_and_prints_its_table_again(fitted):
