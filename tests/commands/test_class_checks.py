@@ -335,10 +335,16 @@ def test_tag_of_python_in_yaml_is_refused(tmp_path):
     )
 
 
-def test_encoder_of_a_run_that_explain_reads_is_refused(run_copy, tmp_path):
+@pytest.mark.parametrize("place", ["configuration", "checkpoint"])
+def test_encoder_that_explain_reads_is_refused(run_copy, tmp_path, place):
+    attack = attacks(tmp_path / "marker")["builtin"]
     config = yaml.safe_load((run_copy / "config.yaml").read_text())
-    config["data"]["init_args"]["encoder"] = attacks(tmp_path / "marker")["builtin"]
+    config["data"]["init_args"]["encoder"] = attack
     save(config, run_copy / "config.yaml")
+    file = run_copy / "checkpoints" / "best.ckpt"
+    checkpoint = torch.load(file, weights_only=True)
+    facts = checkpoint.pop("encoder")
+    torch.save(checkpoint | ({"encoder": facts | attack} if place == "checkpoint" else {}), file)
     assert "encoder names os.system" in refusal("explain", "--ckpt", run_copy, "--text", "w1 w2")
     assert not (tmp_path / "marker").exists()
 
