@@ -24,7 +24,7 @@ ALLOWED = {
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
-        BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base"},
+        BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base", "callbacks.tried"},
         {"lightning", "numpy", "pandas"},
     ),
     "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "yaml"}),  # any room

@@ -19,8 +19,8 @@ from lightning_xai.callbacks.base import (
     decision_threshold_of,
     receivers_after,
 )
-from lightning_xai.callbacks.tried import NUM_TOKENS, Number, TrialRun
-from lightning_xai.functional.short_texts import confident_probs, text_forms
+from lightning_xai.callbacks.tried import Number, TrialRun
+from lightning_xai.functional.short_texts import confident_probs
 from lightning_xai.functional.targets import select_targets
 from lightning_xai.functional.untouched import attributes_kept
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
@@ -78,22 +78,6 @@ def check_output(network: torch.nn.Module, output: object, num_examples: int) ->
         )
 
 
-def check_passes(method: AttributionMethod) -> tuple[float, float]:
-    """Returns the forward and backward passes of a method for a short text; raises ValueError if they are no Passes.
-
-    Example:
-        >>> from lightning_xai.attributions.gradient import Gradient
-        >>> check_passes(Gradient())
-        (1, 1)
-    """
-    passes: object = method.passes(NUM_TOKENS, 1)
-    if not isinstance(passes, tuple) or not hasattr(passes, "backward"):
-        raise ValueError(
-            f"{type(method).__name__}.passes returned {passes!r}: return Passes(forward=..., backward=...)"
-        )
-    return passes.forward, passes.backward  # type: ignore[attr-defined]  # hasattr has checked it
-
-
 def try_network(trial: TrialRun) -> bool:
     """Passes the short texts of all splits through the network, in the precision of the run."""
     network = trial.network
@@ -122,29 +106,14 @@ def try_methods(trial: TrialRun, source: Any) -> None:
 
 
 def _explain(trial: TrialRun, source: Any, method: AttributionMethod) -> None:
-    """Explains two texts of a split. A method that needs passes runs on another split only for texts of other forms.
-
-    A method without passes may look up scores of whole texts, so it gets them uncut.
-    """
-    forward, backward = check_passes(method)
-    is_free = not forward and not backward
-    trial.needs_backward |= backward > 0
-    known: set[tuple[int, bool, bool]] = set()
-    for split in explained_splits(trial, source):
-        rows = trial.rows(split, max_examples_of(trial, source))
-        forms = text_forms(rows.short.inputs)
-        if not is_free and forms <= known:
-            continue
-        known |= forms
+    for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
         # a network that is not trained yet predicts at random, and stored scores may lack those classes
-        probs = confident_probs(rows.whole, trial.network.num_classes)
-        if not trial.fits:
-            probs = trial.network.predict(rows.short.inputs if not is_free else rows.whole.inputs)
-        targets, target_mask = targets_of(trial, source, probs, rows.whole.labels)
-        inputs = (rows.whole if is_free else rows.short).inputs
+        confident = confident_probs(batch, trial.network.num_classes)
+        probs = confident if trial.fits else trial.network.predict(batch.inputs)
+        targets, target_mask = targets_of(trial, source, probs, batch.labels)
         method_of_split = method.for_split(split)
         with attributes_kept(method_of_split):
-            method_of_split.attribute(trial.network, inputs, targets, target_mask)
+            method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
 
 
 def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

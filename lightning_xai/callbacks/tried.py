@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
@@ -12,8 +12,9 @@ import torch
 from lightning import LightningModule, Trainer
 from torch import Tensor
 
+from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import data_of, network_of
-from lightning_xai.functional.short_texts import cut_batch, evidence_tokens, short_columns
+from lightning_xai.functional.short_texts import cut_batch, evidence_tokens, short_columns, text_forms
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Batch
 
@@ -82,6 +83,22 @@ def reason_of(error: Exception) -> str:
     frames = extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {shown}{place}"
+
+
+def check_passes(method: AttributionMethod) -> tuple[float, float]:
+    """Returns the forward and backward passes of a method for a short text; raises ValueError if they are no Passes.
+
+    Example:
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> check_passes(Gradient())
+        (1, 1)
+    """
+    passes: object = method.passes(NUM_TOKENS, 1)
+    if not isinstance(passes, tuple) or len(passes) != 2:
+        name = type(method).__name__
+        raise ValueError(f"{name}.passes returned {passes!r}: return Passes(forward=..., backward=...)")
+    forward, backward = passes
+    return forward, backward
 
 
 @dataclass
@@ -176,6 +193,31 @@ class TrialRun:
             keep = short_columns(whole.inputs, evidence_tokens(whole), NUM_TOKENS) & whole.inputs.attention_mask
             self._rows[key] = ShortRows(whole, cut_batch(whole, keep, self.network.pad_id), keep)
         return self._rows[key]
+
+    def batches(
+        self, splits: Sequence[str], method: AttributionMethod | None, max_examples: int | None = None
+    ) -> Iterator[tuple[str, Batch]]:
+        """Yields splits with the texts on which a method is tried.
+
+        A method that needs passes gets short texts, and those of another split only if they have another form. A method
+        without passes may look up scores of whole texts, so it gets the whole texts of every split.
+
+        Args:
+            splits: the splits whose texts the method explains.
+            method: the method; None needs no passes and gets short texts.
+            max_examples: only the first `max_examples` examples of a split are used.
+        """
+        forward, backward = check_passes(method) if method is not None else (0, 0)
+        self.needs_backward |= backward > 0
+        known: set[tuple[int, bool, bool]] = set()
+        for split in dict.fromkeys(splits):
+            rows = self.rows(split, max_examples)
+            forms = text_forms(rows.short.inputs)
+            if not forward and not backward:
+                yield split, rows.short if method is None else rows.whole
+            elif not forms <= known:
+                yield split, rows.short
+            known |= forms
 
     def longest(self, splits: Sequence[str]) -> Batch:
         """Returns the longest example of the splits."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pandas as pd
+import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
+from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock
@@ -118,6 +121,31 @@ class ChainCallback(Callback, ABC):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._in_fit = True
+
+    def tried(self, trial: TrialRun) -> None:
+        """Decides the erasures of short texts by each method, and writes none; a chain cannot leave a method out."""
+        _, stage = self.chain_of(trial.trainer)
+        if not (trial.fits and "test" in trial.stages):
+            return  # only the test that ends a fit is followed by erasures
+        by_method: dict[str, dict[str, dict[str, Any]]] = {}
+        for name, facts in self.erasures_by(stage).items():
+            by_method.setdefault(facts["method"], {})[name] = facts
+        tried: list[AttributionMethod | None] = []
+        for name, erasures in by_method.items():
+            method = self.methods.get(name)
+            if method is not None and any(method is other for other in tried):
+                continue  # "gradient" and "gradient_once" are one method
+            tried.append(method)
+            subject = f"method {name} ({type(method).__name__})" if method else f"erasures {name}"
+            trial.attempt(f"{subject} of {type(self).__name__}", partial(self._try_erasures, trial, method, erasures))
+
+    def _try_erasures(
+        self, trial: TrialRun, method: AttributionMethod | None, erasures: dict[str, dict[str, Any]]
+    ) -> None:
+        with eager_attention(trial.network, wanted=method is not None and method.needs_attentions):
+            for split, batch in trial.batches(["train", VALIDATION, *trial.stages["test"]], method):
+                keep = torch.ones_like(batch.inputs.attention_mask)
+                self.keep_masks(trial.module, batch, split, keep, erasures)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a fit's test, writes the erasures that later runs train on. Does nothing after other tests."""

@@ -1,0 +1,265 @@
+"""The trial names all parts that fail before the work, and changes nothing else."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning import Callback, Trainer
+
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.att_in_grad import AttInGrad
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.attributions.lime import LIME
+from lightning_xai.attributions.random import Random
+from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.callbacks.trial import Trial, TrialMemory
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.base import rows_to_splits
+from lightning_xai.data.sources.planted import Planted
+from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.metrics.discrete_rationale import DiscreteRationale, Percentage
+from lightning_xai.models.bilstm import BiLSTMAttention
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.runs.folder import RunFacts
+from lightning_xai.types import Passes
+from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
+from tests.conftest import tiny_classifier
+
+
+class Broken(AttributionMethod):
+    """Fails where `error` says; counts its calls."""
+
+    def __init__(self, error: Exception | None = None, passes: Any = Passes(1, 0)) -> None:
+        self.error, self._passes, self.calls = error, passes, []  # type: ignore[var-annotated]
+
+    def scores(self, model, inputs, targets):
+        self.calls.append(inputs)
+        torch.rand(1), np.random.rand(), random.random()
+        if self.error is not None:
+            raise self.error
+        return torch.ones(*targets.shape, inputs.input_ids.shape[1])
+
+    def passes(self, num_tokens, num_targets):
+        return self._passes
+
+
+class BrokenMetric(Entropy):
+    def measure(self, attribution, batch, predict):
+        raise KeyError("no such column")
+
+
+class WithoutLoss(Supervised):
+    def losses(self, batch):
+        return {"classification": super().losses(batch)["loss"]}
+
+
+class Logits(Supervised):
+    def losses(self, batch):
+        return super().losses(batch)["loss"]
+
+
+class Detached(Supervised):
+    def losses(self, batch):
+        return {"loss": super().losses(batch)["loss"].detach()}
+
+
+def silent(folder, *callbacks, **arguments) -> Trainer:
+    return trainer(folder, *callbacks, enable_checkpointing=False, max_epochs=1, **arguments)
+
+
+def bare_evidence() -> TextDataModule:
+    """Returns data without evidence."""
+
+    class Plain(Planted):
+        def load(self):
+            splits = {name: rows.remove_columns("rationales") for name, rows in super().load().items()}
+            return rows_to_splits({name: list(rows) for name, rows in splits.items()})
+
+    data = planted_data()
+    data.source = Plain(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(4, 10))
+    return data
+
+
+def fails(folder, objective, *callbacks, stage: str = "fit", data=None, **trial) -> str:
+    run = silent(folder, Trial(tests_after_fit=True, **trial), *callbacks)
+    with pytest.raises(ValueError) as caught:
+        getattr(run, stage)(objective, datamodule=data or planted_data())
+    assert run.global_step == 0 and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("stage", ["fit", "validate", "test", "predict"])
+def test_all_failures_are_listed_together_with_network_reason_and_remedy(tmp_path, stage):
+    network = BiLSTMAttention(vocab_size=100, num_classes=3, embedding_size=4, hidden_size=4)
+    metrics = AttributionEvaluation("mine", [Entropy(), BrokenMetric(name="odd")])
+    message = fails(
+        tmp_path, Supervised(network), compute(Gradient(), ALTI(), AttentionRollout()), metrics, stage=stage
+    )
+    assert "work with BiLSTMAttention" in message and "--skip_unfit true" in message
+    assert "method ALTI (ALTI): BiLSTMAttention has no layers that can be decomposed: choose another" in message
+    assert "method AttentionRollout (AttentionRollout): the network returned no attentions" in message
+    assert "Gradient" not in message and "Entropy" not in message
+    metric = "metric mine/odd (BrokenMetric): KeyError: 'no such column' (test_trial.py, line"
+    assert (metric in message) == (stage != "predict")
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        (
+            Broken(passes=3),
+            "method Broken (Broken): Broken.passes returned 3: return Passes(forward=..., backward=...)",
+        ),
+        (Broken(passes=None), "Broken.passes returned None"),
+        (
+            Broken(RuntimeError("shape [2] of\n[3]")),
+            "method Broken (Broken): RuntimeError: shape [2] of [3] (test_trial",
+        ),
+        (Broken(torch.OutOfMemoryError("CUDA")), "the device has too little memory: lower chunk_size"),
+    ],
+    ids=["int", "none", "error", "memory"],
+)
+def test_error_in_a_method_is_a_line_that_names_its_class(objective, tmp_path, method, named):
+    assert named in fails(tmp_path, objective, compute(method, Random()), Recorder())
+
+
+@pytest.mark.parametrize(
+    ("cls", "named"),
+    [
+        (WithoutLoss, "WithoutLoss.losses returned classification: return a dict with the scalar 'loss'"),
+        (Logits, "Logits.losses returned Tensor: return a dict"),
+        (Detached, "the 'loss' of Detached.losses is no scalar with a gradient"),
+    ],
+)
+def test_error_in_an_objective_is_a_line_that_names_its_class(tmp_path, cls, named):
+    assert named in fails(tmp_path, cls(tiny_classifier("bert")))
+
+
+@pytest.mark.parametrize("stage", ["fit", "test"])
+def test_network_that_returns_bare_logits_is_named_alone(objective, tmp_path, monkeypatch, stage):
+    forward = type(objective.network).forward
+    monkeypatch.setattr(type(objective.network), "forward", lambda *a, **k: forward(*a, **k).logits)
+    message = fails(tmp_path, objective, compute(Gradient(), Random()), evaluation(), stage=stage)
+    assert message == (
+        "1 part does not work with HFClassifier: (1) network HFClassifier: HFClassifier.forward returned Tensor: "
+        "return a ClassifierOutput with logits and readout"
+    )
+
+
+@pytest.mark.parametrize("metric", [DiscreteRationale(name="rationale", size=Percentage())], ids=["tuned"])
+@pytest.mark.parametrize("stage", ["fit", "test", "validate"])
+def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path, stage, metric):
+    preset = AttributionEvaluation("own", [Entropy(), metric])
+    message = fails(tmp_path, objective, compute(Random()), preset, stage=stage, data=bare_evidence())
+    assert "1 part" in message and "own/rationale (DiscreteRationale): rationale has no evidence to tune" in message
+
+
+def test_only_first_examples_are_tried(objective, tmp_path):
+    data = planted_data()
+    data.setup("test")
+    source = compute(method := Broken(), max_examples=1)
+    silent(tmp_path, Trial(), source, Recorder()).test(objective, datamodule=data, verbose=False)
+    assert [inputs.index.tolist() for inputs in method.calls[:1]] == [[0]]
+
+
+def test_methods_that_fail_are_left_out_of_fit_and_test_and_have_a_row(objective, tmp_path):
+    trial, results = Trial(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
+    preset = AttributionEvaluation("own", [BrokenMetric(name="odd"), Entropy()])
+    run = silent(tmp_path, results, trial, compute(Broken(ValueError("no: choose another")), Random()), preset)
+    run.fit(objective, datamodule=planted_data())
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    table = results.table
+    assert table is not None
+    rows = table[table["left_out"] != ""].set_index(["method", "metric"])
+    assert rows["value"].isna().all() and set(rows["split"]) == {"test"}
+    assert rows["left_out"]["Broken", "entropy"] == "no: choose another"
+    assert rows["left_out"]["Random", "odd"].startswith("KeyError")
+    measured = table[(table["preset"] == "own") & (table["left_out"] == "")]
+    assert set(measured["method"]) == {"Random"} and set(measured["metric"]) == {"entropy"}
+
+
+def test_nothing_left_to_explain_is_an_error(objective, tmp_path):
+    broken = compute(Broken(ValueError("no")))
+    assert "no method of ComputeAttributions works" in fails(tmp_path, objective, broken, Recorder(), skip_unfit=True)
+
+
+def test_failure_that_cannot_be_left_out_ends_the_run_in_spite_of_skip_unfit(tmp_path):
+    message = fails(tmp_path, WithoutLoss(tiny_classifier("bert")), skip_unfit=True)
+    assert "objective WithoutLoss" in message and "--skip_unfit" not in message
+
+
+def test_disabled_trial_tries_nothing(objective, tmp_path):
+    method = Broken(ValueError("called"))
+    run = silent(tmp_path, Trial(tests_after_fit=True, enabled=False), compute(method), Recorder())
+    run.fit(objective, datamodule=planted_data())
+    assert not method.calls
+
+
+def test_one_command_tries_equal_parts_once(tmp_path):
+    memory, calls = TrialMemory(), []
+    for key in ("a", "a", "b"):
+        method = Broken()
+        run = silent(tmp_path, Trial(tests_after_fit=True, key=key, memory=memory), compute(method), Recorder())
+        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
+        calls.append(bool(method.calls))
+    assert calls == [True, False, True]
+
+
+def test_later_stage_leaves_out_what_an_earlier_stage_found_unfit(tmp_path):
+    memory = TrialMemory()
+    for _ in range(2):
+        broken, source = Broken(ValueError("no")), None
+        source = compute(broken, Random())
+        trial = Trial(tests_after_fit=True, skip_unfit=True, memory=memory)
+        run = silent(tmp_path, trial, source, Recorder())
+        run.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
+        assert list(source.methods) == ["Random"]
+    assert not broken.calls
+
+
+def states_after(folder, *callbacks: Callback, **arguments) -> dict[str, Any]:
+    """Returns everything that a trial must not change, after a fit and its test."""
+    torch.manual_seed(0), np.random.seed(0), random.seed(0)
+    objective = Supervised(tiny_classifier("bert", dropout=0.1))
+    objective.network.set_attention("sdpa")
+    source = compute(Random(), AttInGrad(), LIME(), targets="gold", during_fit=True)
+    results = ResultsFile(RunFacts("tm", seed=0))
+    run = silent(folder, results, *callbacks, source, evaluation(during_fit=True), **arguments)
+    run.fit(objective, datamodule=planted_data(batch_size=3))
+    run.test(objective, datamodule=planted_data(batch_size=3), verbose=False)
+    assert results.table is not None
+    costs = ["seconds", "peak_memory_mb"]
+    return {
+        "table": results.table.drop(columns=costs).to_csv(),
+        "weights": objective.state_dict(),
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state()[1].tolist(),  # type: ignore[index]
+        "python": random.getstate(),
+        "attention": objective.network.attention_implementation,
+        "flags": [(p.requires_grad, p.grad is None) for p in objective.parameters()],
+        "modes": [part.training for part in objective.modules()],
+        "hooks": [
+            (len(m._forward_hooks), len(m._forward_pre_hooks), len(m._backward_hooks)) for m in objective.modules()
+        ],
+        "costs": {
+            name: cost.per_example("test") | {"seconds": 0, "peak_memory_mb": 0} for name, cost in source.costs.items()
+        },
+    }
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_results_weights_and_random_states_are_as_without_a_trial(tmp_path, precision):
+    method = Broken()
+    with_trial = states_after(
+        tmp_path / "a", Trial(tests_after_fit=True), compute(method), Recorder(), precision=precision
+    )
+    without = states_after(tmp_path / "b", compute(Broken()), Recorder(), precision=precision)
+    tensors = with_trial.pop("weights"), without.pop("weights")
+    assert all(torch.equal(value, tensors[1][name]) for name, value in tensors[0].items())
+    assert torch.equal(with_trial.pop("torch"), without.pop("torch"))
+    assert with_trial == without
