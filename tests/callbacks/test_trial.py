@@ -34,8 +34,9 @@ from tests.conftest import tiny_classifier
 class Broken(AttributionMethod):
     """Fails where `error` says; counts its calls."""
 
-    def __init__(self, error: Exception | None = None, passes: Any = Passes(1, 0)) -> None:
-        self.error, self._passes, self.calls = error, passes, []  # type: ignore[var-annotated]
+    def __init__(self, error: Exception | None = None, passes: Any = (1, 0)) -> None:
+        self.error, self.calls = error, []  # type: ignore[var-annotated]
+        self._passes = Passes(*passes) if isinstance(passes, tuple) else passes
 
     def scores(self, model, inputs, targets):
         self.calls.append(inputs)
@@ -46,6 +47,40 @@ class Broken(AttributionMethod):
 
     def passes(self, num_tokens, num_targets):
         return self._passes
+
+
+class Meddling(Broken):
+    """Leaves a hook, a gradient, a flag, a mode and a buffer behind."""
+
+    def scores(self, model, inputs, targets):
+        model.register_forward_hook(lambda *_: None)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        for buffer in model.buffers():
+            buffer.add_(1)
+        model.train()
+        self.seen = True
+        return super().scores(model, inputs, targets)
+
+
+class Watch(Callback):
+    """Notes what a trial must leave as it was, at the first of two hooks or at the last one."""
+
+    def __init__(self, hook: str) -> None:
+        setattr(self, hook, self.note)
+
+    def note(self, trainer, module):
+        network = module.network
+        self.state = {
+            "hooks": [len(part._forward_hooks) for part in module.modules()],
+            "gradients": [parameter.grad is None for parameter in module.parameters()],
+            "flags": [parameter.requires_grad for parameter in module.parameters()],
+            "modes": [part.training for part in module.modules()],
+            "buffers": [buffer.tolist() for buffer in module.buffers()],
+            "attention": network.attention_implementation,
+            "log": sorted(vars(module)),
+            "logged": dict(trainer.callback_metrics),
+        }
 
 
 class BrokenMetric(Entropy):
@@ -157,6 +192,35 @@ def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path
     preset = AttributionEvaluation("own", [Entropy(), metric])
     message = fails(tmp_path, objective, compute(Random()), preset, stage=stage, data=bare_evidence())
     assert "1 part" in message and "own/rationale (DiscreteRationale): rationale has no evidence to tune" in message
+
+
+@pytest.mark.parametrize("method", [Meddling(), Meddling(ValueError("no")), AttInGrad()], ids=["ok", "fails", "eager"])
+def test_trial_leaves_the_network_as_it_was(objective, tmp_path, method):
+    objective.network.set_attention("sdpa")
+    before, after = Watch("on_fit_start"), Watch("on_train_start")
+    trial = Trial(tests_after_fit=True, skip_unfit=True)
+    run = silent(tmp_path, before, trial, after, compute(method, Random()), evaluation(), limit_train_batches=1)
+    run.fit(objective, datamodule=planted_data())
+    assert before.state["attention"] == "sdpa" and not trial.left_out.keys() - {"method Meddling (Meddling)"}
+    assert after.state == before.state
+
+
+@pytest.mark.parametrize("stage", ["fit", "test"])
+def test_texts_are_cut_and_the_network_is_in_eval_mode(objective, tmp_path, stage):
+    data = planted_data()
+    data.source = Planted(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(15, 20))
+    watched: list[tuple[int, bool]] = []
+    objective.network.register_forward_hook(
+        lambda network, arguments, _: watched.append((len(arguments[0].input_ids[0]), network.training))
+    )
+    method = Broken(ValueError("no"))
+    fails(tmp_path, objective, compute(method), Recorder(), stage=stage, data=data)
+    (inputs,) = method.calls
+    assert inputs.token_mask.sum(dim=1).tolist() == [8, 8]
+    assert not any(training for _, training in watched)
+    lengths = [length for length, _ in watched]
+    assert [length for length in lengths if length > 10] == [max(lengths)]  # the longest text passes once
+    assert max(lengths) == max(data.split(split).lengths.max() for split in ["test"])
 
 
 def test_only_first_examples_are_tried(objective, tmp_path):
