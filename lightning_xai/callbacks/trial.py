@@ -128,7 +128,7 @@ class Trial(Callback):
         return [
             LeftOutRow(
                 split=split, preset=number.preset, method=number.method, metric=number.metric, value=float("nan"),
-                num_examples=0, num_skipped=0, left_out=reason, **NO_COST,
+                num_examples=0, num_skipped=0, num_evidence_cut=0, left_out=reason, **NO_COST,
             )
             for split in self._evaluated
             for number, reason in missing.items()

@@ -6,7 +6,7 @@ import shutil
 
 import pandas as pd
 
-from lightning_xai.report.tables import Column, text_table
+from lightning_xai.report.tables import Column, text_table, wrap
 
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
@@ -37,8 +37,27 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0  # older tables lack it
         reason = f", {cut} of them as truncation cut their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
-        tables.append(_table(rows, "method", _cost_columns(rows), title, width))
+        missing = rows["left_out"].fillna("") != "" if "left_out" in rows else rows["method"] != rows["method"]
+        rows = pd.concat([rows[~missing], rows[missing]])  # the cost of a method stands in the rows of its numbers
+        notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
+        tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
+
+
+def left_out_notes(rows: pd.DataFrame) -> list[str]:
+    """Returns a line for each reason why numbers are missing.
+
+    Example:
+        >>> left_out_notes(pd.DataFrame({"method": ["a", "b"], "metric": "f1", "left_out": ["", "b has no layers"]}))
+        ['left out: f1 of b: b has no layers']
+    """
+    if "left_out" not in rows:
+        return []
+    missing = rows[rows["left_out"].fillna("") != ""]
+    return [
+        f"left out: {', '.join(part['metric'].unique())} of {', '.join(part['method'].unique())}: {reason}"
+        for reason, part in missing.groupby("left_out", sort=False)
+    ]
 
 
 def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, width: int) -> str:

@@ -83,3 +83,21 @@ def test_memory_that_nothing_counts_has_no_column():
 
 def test_classification_has_no_cost():
     assert "passes" not in results_tables(results(accuracy=("", "", 0.875)).assign(forward_passes=math.nan), width=80)
+
+
+def test_left_out_numbers_are_listed_by_reason_and_do_not_hide_the_cost_of_a_method():
+    row = {"split": "test", "preset": "p", "num_examples": 4, "num_skipped": 0, "left_out": ""}
+    cost = {"forward_passes": 3.0, "backward_passes": 1.0, "seconds": 0.5, "peak_memory_mb": 7.0}
+    unknown = dict.fromkeys(cost, float("nan"))
+    rows = [
+        {**row, **unknown, "method": "a", "metric": "odd", "value": float("nan"), "left_out": "no evidence"},
+        {**row, **unknown, "method": "b", "metric": "odd", "value": float("nan"), "left_out": "no layers"},
+        {**row, **unknown, "method": "b", "metric": "f1", "value": float("nan"), "left_out": "no layers"},
+        {**row, **cost, "method": "a", "metric": "f1", "value": 0.5},
+    ]
+    lines = results_tables(pd.DataFrame(rows), width=80).splitlines()
+    assert lines[-2:] == ["left out: odd of a: no evidence", "left out: odd, f1 of b: no layers"]
+    (method_a,) = [line.split() for line in lines if line.startswith("a ")]
+    assert method_a == ["a", "0.5000", "3+1", "0.5", "7"]
+    (method_b,) = [line.split() for line in lines if line.startswith("b ")]
+    assert set(method_b[1:]) == {"-"}
