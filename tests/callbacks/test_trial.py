@@ -25,7 +25,7 @@ from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale, Percentage
 from lightning_xai.models.bilstm import BiLSTMAttention
 from lightning_xai.objectives.supervised import Supervised
-from lightning_xai.runs.folder import RunFacts
+from lightning_xai.runs.facts import RunFacts
 from lightning_xai.types import Passes
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
 from tests.conftest import tiny_classifier
