@@ -22,7 +22,7 @@ from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config, save_config
-from lightning_xai.commands.data_links import check_linked_ids, link_network_to_data
+from lightning_xai.commands.data_links import check_linked_ids
 from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
 from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import PARSER_MODE
@@ -34,10 +34,11 @@ from lightning_xai.commands.preflight import (
     check_tuning,
     resolve_checkpoint,
 )
+from lightning_xai.commands.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
-from lightning_xai.commands.trial_options import add_trial_arguments, trial_of
+from lightning_xai.commands.trial_options import trial_of
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
@@ -49,14 +50,6 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
 from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with
 from lightning_xai.runs.settings import data_settings, run_settings
-from lightning_xai.runs.splits import VALIDATION, log_prefix
-
-TRAINER_DEFAULTS = {
-    "num_sanity_val_steps": 0,
-    "inference_mode": False,
-    "log_every_n_steps": 10,
-    "enable_model_summary": False,  # RunSummary prints less
-}
 
 
 class XAICLI(LightningCLI):
@@ -104,24 +97,7 @@ class XAICLI(LightningCLI):
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
-        parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
-        parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
-        parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
-        add_trial_arguments(parser)
-        parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
-        parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
-        parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
-        parser.set_defaults(
-            {
-                "checkpoint.filename": "best",
-                "checkpoint.monitor": f"{log_prefix(VALIDATION)}/log_loss",
-                "checkpoint.enable_version_counter": False,
-                "checkpoint.auto_insert_metric_name": False,
-            }
-        )
-        parser.link_arguments("seed_everything", "data.init_args.seed")
-        link_network_to_data(parser)
+        add_run_arguments(parser)
 
     def _build_data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
         module, settings = class_type(*args, **kwargs), data_settings(self.settings)

@@ -145,7 +145,9 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
             continue
         if first is None:
             first, began = now, time.monotonic()
-            say(f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {wait:.0f} s for a sign of life")
+            say(
+                f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {wait:.0f} s for a sign of life"
+            )
         time.sleep(min(1.0, patience / 10))
 
 
