@@ -13,9 +13,15 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.encoder_path import fill_encoder_path
+from lightning_xai.data.encoding import TokenizerEncoder
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import numbered_words, word_tokenizer
+from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.objectives.token_masking import TokenMasking
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
 from tests.commands.conftest import fitted as fitted  # a fixture
+from tests.objectives.conftest import quiet_trainer
 
 WORDS = numbered_words(95)
 ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
@@ -165,6 +171,13 @@ def test_a_run_is_evaluated_and_explained_without_naming_a_tokenizer(run, tmp_pa
     assert "w3" in command("explain", "--ckpt", run, "--text", "w1 w2 w3", "--html", page)
 
 
+def test_a_hugging_face_folder_is_explained_with_its_own_tokenizer(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "w1 w2 w3" in command("explain", "--ckpt", folders["model"], "--text", "w1 w2 w3")
+    assert (tmp_path / "explain.html").is_file()
+    assert "bare has no tokenizer" in refusal("explain", "--ckpt", folders["bare"], "--text", "w1")
+
+
 OTHERS = ["41 words", "another order", "lower case"]
 
 
@@ -183,6 +196,16 @@ def test_an_evaluation_with_another_tokenizer_is_refused(folders, run, tmp_path,
     file = save(evaluation(path, encoder(folders[other])), tmp_path / "c.yaml")
     message = refusal("test", "--config", file, "--runs_dir", tmp_path / "runs")
     assert f"{path} was trained with TokenizerEncoder {folders['model']} (100 ids, finger" in message
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("teacher", ["run", "model"])
+def test_a_teacher_with_another_tokenizer_is_refused(folders, run, tmp_path, teacher, other):
+    path = {"run": str(run), "model": folders["model"]}[teacher]
+    student = TokenMasking(HFClassifier(config=BERT), path)
+    data = TextDataModule(Planted(num_train=8, num_validation=4), TokenizerEncoder(folders[other]), num_workers=0)
+    with pytest.raises(ValueError, match=f"^{path} was trained with TokenizerEncoder"):
+        quiet_trainer(tmp_path, max_epochs=1).fit(student, data)
 
 
 def test_a_test_of_a_checkpoint_with_another_tokenizer_is_refused(run, folders):
