@@ -20,4 +20,5 @@ def test_file_does_not_depend_on_batch_size(objective, tmp_path):
         run = trainer(tmp_path, PredictionsFile(file))
         run.predict(objective, datamodule=planted_data(eval_batch_size=size), return_predictions=False)
         tables.append(pd.read_csv(file))
-    pd.testing.assert_frame_equal(*tables)
+    one, many = tables
+    pd.testing.assert_frame_equal(one, many)
