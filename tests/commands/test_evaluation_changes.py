@@ -72,10 +72,8 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     assert "eraser" not in (run_copy / "config.yaml").read_text()
 
 
-@pytest.mark.parametrize("legacy", [False, True], ids=["now", "before tables had settings"])
-def test_evaluation_may_go_back_and_forth(plain, plain_copy, legacy):
-    if legacy:
-        (plain_copy / "results.json").unlink()
+def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_forth(plain, plain_copy):
+    (plain_copy / "results.json").unlink()  # as older versions left it
     argv = ["fit", "--config", plain.parents[2] / "tiny.yaml", "--runs_dir", plain_copy.parents[1]]
     assert "finished already" in command(*argv)
     command(*argv, *SMALLER)
@@ -113,8 +111,7 @@ def test_other_training_is_refused_and_named(plain_copy, tmp_path, change, key):
     assert {file: file.stat().st_mtime_ns for file in plain_copy.rglob("*")} == before
 
 
-@pytest.mark.parametrize("repaired", [[STOPPING], [METHODS, STOPPING]], ids=["without it", "another one"])
-def test_training_whose_evaluation_failed_is_only_tested(tmp_path, repaired):
+def test_training_whose_evaluation_failed_is_only_tested(tmp_path):
     failing = configuration(tmp_path, max_epochs=9, callbacks=[STOPPING, {"class_path": f"{MODULE}.FailsAfterTest"}])
     argv, run = ["--runs_dir", tmp_path / "runs"], tmp_path / "runs" / "tiny" / "seed0"
     with pytest.raises(ValueError, match="the evaluation failed"):
@@ -123,7 +120,7 @@ def test_training_whose_evaluation_failed_is_only_tested(tmp_path, repaired):
     trained = trained_at(run)
     with pytest.raises(ValueError, match="the evaluation failed"):
         command("fit", "--config", failing, *argv)
-    command("fit", "--config", configuration(tmp_path, max_epochs=9, callbacks=repaired), *argv)
+    command("fit", "--config", configuration(tmp_path, max_epochs=9, callbacks=[METHODS, STOPPING]), *argv)
     assert trained_at(run) == trained and RunFolder(run).is_finished
     assert set(numbers(run / "results.csv")["split"]) == {"validation", "test"}
 
