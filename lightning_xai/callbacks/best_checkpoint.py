@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+
+STOPPED = "training_stopped"  # key of a checkpoint: whether the training ended before its last epoch
 
 
 class BestCheckpoint(ModelCheckpoint):
     """Lightning's ModelCheckpoint, whose whole state survives a kill and a move of the run's folder.
 
     ModelCheckpoint forgets `current_score` when a fit is resumed, and the best score too if the folder was moved, so
-    that the next epoch would replace a better checkpoint. States have the same key as those of ModelCheckpoint.
+    that the next epoch would replace a better checkpoint. Lightning forgets that EarlyStopping ended the training, so
+    that a fit which was killed at that moment would train on. States have the same key as those of ModelCheckpoint.
 
     Example:
         >>> import tempfile
@@ -32,6 +36,14 @@ class BestCheckpoint(ModelCheckpoint):
         super().load_state_dict(state)
         if state["dirpath"] == self.dirpath:
             self.current_score = state["current_score"]
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        checkpoint[STOPPED] = trainer.should_stop
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        state = checkpoint.get("callbacks", {}).get(self.state_key)
+        if state is not None and self._moved_here(state)["dirpath"] == self.dirpath:  # not that of another run
+            trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:
         """Returns the state with the folder of this callback, if its best checkpoint lies there."""

@@ -120,6 +120,7 @@ def test_training_whose_evaluation_failed_is_only_tested(tmp_path):
     trained = trained_at(run)
     with pytest.raises(ValueError, match="the evaluation failed"):
         command("fit", "--config", failing, *argv)
+    RunFolder(run).write_manifest(trained=False)  # as after a kill between the last checkpoint and the end of the fit
     command("fit", "--config", configuration(tmp_path, max_epochs=9, callbacks=[METHODS, STOPPING]), *argv)
     assert trained_at(run) == trained and RunFolder(run).is_finished
     assert set(numbers(run / "results.csv")["split"]) == {"validation", "test"}
