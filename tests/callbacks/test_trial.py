@@ -35,7 +35,8 @@ class Broken(AttributionMethod):
     """Fails where `error` says; counts its calls."""
 
     def __init__(self, error: Exception | None = None, passes: Any = (1, 0)) -> None:
-        self.error, self.calls = error, []  # type: ignore[var-annotated]
+        self.error = error
+        self.calls: list[Any] = []
         self._passes = Passes(*passes) if isinstance(passes, tuple) else passes
 
     def scores(self, model, inputs, targets):

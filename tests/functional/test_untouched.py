@@ -52,6 +52,7 @@ def test_new_changed_and_deleted_attributes_are_as_before():
 
     instance = Plain()
     with attributes_kept(instance):
-        instance.changed, instance.new = 5, 6
+        instance.changed = 5
+        vars(instance)["new"] = 6
         del instance.deleted
     assert vars(instance) == {"changed": 1, "deleted": 2}
