@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from datasets import ClassLabel, Dataset, DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.data.sources.column_checks import check_label_cell, missing_column
 from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
 from lightning_xai.data.sources.rationale_cells import rationale_cell, whole_spans, word_mask_spans
 from lightning_xai.functional.class_names import comparable_names
@@ -107,9 +109,9 @@ class ColumnSource(TextSource):
         found = (
             rows.column_names if isinstance(rows, Dataset) else list(dict.fromkeys(key for row in rows for key in row))
         )
-        for column in used:
-            if column not in found:
-                raise ValueError(f"split {split!r} has no column {column!r}; it has {', '.join(found)}")
+        for role, column in self.columns.items():
+            if column is not None and column not in found:
+                raise ValueError(missing_column(split, role, column, rows, found))
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
@@ -141,6 +143,7 @@ class ColumnSource(TextSource):
         cell = row.get(str(self.columns["labels"]))
         if isinstance(cell, list) and not self.multilabel:
             raise ValueError(f"{where}: label is the list {str(cell)[:60]}; set multilabel: true, or give one label")
+        check_label_cell(cell, where, self.label_separator, self.class_names if self._classes_are_given else ())
         if self.multilabel and isinstance(cell, str):
             parts: list[Any] = [part.strip() for part in cell.split(self.label_separator) if part.strip()]
         else:
@@ -185,6 +188,12 @@ class ColumnSource(TextSource):
         }
         table = rows_to_splits(splits, self.multilabel)
         if "validation" not in table and "train" in table and self.validation_fraction:
+            num_train = len(table["train"])
+            if num_train <= math.ceil(self.validation_fraction * num_train):
+                raise ValueError(
+                    f"split 'train' has {num_train} rows, too few for a validation_fraction of "
+                    f"{self.validation_fraction}: add rows, name a validation file, or set validation_fraction: 0"
+                )
             parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
             table["train"], table["validation"] = parts["train"], parts["test"]
         return table
@@ -211,7 +220,8 @@ class ColumnSource(TextSource):
             return [self._named_rationale(part, split, where) for part in cell]
         elif not isinstance(cell[0], list):
             raise ValueError(
-                f"{where}: rationale {str(cell)[:60]} is no list of [begin, end]; correct it, or set rationale_format"
+                f"{where}: rationale {str(cell)[:60]} is no list of [begin, end]; write [[begin, end], ...], or set "
+                "rationale_format"
             )
         else:
             spans = whole_spans(cell, where)
@@ -242,7 +252,8 @@ def _text(cell: Any, column: str, where: str) -> str:
     """
     if isinstance(cell, list) and all(isinstance(word, str) for word in cell):
         return " ".join(cell)
-    if cell is None or isinstance(cell, (list, dict)) or cell != cell:
-        problem = "missing" if cell is None or cell != cell else f"{str(cell)[:60]}, not a string"
-        raise ValueError(f"{where}: {column} is {problem}; fill it in or remove the row")
+    if cell is None or cell != cell:
+        raise ValueError(f"{where}: {column} is missing; fill it in or remove the row")
+    if isinstance(cell, (list, dict, bytes)):
+        raise ValueError(f"{where}: {column} is {str(cell)[:60]}, not a string; write a string or remove the row")
     return str(cell)

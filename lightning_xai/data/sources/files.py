@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
 from lightning_xai.data.sources.columns import ColumnSource
 from lightning_xai.data.sources.tables import read_delimited, read_json
+from lightning_xai.runs.disk import disk_message
+from lightning_xai.runs.text_files import check_encoding
 
-_KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow")
+_BINARY = (".parquet", ".arrow")
+_KINDS = (".csv", ".tsv", ".jsonl", ".json", *_BINARY)
 
 
 class Files(ColumnSource):
@@ -22,11 +30,13 @@ class Files(ColumnSource):
             or arrow. Splits with other names than "train", "validation" and "test" are further test splits.
         quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv and false for tsv,
             where a quote is a character like any other and every line is a row.
+        encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
+        field: key of a json file's one object under which the rows lie; None if the file has nothing but rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the files are not all of one known kind. `load` raises it if a file is missing, has no rows or
-            cannot be read.
+        ValueError: the files are not all of one known kind, or an option does not fit this kind. `load` raises it if a
+            file is missing, has no rows or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
@@ -35,23 +45,36 @@ class Files(ColumnSource):
 
     name = "files"
 
-    def __init__(self, data_files: dict[str, str | list[str]], *, quoting: bool | None = None, **kwargs) -> None:
+    def __init__(
+        self,
+        data_files: dict[str, str | list[str]],
+        *,
+        quoting: bool | None = None,
+        encoding: str = "utf-8",
+        field: str | None = None,
+        **kwargs,
+    ) -> None:
         super().__init__(**kwargs)
         self.data_files = {split: [f] if isinstance(f, str) else list(f) for split, f in data_files.items()}
         self.kinds = sorted({Path(path).suffix for paths in self.data_files.values() for path in paths})
         if len(self.kinds) != 1 or self.kinds[0] not in _KINDS:
             raise ValueError(f"data_files end in {self.kinds}; give files of one kind among {', '.join(_KINDS)}")
-        self.quoting = quoting
+        check_encoding(encoding)
+        if encoding != "utf-8" and self.kinds[0] in _BINARY:
+            raise ValueError(f"encoding is {encoding!r}, but {self.kinds[0]} files are no text: leave it out")
+        if field is not None and self.kinds[0] not in (".json", ".jsonl"):
+            raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no fields: leave it out")
+        self.quoting, self.encoding, self.field = quoting, encoding, field
 
     def prepare(self) -> None:
         self._check_files()
-        if self.kinds[0] in (".parquet", ".arrow"):
+        if self.kinds[0] in _BINARY:
             super().prepare()
 
     def load_table(self) -> dict[str, Dataset | list[dict[str, Any]]]:
         self._check_files()
         kind = self.kinds[0].removeprefix(".")
-        if kind in ("parquet", "arrow"):
+        if self.kinds[0] in _BINARY:
             return {split: self._load_dataset(kind, split) for split in self.data_files}
         return {
             split: [row for path in paths for row in self._read(Path(path))] for split, paths in self.data_files.items()
@@ -61,8 +84,11 @@ class Files(ColumnSource):
         # one split at a time, since `datasets` would cast the columns of all splits to the types of the first
         files = self.data_files[split]
         try:
-            return load_dataset(kind, data_files={split: files})[split]
-        except DatasetGenerationError as error:
+            with _quiet():
+                return load_dataset(kind, data_files={split: files})[split]
+        except (DatasetGenerationError, pa.ArrowException, OSError) as error:
+            if disk_message(error) is not None:  # of the cache of `datasets`
+                raise
             raise ValueError(
                 f"{', '.join(files)} cannot be read ({one_line(error)}): write the files again, with equal columns"
             ) from error
@@ -71,9 +97,10 @@ class Files(ColumnSource):
         if path.suffix in (".csv", ".tsv"):
             is_csv = path.suffix == ".csv"
             quoting = is_csv if self.quoting is None else self.quoting
-            rows = read_delimited(path, delimiter="," if is_csv else "\t", quoting=quoting)
+            delimiter = "," if is_csv else "\t"
+            rows = read_delimited(path, delimiter=delimiter, quoting=quoting, encoding=self.encoding)
         else:
-            rows = read_json(path)
+            rows = read_json(path, encoding=self.encoding, field=self.field)
         if not rows:
             raise _without_rows(path)
         return rows
@@ -85,6 +112,28 @@ class Files(ColumnSource):
                 raise ValueError(f"file {path} is missing; {path.parent} has {', '.join(beside) or 'no files'}")
             if not path.stat().st_size:
                 raise _without_rows(path)
+            if path.suffix == ".parquet" and not _num_rows(path):
+                raise _without_rows(path)
+
+
+def _num_rows(path: Path) -> int:
+    try:
+        return pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path} cannot be read ({one_line(error)}): write the file again, as parquet, or name it by its kind"
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Within the context, `datasets` logs no errors, which it also raises."""
+    level = datasets.logging.get_verbosity()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(level)
 
 
 def one_line(error: BaseException) -> str:

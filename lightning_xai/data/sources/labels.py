@@ -120,4 +120,5 @@ def unknown_label(label: str, class_names: Sequence[str], where: str, *, are_fro
     origin = ", which are the classes of the training rows" if are_from_train else ""
     remedy = "-1 often hides a label: leave this split or row out" if whole_number(label) == -1 else None
     remedy = remedy or "correct the label, or name its class in class_names"
+    label = label if len(label) <= 60 else f"{label[:57]}..."
     return f"{where}: label {label!r} is not in class_names {listed(class_names)}{origin}; {remedy}"

@@ -9,6 +9,8 @@ import numpy as np
 
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
+REMEDY = "write [[begin, end], ...], or leave the cell empty"
+
 
 def rationale_cell(cell: Any, where: str) -> list[Any]:
     """Returns the list in a rationale cell, which may be written as JSON; [] if the cell is empty.
@@ -24,9 +26,9 @@ def rationale_cell(cell: Any, where: str) -> list[Any]:
         try:
             cell = json.loads(cell)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{where}: rationale {cell[:60]!r} is no JSON list ({error}); correct it") from error
+            raise ValueError(f"{where}: rationale {cell[:60]!r} is no JSON list ({error.msg}); {REMEDY}") from error
     if cell is not None and not isinstance(cell, list):
-        raise ValueError(f"{where}: rationale {str(cell)[:60]} is no list; correct it, or leave the cell empty")
+        raise ValueError(f"{where}: rationale {str(cell)[:60]} is no list; {REMEDY}")
     return cell or []
 
 
@@ -44,7 +46,7 @@ def whole_spans(spans: Any, where: str) -> list[list[int]]:
         ValueError: row 1: rationale span [0.9, 4.7] is not [begin, end] in whole characters; correct it
     """
     if not isinstance(spans, (list, tuple)):
-        raise ValueError(f"{where}: rationale {str(spans)[:60]} is no list of [begin, end]; correct it")
+        raise ValueError(f"{where}: rationale {str(spans)[:60]} is no list of [begin, end]; write [[begin, end], ...]")
     for span in spans:
         if not isinstance(span, (list, tuple)) or len(span) != 2 or not all(map(is_whole, span)):
             raise ValueError(
@@ -89,5 +91,8 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
         ):
             raise ValueError(f"{name}: rationale {str(annotated)[:60]} has other values than 0 and 1; correct it")
         if len(annotated) != len(words):
-            raise ValueError(f"{name}: rationale has {len(annotated)} values for {len(words)} whitespace words")
+            raise ValueError(
+                f"{name}: rationale has {len(annotated)} values for {len(words)} whitespace words; give "
+                "one value for each word"
+            )
     return spans_from_mask(np.mean(masks, axis=0) >= 0.5, words, text) if len(words) else []

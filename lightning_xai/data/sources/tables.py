@@ -8,20 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lightning_xai.runs.text_files import codec_of, other_encoding, read_text
+
 LONGEST_CELL = 2**31 - 1  # characters; the default limit of csv is 131,072
 
 
-def read_delimited(path: Path, *, delimiter: str, quoting: bool) -> list[dict[str, Any]]:
+def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> list[dict[str, Any]]:
     """Returns the rows of a CSV or TSV file. A cell is a string, or None if it is empty. Blank lines are skipped.
 
     Args:
-        path: the file, in UTF-8, whose first line names the columns.
+        path: the file, whose first line names the columns.
         delimiter: separates the cells.
         quoting: whether cells may be in double quotes, and may then contain delimiters and line breaks. Without
             quoting, every line is a row and quotes are characters like any other.
+        encoding: encoding of the file.
 
     Raises:
-        ValueError: a row does not have one cell for each column, a quote is wrong, or the file is not UTF-8.
+        ValueError: a row does not have one cell for each column, a quote is wrong, or the file has another encoding.
 
     Example:
         >>> import tempfile
@@ -33,8 +36,10 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool) -> list[dict[st
     rows: list[dict[str, Any]] = []
     columns: list[str] = []
     try:
-        for line, cells in _cells(path, delimiter, quoting):
+        for line, cells in _cells(path, delimiter, quoting, encoding):
             if not columns:
+                if any("\0" in name for name in cells):
+                    raise other_encoding(path, encoding)
                 columns = [name or f"Unnamed: {i}" for i, name in enumerate(cells)]
                 if len(set(columns)) < len(columns):
                     twice = next(name for name in columns if columns.count(name) > 1)
@@ -44,21 +49,21 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool) -> list[dict[st
                 raise ValueError(
                     f"{path}, line {line}: {len(cells)} cells for {len(columns)} columns ({', '.join(columns)}); "
                     + (
-                        "put a cell with a delimiter or a line break into double quotes"
+                        "put a cell with a delimiter or a line break into double quotes, or name every column in line 1"
                         if quoting
                         else "remove delimiters and line breaks from the cells, or set quoting: true for quoted cells"
                     )
                 )
             rows.append({name: cell or None for name, cell in zip(columns, cells, strict=True)})
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
+    except UnicodeError as error:
+        raise other_encoding(path, encoding, error) from error
     return rows
 
 
-def _cells(path: Path, delimiter: str, quoting: bool) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Yields the number of the line on which a row ends, and the row's cells."""
     if not quoting:
-        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        with path.open(encoding=codec_of(encoding), newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 line = line.removesuffix("\n").removesuffix("\r")
                 if line.strip(" "):
@@ -66,7 +71,7 @@ def _cells(path: Path, delimiter: str, quoting: bool) -> Iterator[tuple[int, lis
         return
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with path.open(encoding=codec_of(encoding), newline="") as lines:
             reader = csv.reader(lines, delimiter=delimiter, strict=True)
             for cells in reader:
                 if len(cells) > 1 or "".join(cells).strip(" "):
@@ -79,11 +84,16 @@ def _cells(path: Path, delimiter: str, quoting: bool) -> Iterator[tuple[int, lis
         csv.field_size_limit(limit)
 
 
-def read_json(path: Path) -> list[dict[str, Any]]:
+def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> list[dict[str, Any]]:
     """Returns the rows of a JSON file: an object on each line, a list of objects, or an object of equally long lists.
 
+    Args:
+        path: the file.
+        encoding: encoding of the file.
+        field: key of the file's one object under which the rows lie; None if the file has nothing but rows.
+
     Raises:
-        ValueError: the file is not JSON, has another form, or is not UTF-8.
+        ValueError: the file is not JSON, has another form or another encoding, or lacks `field`.
 
     Example:
         >>> import tempfile
@@ -91,32 +101,66 @@ def read_json(path: Path) -> list[dict[str, Any]]:
         >>> _ = path.write_text('{"text": "null", "label": 1.0}\\n{"text": "2020-01-01", "label": 0}\\n')
         >>> read_json(path)
         [{'text': 'null', 'label': 1.0}, {'text': '2020-01-01', 'label': 0}]
+        >>> _ = path.write_text('{"version": 2, "data": [{"text": "good", "label": 1}]}')
+        >>> read_json(path, field="data")
+        [{'text': 'good', 'label': 1}]
     """
-    try:
-        content = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
-    rows = _whole(content) if content.lstrip().startswith("[") or path.suffix == ".json" else None
-    if rows is None:
-        rows = []
-        for number, line in enumerate(content.split("\n"), start=1):
-            if line.strip():
-                try:
-                    rows.append(json.loads(line))
-                except json.JSONDecodeError as error:
-                    raise ValueError(f"{path}, line {number}: {error}; write one JSON object a line") from error
+    content = read_text(path, encoding)
+    if field is not None:
+        rows = _rows_of(_under(field, content, path))
+    elif content.lstrip().startswith("[") or path.suffix == ".json" and _is_one_value(content):
+        rows = _rows_of(_parsed(content, path))
+    else:
+        lines = enumerate(content.split("\n"), start=1)
+        rows = [_parsed(line, path, number) for number, line in lines if line.strip()]
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise ValueError(f"{path}, row {number}: {str(row)[:60]} is no JSON object with a value for each column")
+            raise ValueError(
+                f"{path}, row {number}: {str(row)[:60]} is no JSON object; write each row as an object with a value "
+                "for each column"
+            )
+    if "\\ud" in content.lower():  # an escape that may be half of a character
+        _check_characters(rows, path)
     return rows
 
 
-def _whole(content: str) -> list[Any] | None:
-    """Returns the rows of a file that is one JSON value; None if it is not."""
+def _parsed(text: str, path: Path, number: int | None = None) -> Any:
+    """Returns a JSON value; `number` is the number of its line, or None if the value is the whole file."""
     try:
-        value = json.loads(content)
-    except json.JSONDecodeError:
-        return None
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno if number is None else number}: {error.msg} (column {error.colno})"
+    except (RecursionError, ValueError) as error:  # brackets without end, or a number with thousands of digits
+        problem = "too many brackets in brackets" if isinstance(error, RecursionError) else str(error).split(";")[0]
+        place = f"line {number or 1}: {problem}"
+    remedy = "write one JSON object a line" if number is not None else "correct it, or write the file again"
+    raise ValueError(f"{path}, {place}; {remedy}")
+
+
+def _is_one_value(content: str) -> bool:
+    """Returns whether a text is one JSON value: it has one line, or its first line is no value of its own."""
+    first, _, others = content.strip().partition("\n")
+    if others:
+        try:
+            json.loads(first)
+        except (RecursionError, ValueError):
+            return True
+    return not others and bool(first)
+
+
+def _under(field: str, content: str, path: Path) -> Any:
+    value = _parsed(content, path)
+    keys = list(value) if isinstance(value, dict) else []
+    if field not in keys:
+        has = (
+            f"an object with the keys {', '.join(map(str, keys))[:100]}" if keys else f"no object, but {content[:30]!r}"
+        )
+        raise ValueError(f"{path} has no field {field!r}: it is {has}; set field to one of its keys, or leave it out")
+    return value[field]
+
+
+def _rows_of(value: Any) -> list[Any]:
+    """Returns the rows of one JSON value."""
     if isinstance(value, list):
         return value
     lists = list(value.values()) if isinstance(value, dict) else []
@@ -125,3 +169,14 @@ def _whole(content: str) -> list[Any] | None:
         if all(isinstance(cell, (str, int, float)) or cell is None for column in lists for cell in column):
             return [dict(zip(names, cells, strict=True)) for cells in zip(*lists, strict=True)]
     return [value]
+
+
+def _check_characters(rows: list[Any], path: Path) -> None:
+    for number, row in enumerate(rows):
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start])
+            raise ValueError(
+                f"{path}, row {number}: {half} is half of a character; write the whole character, or remove it"
+            ) from error

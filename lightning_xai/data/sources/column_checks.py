@@ -1,0 +1,81 @@
+"""Errors about the columns of tables and the labels in their cells, with the argument that corrects them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from typing import Any
+
+ARGUMENTS = {  # what a column is for -> the argument of ColumnSource that names it
+    "text": "text_column", "labels": "label_column", "text_pair": "text_pair_column", "rationales": "rationale_column",
+    "id": "id_column",
+}  # fmt: skip
+
+
+def missing_column(split: str, role: str, column: str, rows: Any, found: Sequence[str]) -> str:
+    """Returns the error message about a column that a table lacks.
+
+    Args:
+        split: split of the table.
+        role: what the column is for, a key of ARGUMENTS.
+        column: name of the column.
+        rows: rows of the table.
+        found: columns of the table.
+
+    Example:
+        >>> missing_column("train", "labels", "label", [{"text": "a", "stars": 1}], ["text", "stars"])
+        "split 'train' has no column 'label'; it has text, stars: set label_column to one of them"
+        >>> missing_column("train", "text", "text", [{"text;label": "a;b"}], ["text;label"])
+        "split 'train' has no column 'text'; it has text;label: separate the cells by commas, or by tabs in a .tsv file"
+        >>> missing_column("train", "text", "text", [{"data": [{"text": "a"}]}], ["data"])
+        "split 'train' has no column 'text'; it has data: set field: data, under which rows seem to lie"
+    """
+    remedy = f"set {ARGUMENTS[role]} to one of them"
+    if len(found) == 1 and any(separator in found[0] for separator in ";|\t"):
+        remedy = "separate the cells by commas, or by tabs in a .tsv file"
+    elif isinstance(rows, list) and len(rows) == 1:
+        nested = [
+            name for name, cell in rows[0].items() if isinstance(cell, list) and cell and isinstance(cell[0], dict)
+        ]
+        if nested:
+            remedy = f"set field: {nested[0]}, under which rows seem to lie"
+    shown = ", ".join(found[:20]) + (f" and {len(found) - 20} others" if len(found) > 20 else "")
+    return f"split {split!r} has no column {column!r}; it has {shown}: {remedy}"
+
+
+def check_label_cell(cell: Any, where: str, separator: str, class_names: Collection[str]) -> None:
+    """Raises ValueError if a cell holds something else than a class, a number or a list of them.
+
+    Args:
+        cell: cell of a label column.
+        where: place of the cell, with which the message begins.
+        separator: separates several labels in one string.
+        class_names: names of classes that the user gave; any of them is a label.
+
+    Example:
+        >>> check_label_cell(["x", 1], "row 0", ";", ())
+        >>> check_label_cell({"x": 1}, "row 0", ";", ())
+        Traceback (most recent call last):
+        ValueError: row 0: label {'x': 1} is neither a class name nor a number; correct it
+        >>> check_label_cell("['x', 'y']", "row 0", ";", ())
+        Traceback (most recent call last):
+        ValueError: row 0: label "['x', 'y']" is a list written as text; write x;y and set multilabel: true
+    """
+    for part in cell if isinstance(cell, list) else [cell]:
+        if isinstance(part, (list, dict, bytes)):
+            raise ValueError(f"{where}: label {str(part)[:60]} is neither a class name nor a number; correct it")
+        if isinstance(part, str) and part.startswith("[") and part not in class_names:
+            names = _written_list(part)
+            if names is not None:
+                listed = separator.join(map(str, names))[:60]
+                raise ValueError(
+                    f"{where}: label {part[:60]!r} is a list written as text; write {listed} and set multilabel: true"
+                )
+
+
+def _written_list(text: str) -> list[Any] | None:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None

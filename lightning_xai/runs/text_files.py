@@ -1,0 +1,91 @@
+"""Text files of users, in any encoding: an error names the file, the place and the encoding that may be meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def check_encoding(encoding: str) -> None:
+    """Raises ValueError unless Python knows a text encoding of this name.
+
+    Example:
+        >>> check_encoding("latin-1")
+        >>> check_encoding("utf8mb4")
+        Traceback (most recent call last):
+        ValueError: encoding is 'utf8mb4': name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16
+    """
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError) as error:
+        raise ValueError(
+            f"encoding is {encoding!r}: name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16"
+        ) from error
+
+
+def codec_of(encoding: str) -> str:
+    """Returns the codec that reads an encoding; that of UTF-8 leaves out a byte order mark.
+
+    Example:
+        >>> codec_of("UTF-8"), codec_of("latin-1")
+        ('utf-8-sig', 'latin-1')
+    """
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -> str:
+    r"""Returns the text of a file.
+
+    Args:
+        path: the file.
+        encoding: its encoding.
+        has_option: whether the user can set an option `encoding`.
+
+    Raises:
+        ValueError: the file has another encoding.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "notes.txt")
+        >>> _ = path.write_bytes(b"caf\xe9")
+        >>> ascii(read_text(path, "latin-1"))
+        "'caf\\xe9'"
+    """
+    try:
+        text = path.read_text(encoding=codec_of(encoding))
+    except UnicodeError as error:
+        raise other_encoding(path, encoding, error, has_option=has_option) from error
+    if "\0" in text[:1000]:
+        raise other_encoding(path, encoding, has_option=has_option)
+    return text
+
+
+def other_encoding(
+    path: Path, encoding: str, error: UnicodeError | None = None, *, has_option: bool = True
+) -> ValueError:
+    r"""Returns the error about a file that has another encoding, which the first bytes suggest.
+
+    Args:
+        path: the file.
+        encoding: the encoding in which the file was read.
+        error: error of the codec; None if the text has characters of code 0.
+        has_option: whether the user can set an option `encoding`.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "rows.csv")
+        >>> _ = path.write_bytes("text".encode("utf-16-le"))
+        >>> str(other_encoding(Path(path), "utf-8")).removeprefix(str(path))
+        ' is not UTF-8 (byte 1 is 0): save it as UTF-8, or set encoding: utf-16-le'
+    """
+    with path.open("rb") as stream:
+        first = stream.read(2)
+    if first in (b"\xff\xfe", b"\xfe\xff"):
+        probable = "utf-16"
+    elif 0 in first:
+        probable = "utf-16-le" if first[1:] == b"\0" else "utf-16-be"
+    else:
+        probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
+    start = getattr(error, "start", None)
+    place = f"byte {first.find(0)} is 0" if error is None else f"byte {start}" if start is not None else str(error)
+    remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
+    return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}")
