@@ -1,0 +1,19 @@
+"""Trains, explains and measures text classifiers. The names below are imported from lightning_xai.api at first use."""
+
+__all__ = [  # noqa: F822 - __getattr__ finds them
+    "Explanations",
+    "Run",
+    "load_run",
+]
+
+
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lightning_xai import api
+
+    return getattr(api, name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ ALLOWED = {
         BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base", "callbacks.tried"},
         {"lightning", "numpy", "pandas"},
     ),
+    "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers
     "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "yaml"}),  # any room
 }
 # rooms whose files are alternatives to one another, with the base of the alternatives
@@ -100,5 +102,13 @@ def test_file_has_at_most_300_lines(path):
     assert len(path.read_text().splitlines()) <= 300
 
 
-def test_init_files_are_empty():
-    assert [str(p) for p in PACKAGE.rglob("__init__.py") if p.read_text().strip()] == []
+def test_init_files_are_empty_except_that_of_the_package():
+    top = PACKAGE / "__init__.py"
+    assert [str(p) for p in PACKAGE.rglob("__init__.py") if p != top and p.read_text().strip()] == []
+    assert {name for name in imports(top)} == {"lightning_xai"}  # api, at first use
+
+
+def test_importing_the_package_imports_nothing_else():
+    code = "import sys, lightning_xai; print([name for name in sys.modules if name in ('torch', 'pandas')])"
+    printed = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True)
+    assert printed.stdout == "[]\n"

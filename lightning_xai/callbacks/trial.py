@@ -29,6 +29,8 @@ from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION
 
+SKIP_UNFIT = "--skip_unfit true"
+
 
 class LeftOutRow(ResultRow):
     """A row of the results table whose number is missing, with the reason."""
@@ -70,6 +72,7 @@ class Trial(Callback):
         skip_unfit: whether methods and metrics that fail are left out. If not, they end the run.
         key: short text that is equal in runs with the same methods, network and data.
         memory: outcomes of other runs of the command.
+        remedy: option that leaves out failing parts, as the message names it.
 
     Raises:
         ValueError: at the start of the fit, test, validation or prediction, if a part fails; one message lists all. At
@@ -89,12 +92,14 @@ class Trial(Callback):
         skip_unfit: bool = False,
         key: str = "",
         memory: TrialMemory | None = None,
+        remedy: str = SKIP_UNFIT,
     ) -> None:
         self.tests_after_fit = tests_after_fit
         self.enabled = enabled
         self.skip_unfit = skip_unfit
         self.key = key
         self.memory = memory or TrialMemory()
+        self.remedy = remedy
         self.left_out: dict[str, Failure] = {}  # by the part in words
         self._evaluated: list[str] = []  # splits whose numbers the running evaluation will write
 
@@ -160,7 +165,7 @@ class Trial(Callback):
         failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(trial.network).__name__
-            message = failures_message(list(failures.values()), name, skip_unfit=self.skip_unfit)
+            message = failures_message(list(failures.values()), name, skip_unfit=self.skip_unfit, remedy=self.remedy)
             raise ValueError(message) from (trial.errors[0] if trial.errors else None)
         for failure in failures.values():
             say(f"left out: {failure}")
@@ -211,7 +216,7 @@ class Trial(Callback):
                 )
 
 
-def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool) -> str:
+def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: bool, remedy: str = SKIP_UNFIT) -> str:
     """Returns one line that lists all failures, and says how to leave them out.
 
     Example:
@@ -222,5 +227,5 @@ def failures_message(failures: Sequence[Failure], network: str, *, skip_unfit: b
     listed = "; ".join(f"({number}) {failure}" for number, failure in enumerate(failures, 1))
     message = f"{count} not work with {network}: {listed}"
     if not skip_unfit and all(failure.can_be_left_out for failure in failures):
-        message += "; --skip_unfit true leaves them out"
+        message += f"; {remedy} leaves them out"
     return message

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.explainer import Explainer, trained_encoder
+from lightning_xai.commands.explainer import Explainer
 from lightning_xai.commands.outputs import refuse_inputs, write_output
+from lightning_xai.commands.trained_run import load_trained_run, method_classes, run_and_inputs
 from lightning_xai.commands.typed_command import run_command
-from lightning_xai.models.checkpoint import checkpoint_path, load_trained
-from lightning_xai.models.released import is_released
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
-from lightning_xai.runs.folder import RunFolder
 
 STANDARD = "-"  # standard input as `file`, standard output as `output`
 
@@ -31,7 +26,7 @@ def explain_command(argv: list[str]) -> None:
         ValueError: there is no attribution method of the given name.
     """
     import_all()
-    run_command(explain, with_method_lists(argv, method_names()), name="explain", as_positional=False)
+    run_command(explain, with_method_lists(argv, list(method_classes())), name="explain", as_positional=False)
 
 
 def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
@@ -61,22 +56,6 @@ def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
                 argument = f"--method=[{', '.join(names)}]" if len(names) > 1 else argument
         arguments.append(argument)
     return arguments
-
-
-def method_names() -> list[str]:
-    """Returns the class names of all attribution methods imported so far, without abstract classes.
-
-    Example:
-        >>> "InputXGradient" in method_names(), "AttributionMethod" in method_names()
-        (True, False)
-    """
-    names, queue = set(), [AttributionMethod]
-    while queue:
-        method_class = queue.pop()
-        queue += method_class.__subclasses__()
-        if not inspect.isabstract(method_class):
-            names.add(method_class.__name__)
-    return sorted(names)
 
 
 def explain(
@@ -119,70 +98,19 @@ def explain(
         raise ValueError("give either --text or --file")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
-    run, inputs = _run_and_inputs(ckpt)
+    run, inputs = run_and_inputs(ckpt)
     page = Path(html) if html else (run.explain_page if run else Path("explain.html"))
     lines = output or (STANDARD if file == STANDARD else f"{file}.jsonl")
     if file is None:
         refuse_inputs("html", page, inputs)
     elif lines != STANDARD:
         refuse_inputs("output", Path(lines), {"file": Path(file)} | inputs)
-    explainer = _explainer(ckpt, run, method, num_classes, text_pair, device, trust_remote_code)
+    loaded = load_trained_run(ckpt, device=device, trust_remote_code=trust_remote_code)
+    explainer = loaded.explainer(method, num_classes=num_classes, text_pair=text_pair)
     if text is not None:
         _explain_text(explainer, text, page, title=f"{', '.join(explainer.methods)} on {run.path if run else ckpt}")
     elif file is not None:
         _explain_file(explainer, file, lines)
-
-
-def _run_and_inputs(ckpt: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns the run of a checkpoint with its files, or None if `ckpt` names a model of another kind.
-
-    Raises:
-        ValueError: `ckpt` is a folder without a model.
-    """
-    path = Path(ckpt)
-    run = RunFolder.of_checkpoint(path) if path.is_file() else RunFolder(path)
-    checkpoint = checkpoint_path(ckpt)
-    if checkpoint is not None and run.config_file.is_file():
-        return run, {"ckpt": checkpoint, "configuration": run.config_file}
-    if path.is_file() or (path.is_dir() and not (path / "config.json").is_file() and not is_released(ckpt)):
-        raise ValueError(
-            f"{ckpt} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
-        )
-    return None, {}
-
-
-def _explainer(
-    ckpt: str,
-    run: RunFolder | None,
-    method: AttributionMethod | list[AttributionMethod] | None,
-    num_classes: int,
-    text_pair: str | None,
-    device: str,
-    trust_remote_code: bool,
-) -> Explainer:
-    trained = load_trained(ckpt, trust_remote_code=trust_remote_code)
-    if text_pair is None and getattr(trained.network, "paired", False):
-        raise ValueError(f"the network of {ckpt} reads pairs of texts: give the second one by --text_pair")
-    trained.network.to(device)
-    config_file = (run or RunFolder(Path(ckpt))).config_file
-    encoder = trained_encoder(trained.encoder, ckpt, config_file, trust_remote_code=trust_remote_code)
-    methods = method if isinstance(method, list) else [method or IntegratedGradients(pooling="sum")]
-    return Explainer(trained, encoder, named_methods(methods), num_classes=num_classes, text_pair=text_pair)
-
-
-def named_methods(methods: Sequence[AttributionMethod]) -> dict[str, AttributionMethod]:
-    """Returns methods by the names of their classes; a further method of the same class gets a number.
-
-    Example:
-        >>> list(named_methods([IntegratedGradients(), IntegratedGradients(num_steps=3)]))
-        ['IntegratedGradients', 'IntegratedGradients_2']
-    """
-    named: dict[str, AttributionMethod] = {}
-    for method in methods:
-        name = type(method).__name__
-        number = sum(type(other).__name__ == name for other in named.values()) + 1
-        named[name if number == 1 else f"{name}_{number}"] = method
-    return named
 
 
 def _explain_text(explainer: Explainer, text: str, page: Path, *, title: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Explainer:
         methods: attribution methods that score the tokens, by the name that is shown.
         num_classes: least number of classes explained on multi-label data. The most probable classes are added if fewer
             are predicted.
-        text_pair: second text of every example; None if the network reads single texts.
+        text_pair: second text of every example, or a second text for each; None if the network reads single texts.
 
     Example:
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -55,7 +55,7 @@ class Explainer:
     encoder: Encoder
     methods: dict[str, AttributionMethod]
     num_classes: int = 3
-    text_pair: str | None = None
+    text_pair: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.trained.class_names is None:
@@ -69,15 +69,20 @@ class Explainer:
         for start in range(0, len(texts), BATCH_SIZE):
             yield from self._batch(texts[start : start + BATCH_SIZE], start)
 
+    def predictions(self, texts: list[str]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yields the probabilities [C] of each text, and whether each class is predicted [C] bool."""
+        for start in range(0, len(texts), BATCH_SIZE):
+            probs, predicted = self._predict(
+                self._inputs(self._encode(texts[start : start + BATCH_SIZE], start), start)
+            )
+            yield from zip(probs.cpu(), predicted.cpu(), strict=True)
+
     def _batch(self, texts: list[str], start: int) -> Iterator[ExplainedDocument]:
         network, class_names = self.trained.network, self.trained.class_names
         assert class_names is not None
-        encoded = self.encoder.encode_batch([{"text": text, "text_pair": self.text_pair} for text in texts])
+        encoded = self._encode(texts, start)
         inputs = self._inputs(encoded, start)
-        probs = network.predict(inputs)
-        predicted = predicted_classes(
-            probs, multilabel=network.multilabel, decision_threshold=self.trained.decision_threshold
-        )
+        probs, predicted = self._predict(inputs)
         targets, target_mask = self._targets(probs, predicted)
         scores = {
             name: method.attribute(network, inputs, targets, target_mask).scores.cpu().numpy()
@@ -124,6 +129,21 @@ class Explainer:
         for (explained, name), version in zip(entries, probs, strict=True):
             target = self.trained.class_names.index(explained.name)
             explained.probability_without[name] = float(version[target])
+
+    def _encode(self, texts: list[str], start: int) -> list[Encoded]:
+        pair = self.text_pair
+        pairs = [pair] * len(texts) if pair is None or isinstance(pair, str) else pair[start : start + len(texts)]
+        return self.encoder.encode_batch(
+            [{"text": text, "text_pair": second} for text, second in zip(texts, pairs, strict=True)]
+        )
+
+    def _predict(self, inputs: TextInputs) -> tuple[Tensor, Tensor]:
+        """Returns probabilities [B, C] and the predicted classes [B, C] bool."""
+        network = self.trained.network
+        probs = network.predict(inputs)
+        return probs, predicted_classes(
+            probs, multilabel=network.multilabel, decision_threshold=self.trained.decision_threshold
+        )
 
     def _inputs(self, encoded: list[Encoded], start: int) -> TextInputs:
         items = [Item(start + row, tokens, 0) for row, tokens in enumerate(encoded)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoint import TrainedNetwork, load_trained
 from lightning_xai.objectives.base import Objective
 from lightning_xai.types import Batch
 
@@ -31,7 +31,26 @@ class Evaluation(Objective):
     """
 
     def __init__(self, path: str, trust_remote_code: bool = False) -> None:
-        trained = load_trained(path, trust_remote_code=trust_remote_code)
+        self._hold(load_trained(path, trust_remote_code=trust_remote_code), path)
+
+    @classmethod
+    def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
+        """Returns the Evaluation of a network that is loaded already.
+
+        Args:
+            trained: the network.
+            path: where the network comes from, for messages.
+
+        Example:
+            >>> from lightning_xai.models.hf_classifier import random_bert
+            >>> Evaluation.of(TrainedNetwork(random_bert(), ["bad", "good"]), "memory").network.num_classes
+            2
+        """
+        evaluation = cls.__new__(cls)
+        evaluation._hold(trained, path)
+        return evaluation
+
+    def _hold(self, trained: TrainedNetwork, path: str) -> None:
         super().__init__(trained.network)
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)

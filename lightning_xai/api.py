@@ -1,0 +1,211 @@
+"""The suite from Python: `import lightning_xai as lx` finds these names.
+
+Example:
+    A folder with a tiny random BERT and its tokenizer stands for your run.
+
+    >>> import tempfile
+    >>> import lightning_xai as lx
+    >>> from lightning_xai.data.vocabulary import numbered_words, word_tokenizer
+    >>> from lightning_xai.models.hf_classifier import random_bert
+    >>> folder = tempfile.mkdtemp()
+    >>> random_bert().transformer.save_pretrained(folder)
+    >>> _ = word_tokenizer(numbered_words(15), split="whitespace", lowercase=False).save_pretrained(folder)
+    >>> run = lx.load_run(folder)
+    >>> run.class_names
+    ['LABEL_0', 'LABEL_1']
+    >>> run.predict(["w1 w7", "w2 w8"]).columns.tolist()
+    ['predicted', 'p(LABEL_0)', 'p(LABEL_1)']
+    >>> explanations = run.explain(["w1 w7", "w2 w8"], method="IntegratedGradients, AttInGrad")
+    >>> explanations.to_frame().groupby("method")["score"].count().to_dict()
+    {'AttInGrad': 8, 'IntegratedGradients': 8}
+    >>> explanations._repr_html_().startswith("<iframe")
+    True
+    >>> examples = pd.DataFrame({"text": ["w1 w7", "w2 w8"], "label": ["LABEL_0", "LABEL_1"]})
+    >>> table = run.measure(examples.assign(rationales=[[[0, 2]]] * 2), "Random", preset="sparsity")
+    test: 0.0% of the tokens are unknown
+    >>> table.loc[table["method"] == "Random", "preset"].unique().tolist()
+    ['sparsity']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.predictions import predictions_table
+from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.given_texts import given_pairs, given_texts
+from lightning_xai.commands.measuring import measure
+from lightning_xai.commands.trained_run import Methods, TrainedRun, chosen_methods, load_trained_run
+from lightning_xai.data.sources.columns import RationaleFormat
+from lightning_xai.functional.modes import eager_attention
+from lightning_xai.models.base import Classifier
+from lightning_xai.report.explanations import Explanations
+
+__all__ = [
+    "Explanations",
+    "Run",
+    "load_run",
+]
+
+
+def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool = False) -> Run:
+    """Loads a trained network, which then predicts and explains texts and measures explanations.
+
+    Args:
+        path: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
+            or hub id with a classification head.
+        device: device that runs the network, such as "cpu" or "cuda".
+        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
+
+    Raises:
+        ValueError: there is no trained network at `path`, its file names no classes, or its tokenizer has changed since
+            the training.
+
+    Example:
+        >>> load_run("no/such/run.ckpt")
+        Traceback (most recent call last):
+        ValueError: no/such/run.ckpt: no such checkpoint
+    """
+    import_all()  # so that methods are found by the names of their classes
+    return Run(load_trained_run(str(path), device=device, trust_remote_code=trust_remote_code, with_hash=True))
+
+
+class Run:
+    """A trained network with the encoder that it was trained with. `load_run` makes it.
+
+    Args:
+        loaded: the network, its encoder and the run that it comes from.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = TrainedNetwork(random_bert(), ["bad", "good"])
+        >>> run = Run(TrainedRun("memory", None, network, VocabularyEncoder(words=15)))
+        >>> run.predict("w1 w2")["predicted"].tolist()
+        ['bad']
+    """
+
+    def __init__(self, loaded: TrainedRun) -> None:
+        self.loaded = loaded
+        loaded.explainer("Random", text_pair="")  # refuses a network without names of classes
+
+    def __repr__(self) -> str:
+        return f"<Run {self.loaded.place}: {type(self.network).__name__} with {len(self.class_names)} classes>"
+
+    @property
+    def network(self) -> Classifier:
+        """The network, in eval mode."""
+        return self.loaded.trained.network
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes in the order of the logits."""
+        return list(self.loaded.trained.class_names or [])
+
+    def predict(
+        self, texts: str | Iterable[str] | pd.Series, *, text_pair: str | Iterable[str] | None = None
+    ) -> pd.DataFrame:
+        """Returns the predicted classes and the probabilities of all classes, with a row for each text.
+
+        Args:
+            texts: one text, a list of texts or a pandas Series, whose index the table takes over.
+            text_pair: second text of every example, or a second text for each, if the network reads pairs.
+
+        Returns:
+            A table with the columns `predicted` (several classes are joined by "; ") and `p(<class>)`.
+
+        Raises:
+            ValueError: a text is no string, or the network reads pairs and `text_pair` is missing.
+        """
+        given = given_texts(texts)
+        pairs = given_pairs(text_pair, len(given.texts))
+        predictions = list(self.loaded.explainer("Random", text_pair=pairs).predictions(given.texts))
+        table = predictions_table(
+            {row: probs.tolist() for row, (probs, _) in enumerate(predictions)},
+            {row: predicted.tolist() for row, (_, predicted) in enumerate(predictions)},
+            {row: "" for row in range(len(predictions))},
+            self.class_names,
+        )
+        table.index = pd.Index(given.labels)
+        return table.drop(columns="id")
+
+    def explain(
+        self,
+        texts: str | Iterable[str] | pd.Series,
+        method: Methods = None,
+        *,
+        num_classes: int = 3,
+        text_pair: str | Iterable[str] | None = None,
+    ) -> Explanations:
+        """Explains texts. A notebook shows the result as heatmaps, `to_frame()` returns a table, `save(path)` writes.
+
+        Args:
+            texts: one text, a list of texts or a pandas Series, whose index the table takes over.
+            method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method, or a
+                list; by default integrated gradients whose scores have a sign and sum to the difference of logits.
+            num_classes: on multi-label data, the number of most probable classes that are explained even if they are
+                not predicted. All predicted classes are always explained.
+            text_pair: second text of every example, or a second text for each, if the network reads pairs.
+
+        Raises:
+            ValueError: a text is no string, a method is unknown, or the network reads pairs and `text_pair` is missing.
+        """
+        given = given_texts(texts)
+        pairs = given_pairs(text_pair, len(given.texts))
+        methods = chosen_methods(method)
+        needs_attentions = any(chosen.needs_attentions for chosen in methods.values())
+        with eager_attention(self.network, wanted=needs_attentions):
+            explainer = self.loaded.explainer(list(methods.values()), num_classes=num_classes, text_pair=pairs)
+            documents = list(explainer.documents(given.texts))
+        return Explanations(documents, f"{', '.join(methods)} on {self.loaded.place}", given.labels)
+
+    def measure(
+        self,
+        examples: pd.DataFrame,
+        methods: Methods = None,
+        *,
+        preset: str | AttributionEvaluation = "eraser",
+        validation: pd.DataFrame | None = None,
+        max_examples: int | None = None,
+        rationale_format: RationaleFormat = "char_spans",
+        skip_unfit: bool = False,
+        batch_size: int = 32,
+    ) -> pd.DataFrame:
+        """Measures explanations as `run.py test` does, and returns the table of results.csv. Writes no file.
+
+        Args:
+            examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
+                ";", on multi-label data) and, as the data have them, `rationales`, `text_pair` and `id`. Cells are read
+                as in data/files.yaml.
+            methods: as `method` of `explain`.
+            preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
+                AttributionEvaluation.
+            validation: table like `examples`, for presets that tune thresholds, such as "eraser".
+            max_examples: largest number of examples that are used of each table; always the same random choice. None
+                uses all.
+            rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} on multi-label data;
+                "word_mask" for 0 or 1 per whitespace word.
+            skip_unfit: whether methods and metrics that fail in the trial are left out of the numbers. If not, they are
+                an error.
+            batch_size: largest number of examples that pass the network together.
+
+        Raises:
+            ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although
+                there is no `validation`, or a method or metric fails in the trial before the work.
+        """
+        return measure(
+            self.loaded,
+            examples,
+            methods,
+            preset=preset,
+            validation=validation,
+            max_examples=max_examples,
+            rationale_format=rationale_format,
+            skip_unfit=skip_unfit,
+            batch_size=batch_size,
+        )

@@ -1,0 +1,74 @@
+"""The texts that a Python user gives: one string, a list of strings or a pandas Series."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+
+class GivenTexts(NamedTuple):
+    """Texts with the labels that tables show.
+
+    Attributes:
+        texts: the texts.
+        labels: the index of a Series, else 0, 1, ...
+
+    Example:
+        >>> GivenTexts(["fine"], [0]).texts
+        ['fine']
+    """
+
+    texts: list[str]
+    labels: list[Hashable]
+
+
+def given_texts(texts: Any, name: str = "texts") -> GivenTexts:
+    """Returns texts as a list.
+
+    Args:
+        texts: one string, or an iterable of strings, such as a list or a pandas Series.
+        name: the argument, for messages.
+
+    Raises:
+        ValueError: an item is no string; the message names its label.
+
+    Example:
+        >>> given_texts(pd.Series(["fine", "dull"], index=["a", "b"])).labels
+        ['a', 'b']
+        >>> given_texts(["fine", None])
+        Traceback (most recent call last):
+        ValueError: texts[1] is None, not a string: fill it in or leave it out
+    """
+    if isinstance(texts, str):
+        texts = [texts]
+    if isinstance(texts, pd.DataFrame) or not isinstance(texts, Iterable):
+        raise ValueError(
+            f"{name} is a {type(texts).__name__}: give a string, a list of strings or one column, such as table['text']"
+        )
+    labels: list[Hashable] = list(texts.index) if isinstance(texts, pd.Series) else []
+    items = list(texts)
+    labels = labels or list(range(len(items)))
+    for label, text in zip(labels, items, strict=True):
+        if not isinstance(text, str):
+            raise ValueError(f"{name}[{label!r}] is {text!r}, not a string: fill it in or leave it out")
+    return GivenTexts(items, labels)
+
+
+def given_pairs(text_pair: Any, num_texts: int) -> str | list[str] | None:
+    """Returns the second text of every example, or a list with a second text for each.
+
+    Raises:
+        ValueError: a list has another length than the texts, or an item is no string.
+
+    Example:
+        >>> given_pairs(["a", "b"], 2), given_pairs("a", 2), given_pairs(None, 2)
+        (['a', 'b'], 'a', None)
+    """
+    if text_pair is None or isinstance(text_pair, str):
+        return text_pair
+    pairs = given_texts(text_pair, "text_pair").texts
+    if len(pairs) != num_texts:
+        raise ValueError(f"text_pair has {len(pairs)} texts for {num_texts} texts: give one for each, or one string")
+    return pairs
