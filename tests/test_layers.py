@@ -15,10 +15,10 @@ PACKAGE = Path(__file__).parents[1] / "lightning_xai"
 BELOW_MODELS = {"types", "runs", "functional"}
 ALLOWED = {
     "types": (set(), set()),
-    "runs": ({"types"}, {"numpy", "pandas"}),
+    "runs": ({"types"}, {"numpy", "pandas", "pyarrow"}),
     "functional": ({"types"}, {"numpy"}),
     "models": (BELOW_MODELS, {"transformers", "omegaconf"}),
-    "data": (BELOW_MODELS, {"datasets", "huggingface_hub", "tokenizers", "transformers", "numpy"}),
+    "data": (BELOW_MODELS, {"datasets", "huggingface_hub", "tokenizers", "transformers", "numpy", "pyarrow"}),
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),
     "attributions": (BELOW_MODELS | {"models"}, {"captum", "numpy"}),
     "objectives": (BELOW_MODELS | {"models", "attributions", "metrics.classification"}, {"lightning"}),
