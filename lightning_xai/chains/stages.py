@@ -11,12 +11,12 @@ from typing import Any
 from lightning_xai.chains.erasure_pass import read_complete
 from lightning_xai.chains.time_left import seconds_left, stage_time
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.runs.evaluation_settings import changed_evaluation, training_settings
+from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training, training_settings
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.run_state import is_evaluated_with
-from lightning_xai.runs.settings import ERASURE, ERASURES, changed_settings
+from lightning_xai.runs.settings import ERASURE, ERASURES
 from lightning_xai.runs.whole_files import read_json, write_json
 
 ROOT = "root"  # name of the first stage for --stage
@@ -198,7 +198,7 @@ class Chain:
         if not first.settings or not run.settings:
             return
         before, now = training_settings(first.settings), training_settings(run.settings)
-        changed = [name for name in changed_settings(before, now) if name not in BY_STAGE]
+        changed = [name for name in changed_training(first.settings, run.settings) if name not in BY_STAGE]
         if changed:
             shown = "; ".join(f"{name} is {before.get(name)!r} and {now.get(name)!r}" for name in changed[:3])
             raise ValueError(

@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
 # settings that only tests and predictions read; the settings of callbacks that only evaluate are added to them
@@ -66,7 +67,7 @@ def changed_training(before: Settings, now: Settings) -> list[str]:
         >>> changed_training({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
         ['lr']
     """
-    return changed_settings(training_settings(before), training_settings(now))
+    return _changed(training_settings(before), training_settings(now))
 
 
 def changed_evaluation(before: Settings, now: Settings) -> list[str]:
@@ -76,7 +77,7 @@ def changed_evaluation(before: Settings, now: Settings) -> list[str]:
         >>> changed_evaluation({"lr": 1, "trainer.limit_test_batches": 2}, {"lr": 3, "trainer.limit_test_batches": 4})
         ['trainer.limit_test_batches']
     """
-    return changed_settings(evaluation_settings(before), evaluation_settings(now))
+    return _changed(evaluation_settings(before), evaluation_settings(now))
 
 
 def hash_of_evaluation(settings: Settings) -> str:
@@ -90,6 +91,10 @@ def hash_of_evaluation(settings: Settings) -> str:
     """
     given = {name: value for name, value in sorted(evaluation_settings(settings).items()) if value is not None}
     return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:8]
+
+
+def _changed(before: Settings, now: Settings) -> list[str]:
+    return changed_settings(without_new_options(before, now), without_new_options(now, before))
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
@@ -111,10 +116,9 @@ def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _only_evaluates(callback: Settings) -> bool:
     """Returns whether the class of a callback declares that it only evaluates; an unknown class does not."""
-    module, _, name = str(callback.get("class_path", "")).rpartition(".")
     try:
-        declared = vars(getattr(import_module(module), name))
-    except (ImportError, AttributeError, TypeError, ValueError):  # removed since, no class, or a name without a module
+        declared = vars(imported_class(str(callback.get("class_path")), object))
+    except ValueError:
         return False
     return declared.get("only_evaluates") is True
 

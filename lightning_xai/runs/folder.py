@@ -12,6 +12,7 @@ import pandas as pd
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import FOLDER_LOCK
 from lightning_xai.runs.names import check_name
+from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.results_table import ResultsTable
 from lightning_xai.runs.settings import hash_of_test_data
 from lightning_xai.runs.whole_files import read_json, write_json
@@ -258,8 +259,10 @@ class RunFolder:
 
         The result is also "" if the run has no settings yet.
         """
-        tested = hash_of_test_data(settings)
-        return "" if self.settings is None or tested == hash_of_test_data(self.settings) else tested
+        if self.settings is None:
+            return ""
+        tested = hash_of_test_data(without_new_options(settings, self.settings))
+        return "" if tested == hash_of_test_data(self.settings) else tested
 
     @property
     def runs_dir(self) -> Path:

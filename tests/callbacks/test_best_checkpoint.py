@@ -1,6 +1,7 @@
 """What a checkpoint knows about the best one, in the folder of its run, in a moved folder and in another run."""
 
 import pytest
+import torch
 from lightning import LightningModule
 from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -17,9 +18,9 @@ def saved(tmp_path) -> dict:
     """A checkpoint of a run in the folder "old" that EarlyStopping has ended."""
     before, stopped = callback(tmp_path / "old"), trainer(tmp_path)
     best = str(tmp_path / "old" / "best.ckpt")
-    before.current_score = before.best_model_score = before.kth_value = 0.25
+    score = before.current_score = before.best_model_score = before.kth_value = torch.tensor(0.25)
     before.best_model_path = before.kth_best_model_path = best
-    before.best_k_models = {best: 0.25}
+    before.best_k_models = {best: score}
     stopped.should_stop = True
     checkpoint = {"callbacks": {before.state_key: before.state_dict()}}
     before.on_save_checkpoint(stopped, LightningModule(), checkpoint)

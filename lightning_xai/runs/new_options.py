@@ -1,0 +1,65 @@
+"""Options that did not exist yet when a run began: at their default, they are no difference."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.settings import flat
+
+
+def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings without the options that another run lacks, if they stand at the default of the same class.
+
+    Args:
+        settings: settings by dotted name.
+        other: settings of a run that an older version may have begun.
+
+    Example:
+        >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
+        >>> older = {"one.class_path": name, "one.init_args.num_documents": 3}
+        >>> without_new_options(older | {"one.init_args.max_image_tokens": 400}, older) == older
+        True
+        >>> without_new_options(older | {"one.init_args.max_image_tokens": 90}, older) == older
+        False
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in other or not _is_default(name, value, settings, other)
+    }
+
+
+def _is_default(name: str, value: Any, settings: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    owner, _, argument = name.rpartition(".init_args.")
+    class_path = settings.get(f"{owner}.class_path")
+    if not isinstance(class_path, str) or other.get(f"{owner}.class_path") != class_path:
+        return False
+    defaults = _defaults(class_path)
+    return argument in defaults and defaults[argument] == value
+
+
+@cache
+def _defaults(class_path: str) -> dict[str, Any]:
+    """Returns the default arguments of a class by dotted name; {} if the class is not known."""
+    try:
+        parents = imported_class(class_path, object).__mro__
+    except ValueError:
+        return {}
+    found: dict[str, Any] = {}
+    for parent in reversed(parents):  # a class may hand arguments on to its parents
+        try:
+            parameters = inspect.signature(parent.__init__).parameters
+        except ValueError:  # a class that is written in C
+            continue
+        found |= {name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty}
+    return flat(json.loads(json.dumps(found, default=_plain)))
+
+
+def _plain(value: Any) -> Any:
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
