@@ -36,6 +36,7 @@ from lightning_xai.commands.preflight import (
 )
 from lightning_xai.commands.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.run_parser import RunParser
+from lightning_xai.commands.signals import EndOnSigterm
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.commands.trial_options import trial_of
@@ -163,7 +164,13 @@ class XAICLI(LightningCLI):
         if config.trainer.plugins is None and (environment := slurm_environment()):
             kwargs["plugins"] = [environment]
         trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
-        self.trainer_defaults["callbacks"] = [self.results, RunSummary(), TrainingClock(self._began), trial]
+        self.trainer_defaults["callbacks"] = [
+            self.results,
+            RunSummary(),
+            EndOnSigterm(),
+            TrainingClock(self._began),
+            trial,
+        ]
         trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
+from typing import Any
+
+from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.runs.ranks import is_first
 
@@ -55,7 +60,46 @@ def ending_in_one_line() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
+class EndOnSigterm(Callback):
+    """Lets SIGTERM end the trainer's loops at once, also with several processes.
+
+    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes it starts a
+    collective operation in the handler, which can wait for ever for a process that is in another one.
+
+    Example:
+        >>> before = signal.getsignal(signal.SIGTERM)
+        >>> trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+        >>> EndOnSigterm().on_train_start(trainer, LightningModule())
+        >>> signal.signal(signal.SIGTERM, before) == before
+        False
+    """
+
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def _listen(self, trainer: Trainer) -> None:
+        environment = getattr(trainer.strategy, "cluster_environment", None)
+        if threading.current_thread() is threading.main_thread() and not getattr(environment, "auto_requeue", False):
+            signal.signal(signal.SIGTERM, partial(_terminate, launcher=trainer.strategy.launcher))
+
+
+def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the clean-up
+    if launcher is not None:
+        # last of all: if a process that it started ends first, the launcher kills this one
+        atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 
 
