@@ -53,10 +53,9 @@ def _defaults(class_path: str) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     for parent in reversed(parents):  # a class may hand arguments on to its parents
-        try:
-            parameters = inspect.signature(parent.__init__).parameters
-        except ValueError:  # a class that is written in C
+        if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
+        parameters = inspect.signature(constructor).parameters
         found |= {name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty}
     return flat(json.loads(json.dumps(found, default=_plain)))
 
