@@ -19,9 +19,9 @@ from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, TOKEN_MASKS,
 
 
 class AttributionCacheWriter(ExplainedCallback):
-    """Stores the scores of every explained example and class in `<cache_dir>/<split>/<method>`.
+    """Stores the scores of every explained example and class in the folder `<cache_dir>/<split>/<method>`.
 
-    This folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
+    The folder is a RaggedStore with one shard per process. Its subfolder `tokens` is another RaggedStore, with one
     token mask per example: 1 where a token may be explained, else 0. The subfolder `hashes` holds a hash of each
     example's token ids, by which `Cached` recognizes other texts. Rows that are already stored, for example by an
     interrupted test, are not written again. A test also stores the scores of the validation split, since a later test

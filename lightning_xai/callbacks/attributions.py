@@ -43,8 +43,8 @@ class ComputeAttributions(Callback):
     attention from setup to teardown. A test explains the validation split only if a receiver's attribute
     `needs_validation_in_test` is true.
 
-    The explained classes follow the network's probabilities in float32, as the metrics do. If some of them differ from
-    the classes in the run's precision, a line at the end of the evaluation says how many.
+    The classes to explain are chosen from the network's probabilities in float32, which the metrics also use. A line at
+    the end of the evaluation says for how many texts the run's own precision predicts other classes.
 
     Args:
         methods: attribution methods, by the names that tables and plots show.
@@ -114,7 +114,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Starts to count costs and changed classes anew; each evaluation of a fit has its own numbers."""
+        """Sets costs and counts of changed classes to zero, because each evaluation during a fit has its own numbers."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
 
@@ -155,7 +155,7 @@ class ComputeAttributions(Callback):
         predict = PredictOnce(
             network.predict, explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
         )
-        probs = predict(explained.inputs)  # float32 in every precision, as metrics judge which class is predicted
+        probs = predict(explained.inputs)  # in float32, like the metrics; so both agree on the predicted classes
         self._changed_classes.add(
             split,
             explained.index,

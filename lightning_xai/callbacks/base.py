@@ -27,7 +27,7 @@ class ResultRow(CostPerExample):
     value: float
     num_examples: int
     num_skipped: int
-    num_evidence_cut: int  # of the skipped: those whose evidence truncation cut
+    num_evidence_cut: int  # number of skipped examples whose evidence was cut off by truncation
 
 
 @runtime_checkable

@@ -42,7 +42,9 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         state = checkpoint.get("callbacks", {}).get(self.state_key)
-        if state is not None and self._moved_here(state)["dirpath"] == self.dirpath:  # not that of another run
+        if (
+            state is not None and self._moved_here(state)["dirpath"] == self.dirpath
+        ):  # False for the state of another run
             trainer.should_stop = checkpoint.get(STOPPED, False)
 
     def _moved_here(self, state: dict[str, Any]) -> dict[str, Any]:

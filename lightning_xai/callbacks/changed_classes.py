@@ -1,4 +1,4 @@
-"""Counts the texts whose predicted classes in the run's precision differ from the classes that are explained."""
+"""Counts the texts for which the run's precision predicts other classes than float32 does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lightning_xai.functional.targets import predicted_classes
 class ChangedClasses:
     """Compares predicted classes in the run's precision with those in float32, by split and example.
 
-    Under mixed precision the classification table comes from the run's precision. Explanations and their metrics
-    are in float32, and so are the classes that they explain.
+    Under mixed precision, the classification table is computed in the run's precision. Explanations, the choice of
+    explained classes, and attribution metrics are computed in float32.
 
     Example:
         >>> import torch
@@ -56,7 +56,7 @@ class ChangedClasses:
 
     @classmethod
     def total(cls, parts: Iterable[ChangedClasses]) -> ChangedClasses:
-        """Returns the comparisons of all processes together; an example of several processes counts once."""
+        """Returns the comparisons of all processes together. An example that several processes compared counts once."""
         total = cls()
         for part in parts:
             for split, differs in part._differs.items():
@@ -64,7 +64,7 @@ class ChangedClasses:
         return total
 
     def lines(self, precision: str) -> list[str]:
-        """Returns one line for each split in which classes differ; `precision` names the run's precision."""
+        """Returns one message for each split with changed classes; `precision` is the name of the run's precision."""
         return [
             f"{split}: of {len(differs)} explained texts, {number} {'has' if number == 1 else 'have'} other predicted "
             f"classes in float32 (explained) than in {precision} (table)"

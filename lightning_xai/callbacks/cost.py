@@ -47,7 +47,7 @@ class Cost:
     def add(
         self, split: str, index: Sequence[int], passes: Sequence[Passes], seconds: float, peak_memory_mb: float
     ) -> None:
-        """Adds the cost of a batch: the passes of its B examples, which share the seconds equally.
+        """Adds the cost of a batch of B examples. Each example gets its own passes and an equal share of the seconds.
 
         Args:
             split: the split of the batch.
@@ -97,7 +97,7 @@ class Cost:
         )
 
     def _distinct(self, split: str) -> np.ndarray:
-        """Returns one row [n, 4] for each distinct example, in ascending order; the first row of an example counts."""
+        """Returns the first row [n, 4] of each distinct example, in ascending order of the examples."""
         rows = np.concatenate([np.zeros((0, 4)), *self._rows.get(split, [])])
         return rows[np.unique(rows[:, 0], return_index=True)[1]]
 

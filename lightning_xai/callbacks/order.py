@@ -1,4 +1,4 @@
-"""The order of callbacks: who computes attributions, and who uses them."""
+"""Checks the order of callbacks: a callback that uses attributions must come after one that computes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import AttributionSource, ExplainedReceiver
 
 
 def check_order(callbacks: Sequence[Callback]) -> None:
-    """Raises ValueError if a callback would get no attributions, or if nobody would get those of a source.
+    """Raises ValueError if a callback would get no attributions, or if no callback would use those that one computes.
 
     Example:
         >>> class Printed(Callback):

@@ -18,7 +18,7 @@ from lightning_xai.types import Batch
 def predictions_table(
     probabilities: dict[int, list[float]], predicted: dict[int, list[bool]], ids: dict[int, str], class_names: list[str]
 ) -> pd.DataFrame:
-    """Returns a table with the id, the predicted classes and the probability of every class, by example.
+    """Returns a table with one row per example: its id, its predicted classes and the probability of every class.
 
     Args:
         probabilities: index of the example -> probabilities [C].

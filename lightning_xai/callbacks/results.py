@@ -70,7 +70,7 @@ class ResultsFile(Callback):
         self.table: pd.DataFrame | None = None  # results of the last test or validation
 
     def begin_test(self, test: FactsOfTest) -> None:
-        """Says which checkpoint the next test tests, and where its results go."""
+        """Sets the checkpoint of the next test and the files for its results."""
         self.test = test
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

@@ -12,10 +12,10 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainingClock(Callback):
-    """Writes to the manifest how many seconds the training has taken after each epoch, and whether it has ended.
+    """After each epoch, writes to the manifest how many seconds the training has taken and whether it has ended.
 
-    A resumed training goes on counting from the last finished epoch. So the seconds are about those of a training that
-    nobody interrupts.
+    A resumed training adds its seconds to those of the last finished epoch. The sum is about what a training without
+    interruption takes.
 
     Args:
         began: time at which the command began, from `time.monotonic()`; loading counts too.

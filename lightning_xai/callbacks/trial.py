@@ -40,11 +40,11 @@ class LeftOutRow(ResultRow):
 
 @dataclass
 class TrialMemory:
-    """The outcomes of the trials of one command, so that the stages of a chain do not repeat them.
+    """The outcomes of earlier trials of the same command. The stages of a chain use them instead of repeating a trial.
 
     Attributes:
-        tried: by a key of methods, network and data: names of the stages and splits that were tried.
-        failures: by the same key: the failures, which are left out.
+        tried: the stages and splits that were tried, by a key for the methods, the network and the data.
+        failures: the failed parts that were left out, by the same key.
 
     Example:
         >>> TrialMemory().tried
@@ -60,7 +60,7 @@ class Trial(Callback):
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. A method
     that needs passes through the network runs on a further split only if the texts there have another form, such as
-    pairs. Metrics run on made-up scores, and take the gold class for the predicted one, since an untrained network
+    pairs. Metrics run on made-up scores. For them, the gold class counts as predicted, since an untrained network
     predicts at random. Then the longest text passes the network once, with a backward pass if a method needs one.
 
     All processes try the same texts. Random generators, gradients, modes, hooks, the attention kernel and costs are as
@@ -100,7 +100,7 @@ class Trial(Callback):
         self.key = key
         self.memory = memory or TrialMemory()
         self.remedy = remedy
-        self.left_out: dict[str, Failure] = {}  # by the part in words
+        self.left_out: dict[str, Failure] = {}  # description of the part -> its failure
         self._evaluated: list[str] = []  # splits whose numbers the running evaluation will write
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -113,7 +113,9 @@ class Trial(Callback):
         self._begin(trainer, pl_module, stages)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._begin(trainer, pl_module, {"train": ["train"]})  # here, since an objective may prepare itself until now
+        self._begin(
+            trainer, pl_module, {"train": ["train"]}
+        )  # not earlier, because objectives may still prepare themselves
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:
@@ -159,9 +161,9 @@ class Trial(Callback):
             self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
 
     def _new_failures(self, trial: TrialRun) -> dict[str, Failure]:
-        """Returns the failures of a trial; raises ValueError unless all of them may be left out."""
+        """Returns the failures of a trial. Raises ValueError if a part failed that the run cannot leave out."""
         self._try(trial)
-        # of all processes, so that all leave out the same parts
+        # the failures of all processes, so that all processes leave out the same parts
         failures = {subject: failure for part in gather(trial.failures) for subject, failure in part.items()}
         if failures and not (self.skip_unfit and all(failure.can_be_left_out for failure in failures.values())):
             name = type(trial.network).__name__
@@ -183,7 +185,7 @@ class Trial(Callback):
         with ExitStack() as stack:
             for context in contexts:
                 stack.enter_context(context)
-            warnings.simplefilter("ignore")  # the run itself still shows them
+            warnings.simplefilter("ignore")  # the run will show the same warnings
             if "train" in trial.stages:
                 try_objective(trial)
             else:
@@ -191,7 +193,7 @@ class Trial(Callback):
 
     def _try_evaluation(self, trial: TrialRun) -> None:
         if not trial.replays and not try_network(trial):
-            return  # nothing else can work
+            return  # without a working network, no other part can work
         sources = sources_of(trial)
         methods = [method for source in sources for method in source.methods.values()]
         with eager_attention(trial.network, wanted=any(method.needs_attentions for method in methods)):

@@ -1,4 +1,4 @@
-"""Tries the network, the methods of a callback and the longest text; see `Trial`."""
+"""The single steps of a `Trial`: try the network, the methods and metrics, the objective, and the longest text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def explained_splits(trial: TrialRun, source: Any) -> list[str]:
 
 
 def max_examples_of(trial: TrialRun, source: Any) -> int | None:
-    """Returns how many examples of a split all users of a source get; None if they get all."""
+    """Returns the largest number of examples per split that a user of a source gets; None if one gets all examples."""
     users = [source, *receivers_after(trial.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)
@@ -92,7 +92,7 @@ def try_network(trial: TrialRun) -> bool:
 
 
 def try_methods(trial: TrialRun, source: Any) -> None:
-    """Tries every method of a source; a method that can be left out is named by its source if there are several."""
+    """Tries every method of a source. If there are several sources, failures also name the source."""
     sources = sources_of(trial)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
     presets = [r for r in receivers_after(trial.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
@@ -174,13 +174,15 @@ def _all_splits(trial: TrialRun) -> list[str]:
 
 
 def _remove(metrics: list[Any], metric: Any) -> None:
-    metrics[:] = [other for other in metrics if other is not metric]  # == of two metrics is a metric
+    metrics[:] = [
+        other for other in metrics if other is not metric
+    ]  # `is not`, because == of two metrics gives a metric
 
 
 def _measure(
     metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
 ) -> None:
-    """Measures with copies of a metric; with `only_tunes` the validation split only tunes the metric."""
+    """Updates and computes copies of a metric. With `only_tunes`, the validation split only tunes the metric."""
     copies = {}
     for split in splits:
         if only_tunes and split == VALIDATION and not metric.needs_tuning:
@@ -208,7 +210,7 @@ def try_objective(trial: TrialRun) -> None:
         """Replaces `log` and `log_dict`, since a trial logs nothing."""
 
     def run() -> None:
-        batch = trial.rows("train").short[:1]  # searches of some objectives take many passes
+        batch = trial.rows("train").short[:1]  # one example, because the searches of some objectives take many passes
         # in eval mode cuDNN's recurrent layers have no backward pass
         with attributes_kept(module), torch.backends.cudnn.flags(enabled=False):
             module.log = module.log_dict = nothing

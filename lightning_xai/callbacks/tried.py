@@ -1,4 +1,4 @@
-"""What a trial gives to callbacks: short examples of every split, and attempts whose errors do not end the run."""
+"""The trial as callbacks see it: short examples of every split, and a record of errors that does not end the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUM_TOKENS = 8  # explainable tokens of a text in a trial
 
 
 class Number(NamedTuple):
-    """A number of the results table without its split; a metric with several values has one Number."""
+    """Identifies a number of the results table by preset, method and metric. A metric's values share one Number."""
 
     preset: str
     method: str
@@ -34,7 +34,7 @@ class Failure:
     """A part that failed in a trial.
 
     Attributes:
-        subject: the part in words.
+        subject: description of the part.
         reason: the error and its remedy.
         numbers: the numbers that are missing in the results table if the part is left out.
         can_be_left_out: whether the run is possible without this part.
@@ -113,7 +113,7 @@ class TrialRun:
         failures: the failures by their subject.
         errors: the errors of the failures.
         removals: functions that leave a part out, by the part's subject.
-        replays: whether the outcomes are known already. Nothing is tried then; only `removals` are collected.
+        replays: whether the outcomes are already known. If so, nothing is tried, and only `removals` are collected.
         needs_backward: whether a part that was tried needs backward passes.
 
     Example:
@@ -158,10 +158,10 @@ class TrialRun:
         numbers: Sequence[Number] = (),
         leave_out: Callable[[], None] | None = None,
     ) -> bool:
-        """Calls `function`, records its error, and returns whether there was none. Only the first error is recorded.
+        """Calls `function` and returns True if it raises no error. The first error of each subject is recorded.
 
         Args:
-            subject: the part that is tried, in words that are unique in the run.
+            subject: description of the part that is tried, unique in the run.
             function: tries the part. It may change nothing outside the trial.
             numbers: the numbers that are missing in the results table if the part is left out.
             leave_out: removes the part from the run; None if the run is impossible without it.
@@ -199,8 +199,9 @@ class TrialRun:
     ) -> Iterator[tuple[str, Batch]]:
         """Yields splits with the texts on which a method is tried.
 
-        A method that needs passes gets short texts, and those of another split only if they have another form. A method
-        without passes may look up scores of whole texts, so it gets the whole texts of every split.
+        A method that needs passes gets short texts: those of the first split, and those of a further split if they have
+        another form. A method without passes may look up the scores of whole texts, so it gets the whole texts of
+        every split.
 
         Args:
             splits: the splits whose texts the method explains.
@@ -244,7 +245,7 @@ def _typical_rows(rows: Any, limit: int) -> list[int]:
         return any((mask.astype(bool) & example.token_mask).any() for mask in masks)
 
     positions = range(limit)
-    gold, any_class, none = (  # lazily, since a split may have a million rows
+    gold, any_class, none = (  # generators, because a split may have a million rows
         (position for position in positions if has_evidence(position, gold=True)),
         (position for position in positions if has_evidence(position, gold=False)),
         (position for position in positions if not has_evidence(position, gold=False)),
@@ -256,7 +257,7 @@ def _typical_rows(rows: Any, limit: int) -> list[int]:
 
 @runtime_checkable
 class HasTrial(Protocol):
-    """A callback with a part of its own that may fail, and that is tried before the work.
+    """A callback that has parts of its own to try before the work.
 
     Example:
         >>> class Evidence:

@@ -181,7 +181,7 @@ class ChainCallback(Callback, ABC):
         Raises:
             ValueError: the stage may not begin, for a reason that `Chain.begin` lists.
         """
-        self._in_fit = True  # also if nothing is left to train
+        self._in_fit = True  # True even if nothing is left to train
         if not is_dry_run(trainer):
             chain, stage = self.chain_of(trainer)
             chain.begin(stage, data, writes=trainer.is_global_zero)

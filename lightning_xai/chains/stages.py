@@ -99,8 +99,8 @@ class Chain:
     def unfinished(self, own: Stage | None = None) -> list[Stage]:
         """Returns the stages that are not finished, or whose results were made with another evaluation.
 
-        The evaluation of all stages is that of the root. Only stages with a `config` may have another one: that of
-        `own`, the stage that has just run, or else that of the first run with this `config`.
+        All stages are evaluated as the root is. Only stages with a `config` of their own may be evaluated otherwise: as
+        `own`, the stage that has just run, or as the first run with the same `config`.
         """
         return [stage for stage in self.stages if not self._is_done(stage, own)]
 
@@ -113,12 +113,12 @@ class Chain:
         return not settings or not run.settings or is_evaluated_with(run, settings)
 
     def _first_alike(self, stage: Stage) -> RunFolder:
-        """Returns the first run with the same `config`, which may change any setting; the root if none has begun."""
+        """Returns the first run with the same `config` as `stage`, or the root run if no such run has begun."""
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, own: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`, if `own` has none: only its command can tell whether it changed."""
+        """Returns the first stage with a `config`, unless `own` has one. Only its command can tell whether the file changed."""
         return [stage for stage in self.stages if stage.config is not None and own.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The time that the unfinished stages of a chain will take, from the times of those that are finished."""
+"""Estimates the time that the unfinished stages of a chain will take from the times of the finished stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from lightning_xai.runs.folder import RunFolder
 
-ERASURE_PASS = "erasure_pass"  # fact in the manifest of a run that decides erasures
+ERASURE_PASS = "erasure_pass"  # key in the manifest of a run whose scores decide which tokens are erased
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
 
 
 class ScoringClock:
-    """Measures the pass that decides erasures: all of its seconds, and those of each method.
+    """Measures the pass over all examples in which scores decide which tokens are erased: in total and by method.
 
     Attributes:
-        num_examples: number of scored examples; an interrupted pass goes on with the remaining ones.
+        num_examples: number of examples scored so far. After an interruption, only the remaining examples are scored.
 
     Example:
         >>> clock = ScoringClock()
@@ -92,22 +92,22 @@ class ScoringClock:
 
         Args:
             run: the run that decides the erasures.
-            num_examples: number of examples that an uninterrupted pass scores in this process. The seconds of the
-                methods are for as many.
+            num_examples: number of examples that an uninterrupted pass scores in this process. The methods' seconds are
+                scaled to this number.
         """
         methods = run.manifest.get(ERASURE_PASS, {}).get("methods", {})
-        if self.num_examples:  # else all erasures had been decided before
+        if self.num_examples:  # 0 if all erasures had been decided before
             factor = num_examples / self.num_examples
             methods = {method: round(seconds * factor, 3) for method, seconds in self.seconds.items()}
         run.write_manifest(**{ERASURE_PASS: {"seconds": round(self.seconds_since_start, 3), "methods": methods}})
 
 
 def seconds_left(stages: Sequence[StageTime]) -> float | None:
-    """Returns the estimated seconds that the stages that are not done will take, or None if no stage is done.
+    """Returns the estimated seconds of all unfinished stages, or None if no stage is finished.
 
-    A stage trains and is tested about as long as the finished stages of its group, or of all groups if its own has
-    none. The scores that decide erasures are added by method, since methods differ in cost by orders of magnitude and
-    the cheap ones may come first. What a killed training has already done is subtracted.
+    The estimate of a stage is the mean time of the finished stages in its group, or in all groups if its group has no
+    finished stage. The time for the scores that decide erasures is estimated by method, because methods differ in cost
+    by orders of magnitude and the cheap ones may come first. The time of a killed training so far is subtracted.
 
     Example:
         >>> root = StageTime("root", True, 60.0, True, 5.0, scoring={"slow": 300.0})

@@ -1,6 +1,7 @@
 """Parsers that check every class of a configuration against its declared base before they build anything.
 
-The parser library would call whatever a class path names where the declared type is a callable, Any or dict.
+Without this check, the parser library would call any function that a configuration names in a place whose declared
+type is a callable, Any or dict.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class ChecksClasses:
         super().__init__(*args, **kwargs)
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
-        """Adds the parameters of a function. The parser also calls this for a class path that names a function."""
+        """Adds the parameters of a function. The parser also calls this method if a class path names a function."""
         kwargs.pop("linked_targets", None)  # links between classes, for which functions have no parameter
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
@@ -90,7 +91,7 @@ class ChecksClasses:
 
     @property
     def _is_nested(self) -> bool:
-        """Whether this is the library's parser of a nested class, whose arguments are checked with the whole."""
+        """Whether this parser belongs to a nested class, whose arguments the outermost parser checks."""
         return getattr(self, "_inner_parser", False)
 
 
@@ -131,7 +132,7 @@ def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # the same context as when the parser builds, so that parsers of nested classes are found and not remade
+            # in the same context as when the parser builds, the parsers of nested classes are reused
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -160,7 +161,7 @@ class _Argument:
             hints: declared types, of which the value has one.
 
         Raises:
-            ValueError: a class path may not stand in the value, or names something else than a declared class.
+            ValueError: a class path stands where none is allowed, or names no class derived from the declared base.
         """
         members = [member for hint in hints for member in alternatives(hint)]
         if isinstance(value, str):

@@ -126,7 +126,7 @@ class XAICLI(LightningCLI):
         fill_encoder_path(config)
         self.seed = int(config.seed_everything)
         self.is_dry = bool(config.trainer.fast_dev_run)
-        if self.subcommand != "fit":  # only a fit warns: from a checkpoint of another run it forgets the best score
+        if self.subcommand != "fit":  # the warning matters only for a fit, which would lose the best score
             warnings.filterwarnings("ignore", message="The dirpath has changed from")
         self.run = RunFolder.of(config.runs_dir, config.experiment, self.seed)
         if not any(argument.startswith("--runs_dir") for argument in self._args):
@@ -142,7 +142,9 @@ class XAICLI(LightningCLI):
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
-        self._portable_config.follow_up |= "--follow_up=false" in self._args  # --stage gives it, for one command only
+        self._portable_config.follow_up |= (
+            "--follow_up=false" in self._args
+        )  # --stage sets follow_up for one command only
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
         self.parser.add_instantiator(self._build_data, TextDataModule)
 
@@ -195,7 +197,9 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            asking = [part for part in asking if isinstance(part, ChainCallback)]  # a test needs no teacher
+            asking = [
+                part for part in asking if isinstance(part, ChainCallback)
+            ]  # other prerequisites, such as a teacher, are for training
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
             return

@@ -11,7 +11,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
-# attributes of data modules and arguments of networks; arguments that a network does not have are ignored
+# names that are attributes of the data module and arguments of networks; a network may lack some of them
 LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", *_IDS)
 
 
@@ -34,7 +34,7 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
     """Compares the ids in a configuration with those that the network got from the data.
 
-    Prints one line for each id that is the default in the configuration, and another one in the data.
+    Prints one line for each id that the configuration leaves at its default although the data have another id.
 
     Args:
         config: configuration of a subcommand, as it was parsed.

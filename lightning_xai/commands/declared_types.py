@@ -1,4 +1,4 @@
-"""What the declared type of an argument allows: classes derived from a base, items of other types, or plain data."""
+"""Reads from the declared type of an argument which values it allows: classes of a base, collections, or plain data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Whether a text is a value of a type rather than the name of a class.
+    """Whether a type allows text. Where it does not, text can only be the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)

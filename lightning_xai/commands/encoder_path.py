@@ -1,4 +1,4 @@
-"""An encoder without a path takes the network's own tokenizer, and a pretrained network is used with no other one."""
+"""Gives an encoder without a path the network's own tokenizer. A pretrained network accepts no other tokenizer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from lightning_xai.runs.folder import RunFolder
 def fill_encoder_path(config: Namespace) -> None:
     """Gives the data's TokenizerEncoder the tokenizer of the network, unless the configuration gives its path.
 
-    The network is that of `model`: at the path of an Evaluation, at the path of a classifier, or else the teacher.
+    The tokenizer is read from the first of these paths that the configuration has: the path of an Evaluation, the path
+    of a classifier, the path of a teacher.
 
     Args:
         config: configuration of a subcommand, in which `path` is set.
@@ -47,7 +48,7 @@ def fill_encoder_path(config: Namespace) -> None:
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
     """Checks that each pretrained network of the configuration is used with the tokenizer beside its weights.
 
-    The vocabulary that an evaluated network learned is taken over here, before any text is encoded.
+    If an Evaluation's network has a learned vocabulary, the data module gets it before any text is encoded.
 
     Raises:
         ValueError: the data are encoded with another tokenizer.
@@ -60,7 +61,9 @@ def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
             data.take_encoder(model.encoder, model.path)
         for _, network in _specs(config.get("model"), "model", Classifier):
             path = network["init_args"].get("path")
-            if path is not None and network["init_args"].get("pretrained", True):  # random weights know no tokens
+            if path is not None and network["init_args"].get(
+                "pretrained", True
+            ):  # a network with random weights fits every tokenizer
                 data.take_encoder(tokenizer_at(path), path)
 
 
@@ -110,7 +113,7 @@ def _encoder_spec(path: str) -> dict[str, Any]:
 
 
 def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
-    """Yields the key and the class_path with init_args of every part of a configuration that is a `base`."""
+    """Yields key and spec (class_path, init_args) of every part of a configuration whose class derives from `base`."""
     if isinstance(config, Namespace | dict):
         if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
             yield key, config

@@ -35,7 +35,7 @@ class Explainer:
     Args:
         trained: the network and the names of its classes.
         encoder: encoder that the network was trained with.
-        methods: attribution methods that score the tokens, by the name that is shown.
+        methods: attribution methods by the names that are shown.
         num_classes: least number of classes explained on multi-label data. The most probable classes are added if fewer
             are predicted.
         text_pair: second text of every example, or a second text for each; None if the network reads single texts.
@@ -109,7 +109,7 @@ class Explainer:
         yield from documents
 
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
-        """Sets `probability_without` of each class: what the network predicts if the strongest words are deleted."""
+        """Sets `probability_without` of each class: its probability after the strongest words are deleted."""
         assert self.trained.class_names is not None
         entries, rows, keeps = [], [], []
         for row, document in enumerate(documents):
@@ -184,7 +184,9 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
 
 
 def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
-    """Returns facts about an encoder if they name its class, as those of older versions do not; else its configuration.
+    """Returns `facts` about an encoder if they name its class; otherwise the encoder in the configuration of the run.
+
+    Facts in checkpoints of older versions do not name the class.
 
     Raises:
         ValueError: neither facts nor configuration name an encoder.
@@ -228,7 +230,7 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust
     spec = current_spec(facts_or_configuration(facts, place, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # a file may not allow that code from a model's folder runs, only the user may
+    # only the user, not a file, may allow that Python code of a model's folder runs
     arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder

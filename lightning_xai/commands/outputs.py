@@ -1,4 +1,4 @@
-"""Files that a user names as outputs: never one of the inputs, and whole or not there."""
+"""Writes files that a user names as outputs: completely or not at all, and never over one of the inputs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lightning_xai.runs.whole_files import write_whole
 
 
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path]) -> None:
-    """Raises ValueError if an output is one of the command's inputs, also under another name.
+    """Raises ValueError if an output is one of the command's inputs, even if their paths differ (links).
 
     Args:
         option: name of the option that names the output.
         output: the output.
-        inputs: input files by what they are.
+        inputs: description of an input -> its file.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Finds the parts of a configuration (data, networks, methods, ...) by name, beside the user's files or as shipped."""
+"""Finds the parts of a configuration (data, networks, methods, ...) by name: the user's own files or shipped ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def find_part(name: str, kind: str) -> str:
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:
-    """Returns a command line in which parts that are given by name have their paths.
+    """Returns a command line in which each part's name is replaced by the path of its file.
 
     Example:
         >>> argv = with_part_paths(["test", "--data", "vader.yaml", "--trainer.callbacks+=er.yaml"])

@@ -25,7 +25,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
-    """Raises ValueError if checkpoints would be saved where no command searches, or read with the code in them.
+    """Raises ValueError if checkpoints would be saved where no command looks for them, or if code in them could run.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.

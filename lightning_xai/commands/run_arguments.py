@@ -1,4 +1,4 @@
-"""The options of fit, validate, test and predict beside those of model, data and trainer."""
+"""The options that fit, validate, test and predict have in addition to those of model, data and trainer."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from lightning_xai.commands.class_checks import ChecksClasses
 
 
 class RunParser(ChecksClasses, LightningArgumentParser):
-    """Lightning's parser, but it checks all classes of a configuration before it builds any of them.
+    """Lightning's parser with a check of all classes of a configuration before any of them is built.
 
     Example:
         >>> RunParser(exit_on_error=False).parse_object({})

@@ -18,7 +18,7 @@ from lightning_xai.runs.ranks import is_first
 
 
 class Terminated(SystemExit):
-    """Raised where a command is when SIGTERM arrives; its code is 143, as the shell reports this signal.
+    """Raised in the running command when SIGTERM arrives. Its exit code is 143, the code of this signal in a shell.
 
     Example:
         >>> Terminated().code
@@ -40,7 +40,7 @@ def ending_in_one_line() -> Iterator[None]:
         SystemExit: 130
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    in_main_thread = threading.current_thread() is threading.main_thread()  # only it may set handlers
+    in_main_thread = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
     if in_main_thread:
         signal.signal(signal.SIGTERM, _terminate)
     try:

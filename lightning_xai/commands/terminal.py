@@ -20,7 +20,7 @@ _FOREIGN_CLASS = re.compile(  # the two sentences in which the parser says that 
 
 
 def foreign_class(message: str) -> str | None:
-    """Returns the setting, the class path and the wanted base, or None if the message is about something else.
+    """Returns setting, class path and required base of a message about a wrong class; None for other messages.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '

@@ -123,7 +123,7 @@ def load_trained_run(
 
 
 def chosen_methods(methods: Methods) -> dict[str, AttributionMethod]:
-    """Returns attribution methods by names to show: the names of their classes, with a number from the second on.
+    """Returns attribution methods by the names of their classes. A second method of a class gets the suffix "_2".
 
     Args:
         methods: a method, a list of methods, or names. A name is that of a class of this package ("ALTI", or

@@ -1,4 +1,4 @@
-"""The options of the command line for the trial before the work."""
+"""The command-line options of the trial before the work."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ JOINER = "\u200d"
 
 
 def cluster_bounds(text: str) -> list[int]:
-    """Returns where the grapheme clusters of a text begin, and the text's length at the end.
+    """Returns the positions at which the grapheme clusters of a text begin, and as the last number the text's length.
 
     A grapheme cluster is what a reader takes for one character, such as a letter with its accents or an emoji of
     several parts (Unicode Standard Annex 29).
@@ -61,8 +61,8 @@ def direction(text: str) -> Direction | None:
 def visual_order(directions: Sequence[Direction | None], base: Direction) -> list[int]:
     """Returns the places of a line's pieces from left to right.
 
-    Pieces without a letter follow their neighbors if these agree, else the base direction. These are rules N1, N2 and
-    L2 of the Unicode Standard Annex 9 for two levels.
+    A piece without a letter takes the direction of its neighbors if they agree, and the base direction otherwise. These
+    are rules N1, N2 and L2 of the Unicode Standard Annex 9 for two levels.
 
     Args:
         directions: direction of each piece in reading order.
@@ -88,7 +88,7 @@ def visual_order(directions: Sequence[Direction | None], base: Direction) -> lis
             order += [*reversed(run), place]
             run = []
     order += reversed(run)
-    # each run was reversed once; in a paragraph from right to left the whole line is reversed, and so the runs again
+    # in a paragraph from right to left the whole line is reversed, which restores the order inside each run
     return order if base == "left" else order[::-1]
 
 

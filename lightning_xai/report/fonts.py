@@ -24,7 +24,7 @@ class GlyphRun(NamedTuple):
 
     Attributes:
         text: the characters.
-        font: the font; for characters that no font has, the first font, which draws boxes.
+        font: the font. Characters that no font has are drawn as boxes by the first font.
 
     Example:
         >>> (run,) = glyph_runs("good", 16)

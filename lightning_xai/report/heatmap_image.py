@@ -30,7 +30,7 @@ class PlacedPiece(NamedTuple):
     Attributes:
         x: pixels from the left end of the line.
         width: width in pixels.
-        shown: the characters that are drawn, with joiners at the ends of a part of a cursive word.
+        shown: the characters that are drawn. If the piece is a part of a cursive word, its ends have joiners.
         piece: the piece.
 
     Example:

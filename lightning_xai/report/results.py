@@ -34,11 +34,15 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         tables.append(_table(classification, "split", [], "classification", width))
     for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
-        cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0  # older tables lack it
+        cut = (
+            int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
+        )  # tables of older versions lack this column
         reason = f", {cut} of them as truncation cut their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = rows["left_out"].fillna("") != "" if "left_out" in rows else rows["method"] != rows["method"]
-        rows = pd.concat([rows[~missing], rows[missing]])  # the cost of a method stands in the rows of its numbers
+        rows = pd.concat(
+            [rows[~missing], rows[missing]]
+        )  # rows with a number first, because they hold the cost of a method
         notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
