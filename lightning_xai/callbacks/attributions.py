@@ -114,7 +114,7 @@ class ComputeAttributions(Callback):
             self._attention_before = None
 
     def _forget(self) -> None:
-        """Sets costs and counts of changed classes to zero, because each evaluation during a fit has its own numbers."""
+        """Sets costs and counts of changed classes to zero, as each evaluation during a fit has its own numbers."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
 

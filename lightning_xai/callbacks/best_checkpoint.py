@@ -16,7 +16,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     ModelCheckpoint forgets `current_score` when a fit is resumed, and the best score too if the folder was moved, so
     that the next epoch would replace a better checkpoint. Lightning forgets that EarlyStopping ended the training, so
-    that a fit which was killed at that moment would train on. States have the same key as those of ModelCheckpoint.
+    that a fit killed at that moment would continue to train. States have the same key as those of ModelCheckpoint.
 
     Example:
         >>> import tempfile

@@ -118,7 +118,7 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, own: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`, unless `own` has one. Only its command can tell whether the file changed."""
+        """Returns the first stage with a `config`, unless `own` has one. Only its command knows whether it changed."""
         return [stage for stage in self.stages if stage.config is not None and own.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
