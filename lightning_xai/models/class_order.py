@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from lightning_xai.functional.class_names import class_positions, listed, says_nothing
+from lightning_xai.functional.class_names import class_positions, comparable_names, listed, says_nothing
 from lightning_xai.functional.modes import evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import random_inputs
@@ -68,8 +68,8 @@ def align_classes(
 ) -> list[str] | None:
     """Puts a network's classes into the order of the data, and says so. Names are compared without case and hyphens.
 
-    If the two lists share no name, for example because the network calls its classes LABEL_0 and LABEL_1, class i of
-    the network is class i of the data, and a line says so.
+    If the two lists share no name, for example because the network calls its classes LABEL_0 and LABEL_1, or share only
+    names at the same places, class i of the network is class i of the data, and a line says so.
 
     Args:
         network: the network, which is changed.
@@ -92,7 +92,8 @@ def align_classes(
     if class_names is None or len(class_names) != len(data_names):  # another check compares the numbers of classes
         return class_names
     positions = class_positions(class_names, data_names, str(origin))
-    if positions is None:
+    theirs, ours = comparable_names(class_names, data_names)
+    if positions is None or set(theirs) != set(ours):
         say(f"{origin}: its classes {listed(class_names)} are taken for {listed(data_names)}, in this order")
     elif positions != list(range(len(positions))):
         if not reorder_classes(network, positions):

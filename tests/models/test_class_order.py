@@ -38,8 +38,16 @@ def test_head_that_cannot_be_reordered_is_left_as_it_was_and_refused_with_both_l
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
 
 
-@pytest.mark.parametrize("names", [["LABEL_0", "LABEL_1", "LABEL_2"], ["nein", "egal", "ja"]])
-def test_names_without_a_common_word_leave_the_order_and_are_said(names, capsys):
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["LABEL_0", "LABEL_1", "LABEL_2"],
+        ["nein", "egal", "ja"],
+        ["entailment", "no_opinion", "contradiction"],
+        ["contra", "Neutral", "entail"],  # only the line tells the user that two classes are exchanged
+    ],
+)
+def test_order_that_names_do_not_tell_is_left_and_said(names, capsys):
     model = tiny_classifier("bert")
     before = model.state_dict()["transformer.classifier.bias"].clone()
     assert align_classes(model, names, DATA, "folder") == DATA
@@ -54,9 +62,7 @@ def test_names_of_which_only_some_are_the_same_are_refused(names):
             check(tiny_classifier("bert"), names, DATA, "folder")
 
 
-@pytest.mark.parametrize(
-    "names", [["Entailment", "neu-tral", "CONTRA DICTION"], ["entailment", "no_opinion", "contradiction"]]
-)
+@pytest.mark.parametrize("names", [["Entailment", "neu-tral", "CONTRA DICTION"], DATA])
 def test_names_in_the_order_of_the_data_change_nothing(names, capsys):
     model = tiny_classifier("bert")
     assert align_classes(model, names, DATA, "folder") == DATA and capsys.readouterr().out == ""
