@@ -1,4 +1,4 @@
-"""Base class of the encoders, which turn texts into tokens, and the tokens of one example."""
+"""Base class of encoders, which turn texts into tokens; and a class that holds the tokens of one example."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Encoded:
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
     evidence_kept: float | None = None  # fraction of evidence characters that truncation left; None without evidence
     truncated: bool = False
-    evidence_cut: tuple[int, ...] = ()  # classes of whose evidence truncation left no token
+    evidence_cut: tuple[int, ...] = ()  # classes whose evidence tokens were all truncated
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -129,14 +129,14 @@ class Encoder(ABC):
         return {}
 
     def fingerprint(self) -> str:
-        """Returns a hash that changes if ids get another meaning or texts are tokenized in another way.
+        """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        Encoders whose `max_length` may be below 30 tokens override it with a hash that does not depend on `max_length`.
+        The hash must not depend on `max_length`. An encoder whose `max_length` may be below 30 overrides this method.
         """
         return encoder_fingerprint(self)
 
     def facts(self) -> dict[str, Any]:
-        """Returns facts about this encoder as `runs.encoder_facts` describes; arguments that are objects are left out.
+        """Returns facts about this encoder, in the format of `runs.encoder_facts`, without arguments that are objects.
 
         Example:
             >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -1,4 +1,4 @@
-"""Encoders with a Hugging Face fast tokenizer: tokens with their ids, words, character offsets and rationales."""
+"""Encoders that use a Hugging Face fast tokenizer. Each token gets an id, a word, character offsets and rationales."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class TokenizerEncoder(FastTokenizerEncoder):
 
     Args:
         path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. On the
-            command line, None takes the tokenizer of the network.
+            command line, None means the tokenizer of the network.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         trust_remote_code: whether Python code in the folder at `path` may run.
 

@@ -82,10 +82,10 @@ def apply_erasures(
     For each example, the store has a row [T] under the key (index, 0): 1 where a token is erased, 0 where it stays.
 
     Args:
-        folder, split: the store is `<folder>/<split>`.
-        data: the split before anything is erased.
+        folder, split: the erasures are read from the store `<folder>/<split>`.
+        data: the split's examples with all tokens.
         removal, unk_token_id: as in `remove_tokens`.
-        encoder: facts about the encoder of `data`; None if they are not known.
+        encoder: facts about the encoder of `data`; None if the facts are not known.
 
     Raises:
         ValueError: there is no store, the store was written for other examples or with another encoder, or an example

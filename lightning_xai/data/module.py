@@ -132,18 +132,18 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             self.splits.clear()
 
     def encoder_facts(self) -> dict[str, Any]:
-        """Returns facts about the encoder, as `runs.encoder_facts` describes, after it has built its vocabulary."""
+        """Returns facts about the fitted encoder, in the format of `runs.encoder_facts`."""
         self._ensure_fitted_encoder()
         return self.encoder.facts()
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Takes over the vocabulary that a network's encoder learned. Then checks as `check_own_tokenizer` does."""
+        """Copies the vocabulary that a network's encoder learned, and then calls `check_own_tokenizer`."""
         if before is not None and before.get("learned"):
             self.load_state_dict({"encoder": before["learned"]})
         check_own_tokenizer(before, self.encoder_facts(), place)
 
     def reuse_loaded(self, other: TextDataModule) -> None:
-        """Takes the rows and tokens of another data module, which must have the same settings except for erasures."""
+        """Copies rows and tokens from another data module. Only the settings of erasures may differ."""
         self.source, self.encoder = other.source, other.encoder
         self._rows, self._unerased_splits = other._rows, other._unerased_splits
 
@@ -236,7 +236,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # here, since its words are final
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # only here is the vocabulary final
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches

@@ -1,4 +1,4 @@
-"""Arguments of networks that follow from the encoder of a data module."""
+"""Constructor arguments of networks that depend on the encoder of the data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.data.base import Encoder
 
 
 class NetworkArguments:
-    """The part of a data module that gives networks their arguments: ids of special tokens, and the embedding table.
+    """Base of data modules: computes the constructor arguments of networks that depend on the encoder.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -27,7 +27,7 @@ class NetworkArguments:
 
     @abstractmethod
     def _ensure_fitted_encoder(self) -> None:
-        """Builds the encoder's vocabulary, if it is built from texts."""
+        """Builds the vocabulary of an encoder that learns its vocabulary from texts."""
 
     @property
     def vocab_size(self) -> int:

@@ -1,4 +1,4 @@
-"""The tokenizer that lies beside a network's weights, in a folder or on the Hugging Face hub."""
+"""Finds and checks the tokenizer that is stored with a network's weights, in a folder or on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
-# a tokenizer has at least one of these files; without any, transformers would make up a tokenizer without words
+# A tokenizer has at least one of these files. Without them, transformers would make up a tokenizer without words.
 FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "tokenizer.model", "spm.model", "tekken.json",
@@ -22,7 +22,7 @@ FILES = (
 
 
 def has_tokenizer(path: str) -> bool:
-    """Returns whether a folder, "package:NAME/FOLDER" or the local copy of a hub model has files of a tokenizer.
+    """Returns whether a folder, "package:NAME/FOLDER" or the local copy of a hub model contains tokenizer files.
 
     Example:
         >>> import tempfile
@@ -39,7 +39,7 @@ def has_tokenizer(path: str) -> bool:
 
 
 def is_hub_id(path: str) -> bool:
-    """Returns whether a path has the form of a hub id, "NAME" or "OWNER/NAME", and no folder is there.
+    """Returns whether a path has the form of a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
 
     Example:
         >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
@@ -49,13 +49,14 @@ def is_hub_id(path: str) -> bool:
 
 
 def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
-    """Returns the tokenizer in a folder, of a hub id, or in "package:NAME/FOLDER".
+    """Returns the tokenizer at a path: a folder, a hub id, or "package:NAME/FOLDER".
 
     Args:
-        trust_remote_code: whether Python code in the folder may run. If not, nobody is asked.
+        trust_remote_code: whether Python code in the folder may run. If False, the code does not run, and the user gets
+            no prompt.
 
     Raises:
-        ValueError: there is no tokenizer, or it needs code that may not run.
+        ValueError: there is no tokenizer, or the tokenizer needs code that may not run.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -76,14 +77,14 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
             f"{path}: the tokenizer needs Python code of its own folder, which is not run: give "
             "trust_remote_code: true if you trust the code"
         ) from error
-    if not has_tokenizer(path):  # the hub model has no such file, and transformers has made up a tokenizer
+    if not has_tokenizer(path):  # transformers has made up a tokenizer
         raise ValueError(none)
     return tokenizer
 
 
 @cache
 def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
-    """Returns facts about the tokenizer beside a network's weights, as `Encoder.facts` does; None if there is none.
+    """Returns the facts (see `Encoder.facts`) about the tokenizer stored with a network; None if there is no tokenizer.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the network.
@@ -96,20 +97,21 @@ def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
         tokenizer = load_tokenizer(path)
     except ValueError:
         return None
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):  # a slow one has no offsets, so no encoder can use it
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):  # slow tokenizers have no offsets, which encoders need
         return None
     facts = {"vocab_size": len(tokenizer), "fingerprint": tokenizer_fingerprint(tokenizer)}
     return tokenizer_at(path) | facts
 
 
 def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
-    """Checks that a network is used with the tokenizer that it was trained with.
+    """Checks that the data use the tokenizer with which a network was trained.
 
-    Prints one line, once, if nothing is known about the network's tokenizer, or if other options of the encoder differ.
+    Prints a line, only once, if the network's tokenizer is unknown, or if the encoders differ in
+    `encoder_facts.OPTIONS`.
 
     Args:
-        before: facts about the network's encoder. Without a fingerprint, as for a Hugging Face folder, the tokenizer at
-            its path is compared.
+        before: facts about the network's encoder. If they lack a fingerprint (for example, for a Hugging Face folder),
+            the tokenizer at the encoder's path is loaded for the comparison.
         now: facts about the encoder of the data.
         place: where the network comes from.
 
@@ -126,5 +128,5 @@ def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
     if before is not None and "fingerprint" not in before and before.get("class_path") == TOKENIZER_ENCODER:
         path = before["init_args"]["path"]
         same = now["class_path"] == TOKENIZER_ENCODER and now["init_args"]["path"] == path
-        before = now if same else own_tokenizer_facts(path)  # nothing is loaded again if the path is the same
+        before = now if same else own_tokenizer_facts(path)  # equal paths need no comparison
     check_network_encoder(before, now, place)

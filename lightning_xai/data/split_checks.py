@@ -1,4 +1,4 @@
-"""Checks of whole splits: unknown tokens, classes without a training row, and texts that two splits share."""
+"""Checks splits for unknown tokens, classes without a training row, and texts that occur in two splits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_UNKNOWN = 0.5  # a split with a larger fraction of unknown tokens is refuse
 
 
 def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> float:
-    """Returns the fraction of unknown tokens among all tokens except special ones; 0 if there is no token.
+    """Returns the fraction of unknown tokens among the tokens that are not special; 0 if all tokens are special.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -38,10 +38,10 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
     """Prints the fraction of unknown tokens of each split, once.
 
     Args:
-        splits: the splits in use, without their erased tokens.
+        splits: the splits in use, before any token is erased.
 
     Raises:
-        ValueError: most tokens of a split are unknown.
+        ValueError: more than half of the tokens of a split are unknown.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -71,7 +71,7 @@ def encode_split(
 
     Args:
         examples: the examples, with the columns of TextSource.
-        index: [number of examples] ascending; the number of each example's row in the full split.
+        index: [number of examples] for each example, the number of its row in the full split; ascending.
         name: name of the split.
 
     Example:
@@ -95,7 +95,7 @@ def _warn_of_unseen_classes(examples: Sequence[dict[str, Any]], source: TextSour
 
 
 def require_sizes(**sizes: int | None) -> None:
-    """Checks sizes such as batch_size; None sets no limit.
+    """Checks that sizes such as batch_size are at least 1. None means no limit.
 
     Raises:
         ValueError: a size is below 1.
@@ -109,7 +109,7 @@ def require_sizes(**sizes: int | None) -> None:
 
 
 def load_rows(source: TextSource) -> DatasetDict:
-    """Returns the splits of a source. Warns of two splits that share texts.
+    """Returns the splits of a source. Warns if two splits share texts.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -128,9 +128,9 @@ def load_rows(source: TextSource) -> DatasetDict:
 
 
 def shared_text_fractions(rows: Mapping[str, Dataset]) -> Iterator[tuple[str, str, float]]:
-    """Yields two splits that share texts, and the fraction of the second split's rows whose texts are in the first.
+    """Yields pairs of splits that share texts, with the fraction of the second split's rows whose text is in the first.
 
-    In data with pairs, both texts must be equal.
+    If rows have two texts, a row counts only if a row of the first split has both of its texts.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

@@ -1,4 +1,4 @@
-"""Fingerprints of what tokenizers and encoders do. Equal fingerprints mean that token ids mean the same."""
+"""Fingerprints of tokenizers and encoders. If two fingerprints are equal, both use token ids with the same meaning."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerFast
 if TYPE_CHECKING:
     from lightning_xai.data.base import Encoder
 
-# texts on which tokenizers differ. They are short, so that few encoders truncate them; a change makes every stored
-# fingerprint worthless
+# texts on which tokenizers differ. They are short, so that few encoders truncate them. A change of these texts
+# invalidates all stored fingerprints
 PROBES = (
     "The cat and 2 other animals walked, unbelievably.",
     "THE Cat bought an iPhone; I'M sure McDonald's DON'T.",
@@ -30,10 +30,10 @@ PROBES = (
     "http://a.b/c?d=e user@mail.com (x)[y] C++ ...",
 )
 PAIR = ("A dog runs.", "It sleeps.")
-NUM_WORDS = 50  # at most so many entries of the vocabulary are tokenized too, in upper and in lower case
+NUM_WORDS = 50  # so many vocabulary entries, at most, are also tokenized, in upper and lower case
 ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
-# tokenizer -> (size of its vocabulary, fingerprint); tokens may be added to a tokenizer
+# tokenizer -> (size of its vocabulary, fingerprint); the size reveals whether tokens were added later
 _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
 
 
@@ -89,12 +89,12 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     special = {role: getattr(tokenizer, f"{role}_token_id", None) for role in ROLES}
     digest.update(json.dumps(special).encode())
     named = [str(getattr(tokenizer, f"{role}_token")) for role, number in special.items() if number is not None]
-    # a vocabulary of few words may have none of the fixed texts' words
+    # a small vocabulary may contain no word of the fixed texts
     words = [token for token, _ in vocabulary[:: len(vocabulary) // NUM_WORDS + 1]]
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # one by one, so that no threads start before loaders fork
+            encoding = backend.encode(text, second)  # no batches, since their threads break a later fork
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 

@@ -84,14 +84,15 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     Args:
         words: the vocabulary. By default it is built from the training rows and stored in every checkpoint. A number n
-            means the words "w0" to "w{n-1}" of the planted source.
+            stands for the words "w0" to "w{n-1}" of the planted source.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
             digits, so that "film!!" becomes "film" and "!!".
         lowercase: whether words are converted to lower case before they are looked up.
         min_count: a built vocabulary keeps only words that occur in at least this many training rows.
-        max_words: a built vocabulary keeps at most this many words, those in the most training rows; None keeps all.
-        vectors: file of pretrained word vectors, in a format of `read_word_vectors`; None for no vectors.
+        max_words: a built vocabulary keeps at most this many words: those that occur in the most training rows. None
+            keeps all.
+        vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None means no vectors.
 
     Raises:
         ValueError: a word is repeated or special, or a number is not positive. `fit` raises it if no word is left, and

@@ -1,4 +1,4 @@
-"""Adapters (LoRA) of the package peft: finds them beside or instead of a network's weights, and merges them."""
+"""Finds LoRA adapters of the package peft in a network's folder, and merges them into the network's weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREFIX = "base_model.model."
 
 
 class Adapter(NamedTuple):
-    """An adapter, and the network that it adapts.
+    """The places of an adapter and of the network that it adapts (its base).
 
     Example:
         >>> Adapter("runs/lora", "bert-base-uncased", beside_base=False).base
@@ -31,7 +31,7 @@ class Adapter(NamedTuple):
 
     path: str
     base: str  # folder or hub id of the adapted network
-    beside_base: bool  # whether the base's weights are in the adapter's own folder
+    beside_base: bool  # whether the base is in the adapter's folder
 
 
 def find_adapter(path: str) -> Adapter | None:
@@ -46,7 +46,7 @@ def find_adapter(path: str) -> Adapter | None:
     """
     try:
         file = find_adapter_config_file(path)
-    except OSError:  # neither a folder nor a possible hub id
+    except OSError:  # `path` is not a folder and cannot be a hub id
         return None
     if file is None:
         return None
@@ -61,9 +61,10 @@ def find_adapter(path: str) -> Adapter | None:
 
 @contextmanager
 def base_folder(adapter: Adapter) -> Iterator[str]:
-    """Gives the path of an adapter's base. A folder with both gets a view without the adapter.
+    """Within the context, there is a path at which an adapter's base lies without the adapter.
 
-    Otherwise transformers would load the adapter together with the base.
+    If both lie in one folder, the path is a temporary folder with links to the base's files only. Otherwise
+    transformers would load the adapter together with the base.
 
     Example:
         >>> with base_folder(Adapter("runs/lora", "bert-base-uncased", beside_base=False)) as path:
@@ -81,10 +82,10 @@ def base_folder(adapter: Adapter) -> Iterator[str]:
 
 
 def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
-    """Returns the adapter's weights by the names that they have in the adapted network; needs peft.
+    """Returns parameter name in the adapted network -> weight of the adapter. Needs peft.
 
     Raises:
-        ValueError: the weights are missing, or cannot be read.
+        ValueError: the weights are missing or cannot be read.
     """
     peft: Any = importlib.import_module("peft")
     try:
@@ -103,7 +104,7 @@ def trained_head_size(weights: dict[str, Tensor]) -> int | None:
         >>> trained_head_size({"classifier.weight": torch.zeros(3, 8)})
         3
     """
-    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # of all architectures of transformers
+    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # in transformers' architectures
     return next((len(weight) for name, weight in weights.items() if name.endswith(heads)), None)
 
 
@@ -111,7 +112,7 @@ def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel
     """Returns the base with the adapter merged into its weights; needs peft.
 
     Raises:
-        ValueError: the adapter does not fit the base, or is of a kind that cannot be merged.
+        ValueError: the adapter does not fit the base, or peft cannot merge adapters of this kind.
     """
     peft: Any = importlib.import_module("peft")
     given = adapter_weights(adapter)
@@ -119,7 +120,7 @@ def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel
         adapted = peft.PeftModel.from_pretrained(network, adapter.path)
         used = {name.removeprefix(_PREFIX) for name in peft.get_peft_model_state_dict(adapted)}
         merged = adapted.merge_and_unload()
-    # peft's kinds of adapters raise errors of many types; each means that the network would not be the trained one
+    # peft raises errors of many types; each means that the merged network would not be the trained one
     except Exception as error:
         raise ValueError(f"{adapter.path}: the adapter does not fit {adapter.base} ({_first_line(error)})") from error
     if used != set(given):

@@ -1,4 +1,4 @@
-"""Compares architectures in the settings that the shapes of weights do not show, such as heads or activation."""
+"""Compares settings of two architectures that weight shapes do not reveal, such as the number of attention heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
-# where weights come from, how they start or are trained, and what is explained; none of them changes a forward pass
+# arguments about the origin of weights, their initial values, and explanations; none of them changes a forward pass
 _ARGUMENTS_WITHOUT_EFFECT = {
     "path", "pretrained", "config", "embedding", "trust_remote_code", "word_vectors", "mask_row", "mask_id", "pad_id",
 }  # fmt: skip
@@ -24,7 +24,7 @@ _SETTINGS_WITHOUT_EFFECT = {
 
 
 class SettingDifference(NamedTuple):
-    """A setting that two networks do not share.
+    """A setting whose value differs between two networks.
 
     Example:
         >>> SettingDifference("num_attention_heads", 2, 4).given
@@ -37,7 +37,7 @@ class SettingDifference(NamedTuple):
 
 
 def network_spec(network: Classifier) -> dict[str, Any]:
-    """Returns class and constructor arguments, as checkpoints store them.
+    """Returns the class and the constructor arguments of a network, in the form that checkpoints store.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -51,7 +51,7 @@ def network_spec(network: Classifier) -> dict[str, Any]:
 def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> SettingDifference | None:
     """Returns the first setting, by name, that changes the forward pass and differs; None if there is none.
 
-    Settings that only one side has are not compared, since versions of transformers differ in them.
+    A setting that only one network has is not compared, since versions of transformers have different settings.
 
     Args:
         given, needed: `network_spec` of two networks.
@@ -72,11 +72,11 @@ def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> S
 
 
 def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Path) -> None:
-    """Raises ValueError if the weights at `path` were trained in another architecture, even if all shapes agree.
+    """Raises ValueError if the network at `path` has another architecture than `network`, even if all shapes agree.
 
     Args:
         spec: `network_spec` of the network whose weights are at `path`.
-        network: the network that is to get these weights.
+        network: the network into which these weights will be loaded.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
@@ -95,7 +95,7 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
 
 
 def _settings(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings that change a forward pass: arguments, and keys of the transformers config among them."""
+    """Returns the constructor arguments and the transformers config's settings that change a forward pass."""
     arguments, config = spec["init_args"], dict(spec["init_args"].get("config") or {})
     settings = {"class_path": spec["class_path"]}
     settings |= {name: value for name, value in arguments.items() if name not in _ARGUMENTS_WITHOUT_EFFECT}

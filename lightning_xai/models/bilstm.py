@@ -112,7 +112,7 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
 
 
 class BiLSTMAttention(Classifier):
-    """Reads a text in both directions and sums its states by additive attention, alpha = softmax(v . tanh(W h + b)).
+    """A BiLSTM whose states h are summed with additive attention weights alpha = softmax(v . tanh(W h + b)).
 
     A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
     u_i = tanh(W_x h_x,i + W_y h_y + b), for the states h_x,i of the main text and the last states h_y of the auxiliary
@@ -122,20 +122,20 @@ class BiLSTMAttention(Classifier):
         vocab_size: number V of rows of the embedding table. Configuration files omit it; it follows from the data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
-        paired: whether token_type_ids separate a main text (0) from an auxiliary one (1); False reads both as one text.
+        paired: whether token_type_ids separate a main text (0) from an auxiliary text (1). If False, both are one text.
         embedding_size: D, the size of an embedding.
-        hidden_size: H, the size of a state in each direction, and of the attention's hidden layer.
+        hidden_size: H, the size of a state in each direction, and the size of the attention's hidden layer.
         pad_id: id of the padding token, whose row of the table is 0 and is not trained.
-        mask_id: id of the mask token; None if the vocabulary has none. Configuration files omit `mask_id` and `pad_id`;
-            they are those of the data's encoder.
-        mask_row: whether the mask token's row starts at "zero", or at "random" like words without a vector.
+        mask_id: id of the mask token; None if the vocabulary has none. Configuration files omit `mask_id` and `pad_id`,
+            which come from the data's encoder.
+        mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.
         word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector; the word's row in the table
             starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit the
             vectors; they come from the data.
 
     Raises:
         ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's
-            shape; in `forward`, a network for pairs gets no token_type_ids.
+            shape. `forward` raises it if a network for pairs gets no token_type_ids.
 
     Example:
         >>> network = BiLSTMAttention(vocab_size=9, embedding_size=2, hidden_size=3).eval()

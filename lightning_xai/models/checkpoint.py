@@ -28,14 +28,15 @@ _HF_CLASSIFIER = "lightning_xai.models.hf_classifier.HFClassifier"
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network with the facts that are stored with its weights.
+    """A trained network, and the facts that are stored with its weights.
 
     Attributes:
-        network: in eval mode, on the CPU.
+        network: the network, in eval mode, on the CPU.
         class_names: names of the classes in the order of the logits, None if the file has no names. A checkpoint has
             names if it was trained with a data module.
-        decision_threshold: probability above which a class is predicted: tuned in training if multi-label, else 0.5.
-        encoder: facts about the encoder that the network was trained with, as `read_encoder` returns them.
+        decision_threshold: probability above which a class is predicted. Multi-label training tunes it; otherwise it is
+            0.5.
+        encoder: the result of `read_encoder`: facts about the encoder with which the network was trained.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -51,17 +52,17 @@ class TrainedNetwork:
 
 
 def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwork:
-    """Returns the trained network at `path`. The file is read once, and the global random state is left alone.
+    """Returns the trained network at `path`. The file is read once. The global random state does not change.
 
     Args:
-        path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt (or else last.ckpt), a Hugging Face
-            folder, hub id or "package:NAME/FOLDER" with a classification head, or a folder of released PLM-CA weights
-            (best_model.pt, config.yaml, target_tokenizer.json).
+        path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt or, if it is missing, last.ckpt, a
+            Hugging Face model with a classification head (folder, hub id or "package:NAME/FOLDER"), or a folder of
+            released PLM-CA weights (best_model.pt, config.yaml, target_tokenizer.json).
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: `path` names no network, the file contains pickled code, or a weight is missing, unknown or of
-            another shape, so that the network would not be the trained one.
+        ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, is unknown or
+            has another shape, so that the network would not be the trained network.
 
     Example:
         >>> import tempfile
@@ -139,9 +140,9 @@ def read_checkpoint(path: str) -> dict[str, Any]:
 
 
 def stored_encoder(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Returns the facts about its encoder in a checkpoint's content, as `runs.encoder_facts` describes.
+    """Returns the facts about the encoder that a checkpoint contains, in the format of `runs.encoder_facts`.
 
-    A checkpoint of an older version has at most what the encoder learned.
+    A checkpoint of an older version contains only the encoder's learned vocabulary, or nothing.
 
     Example:
         >>> stored_encoder({"TextDataModule": {"encoder": {"words": ["a"]}}})
@@ -160,8 +161,8 @@ def read_encoder(path: str) -> dict[str, Any]:
         path: as in `load_trained`; also a Hugging Face encoder without a classification head.
 
     Returns:
-        The facts that a checkpoint stores. For a Hugging Face model and for released weights, the class and the path of
-        the encoder with the tokenizer beside the weights, whether there is one or not.
+        The facts that a checkpoint stores. For a Hugging Face model and for released weights, the facts are the class
+        and the path of an encoder that uses the model's own tokenizer. Nothing checks that this tokenizer exists.
 
     Raises:
         ValueError: the checkpoint cannot be read.

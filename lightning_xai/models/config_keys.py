@@ -1,4 +1,4 @@
-"""Names the settings of a transformers config that no network reads, which transformers itself accepts in silence."""
+"""Finds keys of a transformers config that no network reads. Transformers itself accepts such keys without an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import transformers
 from transformers import GenerationConfig, PretrainedConfig
 
-# "config.name", getattr(config, "name") and the arguments that a config class takes under an older name
+# matches "config.name", getattr(config, "name") and kwargs.pop("name"), with which config classes read older names
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",
@@ -26,7 +26,7 @@ _is_stored: ContextVar[bool] = ContextVar("_is_stored", default=False)
 
 @contextmanager
 def stored_settings() -> Iterator[None]:
-    """Within the context keys are not checked: a checkpoint's settings may have keys of another transformers version.
+    """Within the context, keys are not checked. Checkpoints may contain keys of another transformers version.
 
     Example:
         >>> with stored_settings():
@@ -40,7 +40,7 @@ def stored_settings() -> Iterator[None]:
 
 
 def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
-    """Returns the settings that a config class declares, or that its networks read although it does not declare them.
+    """Returns the settings that a config class declares, and the undeclared settings that its networks read.
 
     Example:
         >>> keys = known_keys(transformers.BertConfig)
@@ -60,7 +60,7 @@ def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
 
 
 def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str]) -> None:
-    """Raises ValueError if a key is no setting of the architecture; the message has the nearest known key.
+    """Raises ValueError if a key is not a setting of the architecture. The message suggests the most similar known key.
 
     Example:
         >>> check_config_keys(transformers.BertConfig, ["hidden_size", "num_labels"])
@@ -69,7 +69,7 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
         ValueError: config has the key 'hiden_size', which bert does not read: the nearest known key is 'hidden_size'
     """
     declared = {field.name for field in dataclasses.fields(config_class)} | set(config_class.attribute_map)
-    undeclared = {key for key in keys if not key.endswith("_token_id")} - declared  # ids are read by this package
+    undeclared = {key for key in keys if not key.endswith("_token_id")} - declared  # this package reads token ids
     if not undeclared or _is_stored.get():
         return
     unknown = min(undeclared - known_keys(config_class), default=None)
@@ -82,7 +82,7 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
 
 
 def _modules_of(config_class: type[PretrainedConfig]) -> list[Any]:
-    """Returns the module of a config class, and those of its base network and its classifier."""
+    """Returns the Python modules that define a config class, its base network and its classifier."""
     modules = [inspect.getmodule(config_class)]
     for mapping in (transformers.MODEL_MAPPING, transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING):
         if config_class in mapping:

@@ -55,20 +55,20 @@ class HFClassifier(HuggingFaceClassifier):
     Mistral, GPT-2) reads the last token.
 
     Args:
-        path: folder, hub id, or "package:NAME/FOLDER" of a network. If it has no classification head, a random head is
-            drawn.
+        path: folder, hub id, or "package:NAME/FOLDER" of a network. If there is no classification head at `path`, the
+            head starts at random.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
         dropout: replaces every dropout probability of the network; None keeps them.
-        embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
-            "module" with its LayerNorm.
-        config: a Hugging Face config with "model_type" for a random network, instead of `path`.
+        embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
+            (the whole embedding module with its LayerNorm).
+        config: replaces `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: there is nothing at `path`, its head has another number of classes, or the architecture breaks a
-            contract that attributions need (the message says which, and by how much).
+        ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
+            contract that attributions need. The message names the contract and the size of the error.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}

@@ -231,6 +231,6 @@ class HuggingFaceClassifier(Classifier):
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # Python code of a folder: only the folder can build it again
+            return self.init_args | {"pretrained": False}  # only the folder has the code of this network
         rebuilt = {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}
         return self.init_args | rebuilt | {"trust_remote_code": False}

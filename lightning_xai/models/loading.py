@@ -51,10 +51,11 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
     Class and argument names of older versions of the package are replaced by the current names.
 
     Args:
-        trust_remote_code: whether Python code of a model's folder may run, if the network was trained with such code.
+        trust_remote_code: whether Python code of the model's folder may run. Only networks that were trained with such
+            code need it.
 
     Raises:
-        ValueError: class_path names no Classifier, or the network needs code that may not run.
+        ValueError: `class_path` is not a Classifier, or the network needs code that may not run.
 
     Example:
         >>> path = "lightning_xai.models.bilstm.BiLSTMAttention"
@@ -138,7 +139,7 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in classes, in a weight's shape, or in a setting that changes the forward pass;
+        ValueError: the networks differ in their numbers of classes, a weight's shape, or a setting of the forward pass;
             the message names the difference and `path`.
 
     Example:

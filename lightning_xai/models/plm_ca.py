@@ -55,30 +55,30 @@ def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tenso
 
 
 class PLMCA(HuggingFaceClassifier):
-    """Encodes each segment of `segment_length` tokens by itself, then lets each class attend to all tokens of the text.
+    """Encodes each segment of `segment_length` tokens separately. Then each class attends to all tokens of the text.
 
-    H are the token states. The attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds one
-    learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes share
-    w, b and the LayerNorm. Only the whole text starts with [CLS] and ends with the end token.
+    H denotes the token states. The attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds
+    one learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes
+    share w, b and the LayerNorm. Only the whole text starts with [CLS] and ends with the end token.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
-        segment_length: number S of tokens in a segment; positions start again in each segment.
+        segment_length: number S of tokens in a segment. Position numbers start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
-        mask_mode: "correct" lets classes attend to tokens only. "legacy" lets them also attend to the padding of the
-            text's last segment, as in the training of the authors' released weights; rows of the readout then sum to
-            less than 1.
-        embedding: the part whose output is explained and attacked: the "word" embedding table, or the whole embedding
-            "module" with its LayerNorm.
-        config: a Hugging Face config with "model_type" for a random encoder, instead of `path`.
+        mask_mode: with "correct", classes attend to tokens only. With "legacy", classes also attend to the padding of
+            the text's last segment, as in the training of the authors' released weights. The attention over tokens then
+            sums to less than 1.
+        embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
+            (the whole embedding module with its LayerNorm).
+        config: replaces `path`: a Hugging Face config with "model_type", for an encoder with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: there is nothing at `path`, a segment has more tokens than the encoder has positions, or the encoder
-            breaks a contract that attributions need.
+        ValueError: there is no model at `path`, a segment has more tokens than the encoder has positions, or the
+            encoder breaks a contract that attributions need.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}

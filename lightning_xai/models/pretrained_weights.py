@@ -1,4 +1,4 @@
-"""Compares the weights of a pretrained folder with the weights that the forward pass of a network reads."""
+"""Compares the weights in a pretrained folder with the weights that a network's forward pass reads."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from transformers import (
 
 
 class WeightGaps(NamedTuple):
-    """Differences between the weights of a pretrained folder and those that a network reads; names of both.
+    """Names of weights that only the network has, and of weights that only the pretrained folder has.
 
     Example:
         >>> WeightGaps(fresh=("classifier.weight",)).unread
         ()
     """
 
-    fresh: tuple[str, ...] = ()  # the network reads them, but the folder lacks them, so they start at random
-    unread: tuple[str, ...] = ()  # the folder has them, but the network does not read them, although its encoder might
+    fresh: tuple[str, ...] = ()  # missing in the folder, so they start at random
+    unread: tuple[str, ...] = ()  # only in the folder, although the trained network may need them
 
 
 def some(names: Collection[str]) -> str:
-    """Returns the first name, and the number of the other names.
+    """Returns a text with the first name and the number of further names.
 
     Example:
         >>> some(["b", "a"]), some(["a"])
@@ -41,10 +41,10 @@ def some(names: Collection[str]) -> str:
 
 
 def refuse_gaps(gaps: WeightGaps, path: str) -> None:
-    """Raises ValueError if a network that is to be measured or explained lacks weights, or does not read some.
+    """Raises ValueError if there are gaps, since a network with gaps is not the trained network.
 
     Args:
-        path: where the weights come from.
+        path: origin of the weights, for the message.
 
     Example:
         >>> refuse_gaps(WeightGaps(), "folder")
@@ -67,7 +67,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
 
 
 def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
-    """Returns a line on the weights that start at random, and a line on those that are not used.
+    """Returns one line about the weights that start at random, and one line about the unused weights.
 
     Example:
         >>> gap_lines(WeightGaps(fresh=("classifier.weight",)), "folder")
@@ -82,14 +82,14 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the differences that can change outputs.
+    """Returns the differences that may mean that the network is not the trained network.
 
-    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder, or
-    to no network of transformers for this encoder (as a language-modeling head does), so that it may be the head that
-    was trained. For an encoder without a head, heads do not matter.
+    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder. It
+    also matters if it may belong to the trained head, that is, if no pretraining network of transformers (such as a
+    language model) has a weight of this name. For a network without a head, unexpected weights of heads do not matter.
 
     Args:
-        network: loaded with random values for the missing weights.
+        network: the loaded network, whose missing weights are random.
         missing: names in the network that the folder lacks.
         unexpected: names in the folder that the network lacks.
 
@@ -127,14 +127,14 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
     """Returns the names of weights on which the output for one short text depends."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # buffers count as read
+        return names  # only buffers, which count as read
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
-    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # some heads read the end token
+    last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # for heads that read the end token
     with torch.enable_grad():
         try:
             output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
-        # third-party code may raise any error; the contract check of the classifier then says why it cannot be used
+        # third-party code may raise any error; the contract check of the classifier will explain the error
         except Exception:
             return names
         state = output.logits if "logits" in output else output.last_hidden_state
@@ -143,7 +143,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names that belong to the encoder, or to no network of transformers for this encoder."""
+    """Returns the names that belong to the encoder, or that no pretraining network of transformers has."""
     encoder = {name for name in names if in_encoder(network, name)}
     others = names - encoder
     if not others or network.base_model is network:
@@ -154,7 +154,7 @@ def _foreign(network: PreTrainedModel, names: set[str]) -> set[str]:
 
 
 def _weights_for_other_tasks(config: PretrainedConfig) -> set[str]:
-    """Returns the names of weights that transformers' pretraining networks have for the architecture."""
+    """Returns the names of all weights of transformers' pretraining networks for this architecture."""
     auto_classes: list[Any] = [AutoModel, AutoModelForPreTraining, AutoModelForMaskedLM, AutoModelForCausalLM]
     names: set[str] = set()
     with torch.device("meta"):

@@ -36,7 +36,7 @@ class Released(NamedTuple):
     network: Classifier
     class_names: list[str]
     decision_threshold: float
-    encoder_folder: str  # with the encoder's config, and with its tokenizer if there is one
+    encoder_folder: str  # holds the encoder's config, and may hold a tokenizer
 
 
 def is_released(path: str | Path) -> bool:

@@ -49,8 +49,8 @@ def read_config(
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: neither or both of `path` and `config` are given, nothing can be loaded from them, `config` has a
-            key that the architecture does not read, or `dropout` is no probability.
+        ValueError: not exactly one of `path` and `config` is given, the given one cannot be loaded, `config` has a key
+            that the architecture does not read, or `dropout` is no probability.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -68,7 +68,7 @@ def read_config(
         # otherwise a short batch would switch the network to original_full permanently, which changes logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # a config may name a kernel whose code transformers would download
+        settings._attn_implementation = None  # else transformers might download a kernel's code
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -135,7 +135,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 def has_own_code(config: PretrainedConfig, auto_class: Any) -> bool:
-    """Returns whether the folder of a config has Python code for the network that an auto class loads.
+    """Returns whether the folder of a config contains Python code for the network that `auto_class` loads.
 
     Example:
         >>> has_own_code(transformers.BertConfig(), transformers.AutoModel)
@@ -145,7 +145,7 @@ def has_own_code(config: PretrainedConfig, auto_class: Any) -> bool:
 
 
 class LoadedTransformer(NamedTuple):
-    """A network of transformers, and how its weights differ from those of the folder that it comes from.
+    """A network of transformers, and the gaps between its weights and the weights in its folder.
 
     Example:
         >>> LoadedTransformer(transformers.BertModel(transformers.BertConfig(num_hidden_layers=0))).gaps.fresh

@@ -20,11 +20,11 @@ def weight_files(path: str) -> list[Path]:
     """Returns the files that hold a model's weights, in alphabetical order.
 
     Args:
-        path: folder, hub id or "package:NAME/FOLDER". On the hub, files are searched as transformers does: safetensors
-            before .bin, whole files before shards.
+        path: folder, hub id or "package:NAME/FOLDER". In the cache of the hub, the order of the search is that of
+            transformers: safetensors before .bin, and one file before shards.
 
     Raises:
-        ValueError: there are none, or the index of shards is no list of files in its own folder.
+        ValueError: there are no weights, or the index of shards is not a list of files in the folder of the index.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,7 @@ def weight_files(path: str) -> list[Path]:
 def _on_hub(path: str, name: str) -> Path | None:
     try:
         file = cached_file(path, name)
-    except OSError:  # also for an unknown id, and without a connection
+    except OSError:  # also raised for an unknown id, or without a connection
         return None
     return None if file is None else Path(file)
 

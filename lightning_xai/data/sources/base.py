@@ -16,10 +16,10 @@ from lightning_xai.runs.names import check_name
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns the rows as a data set in memory. A row's keys are columns of TextSource; some may be missing.
+    """Returns the rows as a data set in memory. A row's keys are columns of TextSource; columns may be missing.
 
     Raises:
-        ValueError: a class or the begin or end of a span is a fraction, which the data set would round.
+        ValueError: a class number, or the begin or end of a span, is not a whole number. The data set would round it.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names

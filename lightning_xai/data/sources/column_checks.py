@@ -1,4 +1,4 @@
-"""Errors about the columns of tables and the labels in their cells, with the argument that corrects them."""
+"""Errors about columns and label cells of tables. Each message names the argument that corrects the error."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def missing_column(split: str, role: str, column: str, rows: Any, found: Sequenc
 
 
 def check_label_cell(cell: Any, where: str, separator: str, class_names: Collection[str]) -> None:
-    """Raises ValueError if a cell holds something else than a class, a number or a list of them.
+    """Raises ValueError unless a cell holds a class name, a number, or a list of class names and numbers.
 
     Args:
         cell: cell of a label column.
-        where: place of the cell, with which the message begins.
+        where: place of the cell; the message begins with this text.
         separator: separates several labels in one string.
-        class_names: names of classes that the user gave; any of them is a label.
+        class_names: class names that the user gave. A cell may hold any of these names.
 
     Example:
         >>> check_label_cell(["x", 1], "row 0", ";", ())

@@ -1,4 +1,4 @@
-"""The base of sources that read tables with any column names: which cell becomes a text, a class or a rationale."""
+"""Base of sources whose arguments name a table's columns of texts, classes and rationales."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RationaleFormat = Literal["char_spans", "word_mask"]
 
 @dataclass(frozen=True)
 class _TableSplit:
-    """The rows of a split, and the class names of its label column if this column holds numbers of named classes."""
+    """The rows of a split. If its label column holds numbers of named classes, also these names."""
 
     rows: list[dict[str, Any]]
     label_names: list[str] | None
@@ -33,7 +33,7 @@ class ColumnSource(TextSource):
 
     Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In
     formats whose cells cannot hold lists (CSV), a rationale is written as JSON, and labels are joined by
-    `label_separator`. A cell is empty only if nothing stands in it: null, None, NA and nan are words.
+    `label_separator`. Only a cell without any characters is empty: null, None, NA and nan are ordinary text.
 
     Labels and ids are read as text, so 01 stays "01". A label that is in `class_names` means that class. A number is
     the number of a class, from 0 on, only if no class name is a number. If all class names are whole numbers, the label
@@ -48,7 +48,7 @@ class ColumnSource(TextSource):
             there is no training split. They have the order of the data set's ClassLabel feature; without this feature
             they are sorted.
         multilabel: whether a row may have any number of labels.
-        label_separator: separates the labels in one string. White space around a label is dropped.
+        label_separator: separates the labels within one string. White space around a label is dropped.
         validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
         seed: seed of the random choice of validation rows.
 
@@ -98,7 +98,7 @@ class ColumnSource(TextSource):
 
     @abstractmethod
     def load_table(self) -> Mapping[str, Dataset | list[dict[str, Any]]]:
-        """Returns the rows of each split, with the table's own columns. Splits are named as in TextSource."""
+        """Returns the rows of each split, with the columns of the table. The names of splits are as in TextSource."""
 
     @cached_property
     def _table(self) -> dict[str, _TableSplit]:
@@ -121,7 +121,7 @@ class ColumnSource(TextSource):
 
     @property
     def _first_split(self) -> str:
-        """The split that names the classes."""
+        """Name of the split from which the class names are taken."""
         return "train" if "train" in self._table else next(iter(self._table))
 
     @cached_property
@@ -134,7 +134,7 @@ class ColumnSource(TextSource):
         return infer_class_names(label for split in splits for label in self._labels(split))
 
     def _labels(self, split: str) -> list[str]:
-        """Returns the labels of a split as text, those of all rows in one list."""
+        """Returns one list with the labels of all rows of a split, as text."""
         rows = enumerate(self._table[split].rows)
         return [label for i, row in rows for label in self._cells(row, split, f"{split} row {i}")]
 
@@ -154,7 +154,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """Returns a label, or its name if the column's numbers have names; the number -1 has none."""
+        """Returns the class name of a label that is the number of a named class; returns any other label unchanged."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label
@@ -162,7 +162,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _numbers(self) -> dict[str, ClassNumbers]:
-        """For each split, the class that a label means."""
+        """Split -> the mapping of its labels to classes."""
         numbers = ClassNumbers(self.class_names)
         return {
             split: _classes_of_names(part.label_names, self.class_names) if part.label_names else numbers
@@ -238,7 +238,7 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Returns the classes of a column's names: those of the same name, or of the same position if no name is shared."""
+    """Maps a column's names to classes of equal name or, if no names are equal, to classes of equal position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})

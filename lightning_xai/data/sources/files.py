@@ -27,11 +27,12 @@ class Files(ColumnSource):
 
     Args:
         data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
-            or arrow. Splits with other names than "train", "validation" and "test" are further test splits.
+            or arrow. A split whose name is not "train", "validation" or "test" is a further test split.
         quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv and false for tsv,
             where a quote is a character like any other and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
-        field: key of a json file's one object under which the rows lie; None if the file has nothing but rows.
+        field: for a json file that holds one object: the key of the rows in this object. None if the file holds only
+            rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
@@ -81,13 +82,14 @@ class Files(ColumnSource):
         }
 
     def _load_dataset(self, kind: str, split: str) -> Dataset:
-        # one split at a time, since `datasets` would cast the columns of all splits to the types of the first
+        # load one split at a time, since `datasets` would cast the columns of all splits to the types of the first
+        # split
         files = self.data_files[split]
         try:
             with _quiet():
                 return load_dataset(kind, data_files={split: files})[split]
         except (DatasetGenerationError, pa.ArrowException, OSError) as error:
-            if disk_message(error) is not None:  # of the cache of `datasets`
+            if disk_message(error) is not None:  # raised by the cache of `datasets`
                 raise
             raise ValueError(
                 f"{', '.join(files)} cannot be read ({one_line(error)}): write the files again, with equal columns"
@@ -127,7 +129,7 @@ def _num_rows(path: Path) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within the context, `datasets` logs no errors, which it also raises."""
+    """Within the context, `datasets` does not log the errors that it raises."""
     level = datasets.logging.get_verbosity()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     try:
@@ -137,7 +139,7 @@ def _quiet() -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of the error behind an error of `datasets`, at most 200 characters.
+    """Returns the first line of the error that caused an error of `datasets`, cut to 200 characters.
 
     Example:
         >>> one_line(ValueError("no columns\\nat all"))

@@ -24,7 +24,7 @@ def is_saved_dataset(path: str | Path) -> bool:
 
 
 def check_label_names(rows: Dataset, column: str, class_names: list[str], path: str) -> None:
-    """Checks that the numbers in a label column have the names that a source expects for them.
+    """Checks that the class names of a label column are those that a source expects, in the same order.
 
     Raises:
         ValueError: the column names the same classes in another order, or only some of them.
@@ -46,7 +46,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a cell of a CSV file as it is, None if it is empty. Pandas would guess numbers and missing values.
+    """Returns a cell of a CSV file as text, or None if it is empty. (By default, pandas would guess numbers.)
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")

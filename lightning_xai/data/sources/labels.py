@@ -1,4 +1,4 @@
-"""The rules by which cells of tables become classes, the same for every kind of file."""
+"""Rules that convert the cells of a label column to classes. All file formats share these rules."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from lightning_xai.functional.class_names import listed
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-_WHOLE = re.compile(r"([+-]?(?:0|[1-9]\d*))(?:\.0)?")  # without leading zeros, which belong to codes
+_WHOLE = re.compile(r"([+-]?(?:0|[1-9]\d*))(?:\.0)?")  # no leading zeros: 007 is a code
 _BOOLEANS = {"false": "0", "true": "1"}
 
 
 def cell_text(cell: Any) -> str | None:
-    """Returns a cell as text; None if the cell is empty. The words null, None, NA and nan are text like any other.
+    """Returns a cell as text; None if the cell is empty. The words null, None, NA and nan are ordinary text.
 
     Example:
         >>> cell_text("null"), cell_text(1.0), cell_text("007"), cell_text(float("nan")), cell_text("")
         ('null', '1.0', '007', None, None)
     """
-    if cell is None or cell == "" or cell != cell:  # only a NaN differs from itself
+    if cell is None or cell == "" or cell != cell:  # NaN is the only value that differs from itself
         return None
     return str(cell)
 
 
 def whole_number(text: str) -> int | None:
-    """Returns the integer that a text writes, also in the form 1.0; None for other texts and for leading zeros.
+    """Returns the integer that a text such as "1" or "1.0" denotes; None for other texts and for numbers like 007.
 
     Example:
         >>> whole_number("7"), whole_number("7.0"), whole_number("-1"), whole_number("07"), whole_number("7.5")
@@ -37,10 +37,10 @@ def whole_number(text: str) -> int | None:
 
 
 def infer_class_names(labels: Iterable[str]) -> list[str]:
-    """Returns the distinct labels, sorted as numbers if all are numbers, else as text.
+    """Returns the distinct labels. They are sorted as numbers if all labels are numbers, and otherwise as text.
 
-    If all labels are whole numbers, floats such as 1.0 become integers. Pandas writes integers in that form after it
-    has removed an empty cell.
+    If all labels are whole numbers, floats such as 1.0 become integers. Pandas writes 1 as 1.0 if the column once had
+    an empty cell.
 
     Example:
         >>> infer_class_names(["10", "9", "10"]), infer_class_names(["0.0", "1.0", "1"])
@@ -63,7 +63,8 @@ class ClassNumbers:
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, 1.0 means the class 1.
     3. If no class name is a number, a whole number is the number of a class, from 0 on.
-    4. True means the class "true". Where two classes have other names, false and true are the numbers 0 and 1.
+    4. True means the class "true". If there are two classes with other names, false means class 0 and true means class
+    1.
 
     Args:
         class_names: names of classes 0, 1, ...
@@ -93,7 +94,7 @@ class ClassNumbers:
 
     @classmethod
     def of_names(cls, classes: Mapping[str, int]) -> ClassNumbers:
-        """Returns the rule by which only the names in `classes` mean a class, whose number is the value there."""
+        """Returns a rule that knows no labels except the keys of `classes`; their values are class numbers."""
         numbers = cls([])
         numbers._classes = dict(classes)
         return numbers

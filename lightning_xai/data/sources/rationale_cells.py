@@ -1,4 +1,4 @@
-"""Turns the rationales in the cells of tables into character spans, after a check of each number."""
+"""Checks the rationales in the cells of tables, and converts them to character spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rationale_cell(cell: Any, where: str) -> list[Any]:
     """Returns the list in a rationale cell, which may be written as JSON; [] if the cell is empty.
 
     Raises:
-        ValueError: the cell holds something else; the message starts with `where`.
+        ValueError: the cell holds no list; the message starts with `where`.
 
     Example:
         >>> rationale_cell("[[0, 4]]", "row 0"), rationale_cell(None, "row 1")
@@ -36,7 +36,7 @@ def whole_spans(spans: Any, where: str) -> list[list[int]]:
     """Returns spans as integers. Whole floats such as 4.0 are integers; fractions and booleans are refused.
 
     Raises:
-        ValueError: `spans` is no list of [begin, end] in whole numbers; the message starts with `where`.
+        ValueError: `spans` is not a list of [begin, end] pairs of whole numbers. The message starts with `where`.
 
     Example:
         >>> whole_spans([[0, 4.0]], "row 0")
@@ -56,7 +56,7 @@ def whole_spans(spans: Any, where: str) -> list[list[int]]:
 
 
 def is_whole(number: Any) -> bool:
-    """Returns whether a value is an integer or a whole float, and no boolean.
+    """Returns whether a value is an integer or a whole float. Booleans do not count.
 
     Example:
         >>> is_whole(4), is_whole(4.0), is_whole(4.7), is_whole(True)

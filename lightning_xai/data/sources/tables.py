@@ -1,4 +1,4 @@
-"""Reads the rows of CSV, TSV and JSON files as they stand there: no cell is guessed to be a number or to be missing."""
+"""Reads the rows of CSV, TSV and JSON files. Cells of CSV and TSV files stay text, with no guess of numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from lightning_xai.runs.text_files import codec_of, other_encoding, read_text
 
-LONGEST_CELL = 2**31 - 1  # characters; the default limit of csv is 131,072
+LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131,072
 
 
 def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> list[dict[str, Any]]:
@@ -20,11 +20,12 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         path: the file, whose first line names the columns.
         delimiter: separates the cells.
         quoting: whether cells may be in double quotes, and may then contain delimiters and line breaks. Without
-            quoting, every line is a row and quotes are characters like any other.
+            quoting, every line is a row, and a quote is an ordinary character.
         encoding: encoding of the file.
 
     Raises:
-        ValueError: a row does not have one cell for each column, a quote is wrong, or the file has another encoding.
+        ValueError: a row does not have one cell for each column, a quote is misplaced, or the file is not in this
+            encoding.
 
     Example:
         >>> import tempfile
@@ -61,7 +62,7 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
 
 
 def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of the line on which a row ends, and the row's cells."""
+    """Yields, for each row, the number of its last line and its cells."""
     if not quoting:
         with path.open(encoding=codec_of(encoding), newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
@@ -85,15 +86,15 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
 
 
 def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> list[dict[str, Any]]:
-    """Returns the rows of a JSON file: an object on each line, a list of objects, or an object of equally long lists.
+    """Returns the rows of a JSON file, which holds one object per line, a list of objects, or an object of columns.
 
     Args:
         path: the file.
         encoding: encoding of the file.
-        field: key of the file's one object under which the rows lie; None if the file has nothing but rows.
+        field: for a file that holds one object: the key of the rows in this object. None if the file holds only rows.
 
     Raises:
-        ValueError: the file is not JSON, has another form or another encoding, or lacks `field`.
+        ValueError: the file is not JSON in this encoding, has none of these three forms, or lacks `field`.
 
     Example:
         >>> import tempfile
@@ -119,7 +120,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
                 f"{path}, row {number}: {str(row)[:60]} is no JSON object; write each row as an object with a value "
                 "for each column"
             )
-    if "\\ud" in content.lower():  # an escape that may be half of a character
+    if "\\ud" in content.lower():  # this escape may encode half of a character
         _check_characters(rows, path)
     return rows
 
@@ -130,7 +131,7 @@ def _parsed(text: str, path: Path, number: int | None = None) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno if number is None else number}: {error.msg} (column {error.colno})"
-    except (RecursionError, ValueError) as error:  # brackets without end, or a number with thousands of digits
+    except (RecursionError, ValueError) as error:  # too deeply nested brackets, or a number of too many digits
         problem = "too many brackets in brackets" if isinstance(error, RecursionError) else str(error).split(";")[0]
         place = f"line {number or 1}: {problem}"
     remedy = "write one JSON object a line" if number is not None else "correct it, or write the file again"
@@ -138,7 +139,7 @@ def _parsed(text: str, path: Path, number: int | None = None) -> Any:
 
 
 def _is_one_value(content: str) -> bool:
-    """Returns whether a text is one JSON value: it has one line, or its first line is no value of its own."""
+    """Returns whether a text is one JSON value. If so, it has one line, or its first line alone is not valid JSON."""
     first, _, others = content.strip().partition("\n")
     if others:
         try:
