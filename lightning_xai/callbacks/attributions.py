@@ -19,9 +19,11 @@ from lightning_xai.callbacks.base import (
     network_of,
     receivers_after,
     split_of_loader,
+    test_splits,
 )
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
+from lightning_xai.callbacks.workload import WorkInBatches, workload_of
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
@@ -87,6 +89,7 @@ class ComputeAttributions(Callback):
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}
         self._changed_classes = ChangedClasses()
+        self.work: WorkInBatches | None = None  # of the running evaluation, for receivers that also show their work
         self._receivers: list[ExplainedReceiver] = []
         self._attention_before: Any = None  # attention kernel that teardown restores; None if unchanged
 
@@ -117,6 +120,7 @@ class ComputeAttributions(Callback):
         """Sets costs and counts of changed classes to zero, as each evaluation during a fit has its own numbers."""
         self.costs = {name: Cost() for name in self.methods}
         self._changed_classes = ChangedClasses()
+        self.work = None
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._forget()
@@ -155,6 +159,8 @@ class ComputeAttributions(Callback):
         predict = PredictOnce(
             network.predict, explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
         )
+        work = self._work(trainer, split)
+        work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))
         probs = predict(explained.inputs)  # in float32, like the metrics; so both agree on the predicted classes
         self._changed_classes.add(
             split,
@@ -167,12 +173,23 @@ class ComputeAttributions(Callback):
         targets, target_mask = select_targets(
             self.targets, probs, explained.labels, decision_threshold=decision_threshold, topk=self.num_top
         )
-        attributions = {
-            name: self._attribute(name, network, explained, split, targets, target_mask) for name in self.methods
-        }
+        attributions = {}
+        for number, name in enumerate(self.methods, start=1):
+            with work.part(name, f"{name} (method {number} of {len(self.methods)}) explains"):
+                attributions[name] = self._attribute(name, network, explained, split, targets, target_mask)
         magnitudes = frozenset(name for name, method in self.methods.items() if not method.has_sign)
         for receiver in self._receivers:
             receiver.on_explained(ExplainedBatch(explained, attributions, predict, split, magnitudes))
+        work.end_batch()
+
+    def _work(self, trainer: Trainer, split: str) -> WorkInBatches:
+        """Returns the work of the running evaluation, which begins with the first batch of `split`."""
+        if self.work is None:
+            splits = [split]
+            if trainer.testing:
+                splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
+            self.work = WorkInBatches(trainer, workload_of(trainer, self, splits))
+        return self.work
 
     def _finish(self, trainer: Trainer) -> None:
         """Sums costs over all processes, and prints how many classes differ between the run's precision and float32."""

@@ -17,6 +17,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.callbacks.trial_parts import try_metrics
 from lightning_xai.callbacks.tried import TrialRun
+from lightning_xai.callbacks.workload import part_of
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -121,7 +122,9 @@ class AttributionEvaluation(ExplainedCallback):
         for method, attribution in explained.attributions.items():
             for metric in self._metrics_of(explained.split, method):
                 if metric.needs_tuning or not only_tunes:
-                    metric.update(attribution, explained.batch, explained.predict)
+                    text = f"{self.preset}/{metric.name} measures {method} on"
+                    with part_of(self.source, f"{self.preset}/{metric.name}", text, 1 / len(explained.attributions)):
+                        metric.update(attribution, explained.batch, explained.predict)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.active and not trainer.sanity_checking:

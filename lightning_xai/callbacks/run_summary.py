@@ -38,17 +38,21 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 
 class RunSummary(Callback):
-    """Prints once the run's folder, the classes of objective and network, the number of parameters and the data sizes.
+    """Prints once the run's folder, objective, network, number of parameters, seed, device, and the data sizes.
+
+    Args:
+        seed: the seed of the run; None if it is not known.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
         >>> trainer = Trainer(default_root_dir="runs/tm/seed0", accelerator="cpu", logger=False)
-        >>> RunSummary().on_fit_start(trainer, Supervised(random_bert()))
-        runs/tm/seed0: Supervised, HFClassifier, 2,310 parameters
+        >>> RunSummary(seed=0).on_fit_start(trainer, Supervised(random_bert()))
+        runs/tm/seed0: Supervised, HFClassifier, 2,310 parameters, seed 0, cpu, 32-true
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
         self._printed = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -70,6 +74,9 @@ class RunSummary(Callback):
         network = network_of(module)
         num_parameters = sum(parameter.numel() for parameter in network.parameters())
         classes = f"{type(module).__name__}, {type(network).__name__}"
-        print(f"{trainer.default_root_dir}: {classes}, {num_parameters:,} parameters")
+        parts = [classes, f"{num_parameters:,} parameters", *([] if self.seed is None else [f"seed {self.seed}"])]
+        devices = f"{trainer.world_size} x " if trainer.world_size > 1 else ""
+        parts += [f"{devices}{module.device.type}", str(trainer.precision)]
+        print(f"{trainer.default_root_dir}: {', '.join(parts)}")
         if hasattr(data_of(trainer), "summary"):
             print("\n".join(data_lines(data_of(trainer).summary())))

@@ -13,6 +13,7 @@ from torch import Tensor
 from lightning_xai.callbacks.base import data_of
 from lightning_xai.data.erasures import KEY
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.splits import VALIDATION
@@ -132,7 +133,12 @@ def _write_split(
     trainer.strategy.barrier()
     if not trainer.is_global_zero:
         writers = _open_writers(trainer, stores, metadata)
-    for batch in data.ordered_dataloader(split):
+    missing = set(data.unerased_split(split).index.tolist()) - stored
+    methods = ", ".join(dict.fromkeys(str(facts[name].get("method", name)) for name in stores))
+    counted = Counted(f"{split}: choosing the tokens to erase by {methods}", len(missing) / trainer.world_size)
+    for batch in counted.over(
+        data.ordered_dataloader(split), lambda batch: len(missing.intersection(batch.index.tolist()))
+    ):
         index = batch.index.tolist()
         if stored.issuperset(index):
             continue

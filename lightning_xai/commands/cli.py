@@ -16,8 +16,6 @@ from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.run_summary import RunSummary
-from lightning_xai.callbacks.training_clock import TrainingClock
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
@@ -35,8 +33,8 @@ from lightning_xai.commands.preflight import (
     resolve_checkpoint,
 )
 from lightning_xai.commands.run_arguments import TRAINER_DEFAULTS, add_run_arguments
+from lightning_xai.commands.run_callbacks import run_callbacks
 from lightning_xai.commands.run_parser import RunParser
-from lightning_xai.commands.signals import EndOnSigterm
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.commands.trial_options import trial_of
@@ -166,13 +164,14 @@ class XAICLI(LightningCLI):
         if config.trainer.plugins is None and (environment := slurm_environment()):
             kwargs["plugins"] = [environment]
         trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
-        self.trainer_defaults["callbacks"] = [
-            self.results,
-            RunSummary(),
-            EndOnSigterm(),
-            TrainingClock(self._began),
-            trial,
-        ]
+        own = run_callbacks(
+            self.config_init[self.subcommand].trainer,
+            began=self._began,
+            seed=self.seed,
+            trial=trial,
+            tests_after_fit=tests_after_fit,
+        )
+        self.trainer_defaults["callbacks"] = [self.results, *own]
         trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;

@@ -17,7 +17,7 @@ from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user, one_line
 from lightning_xai.runs.lock import release
-from lightning_xai.runs.progress import quiet, say
+from lightning_xai.runs.progress import flush_every_line, quiet, say
 
 READERS = ("explain", "racu", "stability")  # commands that read finished runs; the module of each has the same name
 COMMANDS = ("fit", "validate", "test", "predict", *READERS)
@@ -34,6 +34,7 @@ def main(argv: list[str] | None = None) -> None:
         Traceback (most recent call last):
         SystemExit: error: fti is no command: choose one of fit, validate, test, predict, explain, racu, stability
     """
+    flush_every_line()
     argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {' '.join(argv[:1]) or 'nothing'} is no command: choose one of {', '.join(COMMANDS)}")

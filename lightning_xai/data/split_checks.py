@@ -14,9 +14,11 @@ from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.functional.class_names import listed
+from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import rank
 
+CHUNK = 1000  # examples that are encoded at once
 MOST_UNKNOWN = 0.5  # a split with a larger fraction of unknown tokens is refused
 
 
@@ -83,7 +85,11 @@ def encode_split(
     """
     if name == "train" and rank() == 0:
         _warn_of_unseen_classes(examples, source)
-    return EncodedSplit(examples, encoder.encode_batch(examples), index)
+    encoded: list[Encoded] = []
+    chunks = [examples[begin : begin + CHUNK] for begin in range(0, len(examples), CHUNK)]
+    for chunk in Counted(f"encoding {name}", len(examples)).over(chunks, len):
+        encoded += encoder.encode_batch(chunk)
+    return EncodedSplit(examples, encoded, index)
 
 
 def _warn_of_unseen_classes(examples: Sequence[dict[str, Any]], source: TextSource) -> None:

@@ -139,6 +139,15 @@ class AttributionMetric(Metric, ABC):
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         """Returns the records [B, K, len(columns)] of a batch; rows outside `attribution.target_mask` are ignored."""
 
+    def passes(self, num_units: int, num_methods: int) -> float:
+        """Returns about how many forward passes a row needs, for estimates of time; by default 0.
+
+        Args:
+            num_units: number of units of the text.
+            num_methods: number of attributions of the row; the returned number is for all of them together.
+        """
+        return 0.0
+
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
         """Returns the metric's values from all records [n, len(columns)]; by default the mean of every column.
 

@@ -106,6 +106,9 @@ class ErasureMetric(AttributionMetric):
     def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
         """Returns the records [R, J] of R rows in float64, on the CPU."""
 
+    def passes(self, num_units: int, num_methods: int) -> float:
+        return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
+
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64)

@@ -148,6 +148,11 @@ class NormalizedAOPC(AttributionMetric):
         """True for comprehensiveness; False for sufficiency, since erasing unimportant units should change little."""
         return self.order == "comprehensiveness"
 
+    def passes(self, num_units: int, num_methods: int) -> float:
+        if num_units > self.search.max_units:
+            return 0.0
+        return float(num_methods * num_units + self.search.beam_size * num_units**2)  # one search for all methods
+
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         records = torch.full((*attribution.targets.shape, len(self.columns)), torch.nan, dtype=torch.float64)
         inputs = replace(batch.inputs, token_mask=attribution.token_mask)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from lightning_xai.runs.ranks import rank
+
+PACKAGE = Path(__file__).parents[1]
 
 # warnings about deliberate choices of this package, or about things that a user cannot change
 SILENCED_WARNINGS = (
@@ -17,39 +21,85 @@ SILENCED_WARNINGS = (
     ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
     r"[\s\S]*import path denylist",  # commands/class_checks.py refuses such classes with a better message
+    ".*is smaller than the logging interval.*",  # a short epoch is no mistake
+    ".*resuming from a checkpoint that ended before the epoch ended.*",  # the epoch is repeated, as README says
+    ".*`tensorboardX` has been removed.*",  # tensorboard is always installed
 )
-SILENCED_MESSAGES = ("litlogger", "Loading `train_dataloader` to estimate")
+SILENCED_MESSAGES = (
+    "litlogger",
+    "Loading `train_dataloader` to estimate",
+    "GPU available: ",  # the summary of a run names its device
+    "TPU available: ",
+    "HPU available: ",
+    "Seed set to ",  # the summary names the seed
+    "Restoring states from the checkpoint",  # a line of ours says that a run is resumed
+    "Restored all states from the checkpoint",
+    "Loaded model weights from the checkpoint",
+    "`Trainer.fit` stopped: `max_",
+    "LOCAL_RANK: ",
+    "Automatic Mixed Precision (AMP)",  # the summary names the precision
+    "Missing logger folder",
+    "You are using a CUDA device",  # the precision of matrix products is a choice of this package
+)
+LOGGERS = (
+    "lightning.pytorch.utilities.rank_zero",
+    "lightning.fabric.utilities.rank_zero",
+    "lightning.fabric.utilities.seed",
+)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs.
+    """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs, and shortens all other warnings.
 
     Example:
         >>> with quiet():
         ...     warnings.warn("the dataloader does not have many workers")
     """
-    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+    loggers, formatted = [logging.getLogger(name) for name in LOGGERS], warnings.formatwarning
 
     def keep(record: logging.LogRecord) -> bool:
         return not any(part in record.getMessage() for part in SILENCED_MESSAGES)
 
-    logger.addFilter(keep)
+    for logger in loggers:
+        logger.addFilter(keep)
+    warnings.formatwarning = _short_warning
     try:
         with warnings.catch_warnings():
             for message in SILENCED_WARNINGS:
                 warnings.filterwarnings("ignore", message=message)
             yield
     finally:
-        logger.removeFilter(keep)
+        warnings.formatwarning = formatted
+        for logger in loggers:
+            logger.removeFilter(keep)
+
+
+def _short_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Returns a warning in one line; a warning of a library names its place in the library."""
+    text = " ".join(str(message).split())
+    place = "" if Path(filename).is_relative_to(PACKAGE) else f" ({Path(filename).name}, line {lineno})"
+    return f"warning: {text}{place}\n"
 
 
 def say(message: str) -> None:
-    """Prints a message in the first process only.
+    """Prints a message in the first process only, at once.
 
     Example:
         >>> say("resuming")
         resuming
     """
     if rank() == 0:
-        print(message)
+        print(message, flush=True)
+
+
+def flush_every_line() -> None:
+    """Makes a file or pipe that receives the standard output get every line at once, as a terminal does.
+
+    Example:
+        >>> flush_every_line()
+    """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)

@@ -1,0 +1,114 @@
+"""Says before the work how long the explanations and their measurements will take."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import FSDPStrategy
+from lightning.pytorch.trainer.states import TrainerFn
+
+from lightning_xai.callbacks.base import (
+    AttributionSource,
+    callbacks_of,
+    data_of,
+    network_of,
+    receivers_after,
+    test_splits,
+)
+from lightning_xai.callbacks.workload import workload_of
+from lightning_xai.functional.modes import evaluation_mode
+from lightning_xai.functional.untouched import memory_returned, network_kept, random_states_kept
+from lightning_xai.runs.pace import duration
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.splits import VALIDATION
+
+MAX_TOKENS = 4096  # of the batch that measures the speed of the network
+
+
+class Forecast(Callback):
+    """Prints the estimated time of the explanations, before a fit that ends with a test and before other evaluations.
+
+    The estimate is the number of passes through the network that methods and metrics count, times the tokens of the
+    explained examples, times the measured time of a pass over one batch. Methods with costly passes take longer.
+
+    Args:
+        tests_after_fit: whether the fit ends with a test.
+
+    Example:
+        >>> Forecast(tests_after_fit=True).tests_after_fit
+        True
+    """
+
+    def __init__(self, *, tests_after_fit: bool = False) -> None:
+        self.tests_after_fit = tests_after_fit
+        self._is_said = False
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.tests_after_fit:
+            self._say(trainer, pl_module, "the test: ", tests=True)
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._say(trainer, pl_module, "", tests=True)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.VALIDATING:
+            self._say(trainer, pl_module, "", tests=False)
+
+    def _say(self, trainer: Trainer, module: LightningModule, when: str, *, tests: bool) -> None:
+        if self._is_said or not hasattr(data_of(trainer), "split") or isinstance(trainer.strategy, FSDPStrategy):
+            return
+        self._is_said = True
+        for source in callbacks_of(trainer):
+            if isinstance(source, AttributionSource) and receivers_after(trainer, source):
+                splits = _explained_splits(trainer, source) if tests else [VALIDATION]
+                workload = workload_of(trainer, source, splits)
+                if workload is None:
+                    continue
+                seconds = workload.seconds_left(seconds_per_token(trainer, module, splits[0]))
+                counts = (
+                    " and ".join(f"{n * trainer.world_size:,} {s}" for s, n in workload.num_examples.items())
+                    + " examples"
+                )
+                say(f"{when}{line_of(len(source.methods), counts)}, {duration(seconds or 0)}")
+
+
+def line_of(num_methods: int, examples: str) -> str:
+    """Returns the work in words.
+
+    Example:
+        >>> line_of(8, "40 test examples")
+        '8 methods explain 40 test examples'
+    """
+    return f"1 method explains {examples}" if num_methods == 1 else f"{num_methods} methods explain {examples}"
+
+
+def _explained_splits(trainer: Trainer, source: Any) -> list[str]:
+    """Returns the splits that a source explains in a test; the validation split only if a receiver needs it."""
+    needs_validation = any(getattr(r, "needs_validation_in_test", False) for r in receivers_after(trainer, source))
+    return [split for split in test_splits(trainer) if split != VALIDATION or needs_validation]
+
+
+def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> float:
+    """Returns the measured time of a forward pass over one token of an evaluation batch; changes nothing."""
+    data, network = data_of(trainer), network_of(module)
+    rows = data.split(split)
+    chosen = sorted(range(len(rows)), key=lambda row: int(rows.lengths[row]))[len(rows) // 2 :]  # of usual length
+    longest = int(rows.lengths[chosen].max())
+    num_rows = max(1, min(data.eval_batch_size, MAX_TOKENS // longest))
+    inputs = data.collate(rows[chosen[:num_rows]]).to(module.device).inputs
+    with ExitStack() as stack:
+        for context in (memory_returned(module.device), random_states_kept(), network_kept(module)):
+            stack.enter_context(context)
+        stack.enter_context(evaluation_mode(module))
+        times = []
+        for _ in range(2):  # the first pass also sets things up
+            began = time.perf_counter()
+            network.predict(inputs)
+            if module.device.type == "cuda":
+                torch.cuda.synchronize(module.device)
+            times.append(time.perf_counter() - began)
+    return min(times) / float(inputs.attention_mask.sum())

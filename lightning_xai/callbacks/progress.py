@@ -1,0 +1,173 @@
+"""Shows progress: a bar on a terminal, and flushed plain lines in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lightning import LightningModule, Trainer
+from lightning.pytorch.callbacks import ProgressBar, TQDMProgressBar
+from lightning.pytorch.trainer.states import TrainerFn
+
+from lightning_xai.callbacks.base import data_of, split_of_loader
+from lightning_xai.callbacks.training_lines import TrainingLines, epoch_name, validation_numbers
+from lightning_xai.runs.pace import Pace, time_left
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.splits import VALIDATION
+
+
+def progress_bar() -> ProgressBar:
+    """Returns a bar if the standard output is a terminal; if not, plain lines.
+
+    Example:
+        >>> isinstance(progress_bar(), PlainProgress)  # the output of a doctest goes into a file
+        True
+    """
+    return TerminalProgress() if sys.stdout.isatty() else PlainProgress()
+
+
+class _TrainingProgress(ProgressBar):
+    """Prints a line at the end of every epoch, with the validation numbers; only the first process prints."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_shown = True
+
+    def disable(self) -> None:
+        self.is_shown = False
+
+    def enable(self) -> None:
+        self.is_shown = True
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_start(trainer, pl_module)
+        self.training = TrainingLines(trainer)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        self.training.add(batch)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_validation_start(trainer, pl_module)
+        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
+            self.training.rate.pause()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_validation_end(trainer, pl_module)
+        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
+            self.training.rate.resume()
+            if not trainer.is_last_batch:  # the line of the epoch has the numbers of its last validation
+                self.write(f"validation: {self.training.epoch(trainer)}")
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_train_epoch_end(trainer, pl_module)
+        self.write(self.training.epoch(trainer))
+        self.training.pace.has_spoken()
+
+    def write(self, line: str) -> None:
+        if self.is_shown:
+            self.print(line)
+
+
+class PlainProgress(_TrainingProgress):
+    """Prints plain lines: for a training about every 30 s and at the end of each epoch, for evaluations every 30 s.
+
+    Example:
+        >>> PlainProgress().show_work(lambda: "test: random explains examples 1-32 of 40")  # too early for a line
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pace = Pace()
+
+    def print(self, *args: Any, **kwargs: Any) -> None:
+        say(" ".join(map(str, args)))
+
+    def show_work(self, text: Callable[[], str]) -> None:
+        if self.is_shown and self._pace.is_due():
+            say(text())
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
+        if not trainer.is_last_batch and self.is_shown and self.training.pace.is_due():
+            say(self.training.step(trainer))
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        super().on_validation_start(trainer, pl_module)
+        self._pace = Pace()
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._pace = Pace()
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._pace = Pace()
+
+    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
+        self._batch(VALIDATION, batch_idx, trainer.num_val_batches, dataloader_idx)
+
+    def on_test_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
+        self._batch(split_of_loader(trainer, dataloader_idx), batch_idx, trainer.num_test_batches, dataloader_idx)
+
+    def on_predict_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
+        split = getattr(data_of(trainer), "predict_split", "predict")
+        self._batch(split, batch_idx, trainer.num_predict_batches, dataloader_idx)
+
+    def _batch(self, split: str, batch_idx: int, numbers: Any, loader: int) -> None:
+        """Prints a line about the batches of an evaluation, if it is due."""
+        if not self.is_shown or not self._pace.is_due():
+            return
+        sizes = numbers if isinstance(numbers, list) else [numbers]
+        done = sum(sizes[:loader]) + batch_idx + 1
+        left = self._pace.seconds_left(done=done, total=sum(sizes))
+        say(f"{split}: batch {batch_idx + 1:,} of {sizes[loader]:,}{time_left(left)}")
+
+
+class TerminalProgress(_TrainingProgress, TQDMProgressBar):
+    """A bar with the loss and the monitored validation number, and a line of text at the end of every epoch.
+
+    Example:
+        >>> TerminalProgress().is_enabled
+        True
+    """
+
+    BAR_FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pace = Pace(first=0.0, every=0.2)  # a terminal is slow
+
+    def disable(self) -> None:
+        _TrainingProgress.disable(self)
+        TQDMProgressBar.disable(self)
+
+    def enable(self) -> None:
+        _TrainingProgress.enable(self)
+        TQDMProgressBar.enable(self)
+
+    def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
+        shown = super().get_metrics(trainer, pl_module)
+        shown.pop("v_num", None)
+        numbers = validation_numbers(trainer.callback_metrics)
+        monitor = str(getattr(trainer.checkpoint_callback, "monitor", None)).removeprefix("val/")
+        chosen = monitor if monitor in numbers else next(iter(numbers), None)
+        return {**shown, **({f"val_{chosen}": f"{numbers[chosen]:.3f}"} if chosen is not None else {})}
+
+    def on_train_epoch_start(self, trainer: Trainer, *args: Any) -> None:
+        super().on_train_epoch_start(trainer, *args)
+        self.train_progress_bar.set_description(epoch_name(trainer.current_epoch, trainer.max_epochs))
+
+    def on_validation_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0) -> None:
+        super().on_validation_batch_start(trainer, pl_module, batch, batch_idx, dataloader_idx)
+        self.val_progress_bar.set_description(VALIDATION, refresh=False)
+
+    def on_test_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0) -> None:
+        super().on_test_batch_start(trainer, pl_module, batch, batch_idx, dataloader_idx)
+        self.test_progress_bar.set_description(split_of_loader(trainer, dataloader_idx), refresh=False)
+
+    def show_work(self, text: Callable[[], str]) -> None:
+        bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
+        bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
+        if bar is not None and self._pace.is_due():
+            bar.bar_format = "{desc}"  # batches say little here: the first of two may take most of the time
+            bar.set_description_str(text())

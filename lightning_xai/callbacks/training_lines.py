@@ -1,0 +1,89 @@
+"""Lines about a training: step, loss, validation numbers, tokens per second and time left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning import Trainer
+
+from lightning_xai.callbacks.token_rate import TokenRate, real_tokens
+from lightning_xai.runs.pace import Pace, time_left
+from lightning_xai.runs.splits import VALIDATION, log_prefix
+
+
+def epoch_name(epoch: int, max_epochs: int | None) -> str:
+    """Returns the name of an epoch, which counts from 0, in words.
+
+    Example:
+        >>> epoch_name(0, 3), epoch_name(0, None)
+        ('epoch 1 of 3', 'epoch 1')
+    """
+    return f"epoch {epoch + 1}" + (f" of {max_epochs}" if max_epochs is not None and max_epochs > 0 else "")
+
+
+def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the classification metrics of the validation split, without those of explanations.
+
+    Example:
+        >>> validation_numbers({"val/accuracy": 0.5, "val/eraser/random/auprc": 0.1, "loss": 0.7})
+        {'accuracy': 0.5}
+    """
+    prefix = f"{log_prefix(VALIDATION)}/"
+    names = [name for name in logged if name.startswith(prefix) and "/" not in name.removeprefix(prefix)]
+    return {name.removeprefix(prefix): float(logged[name]) for name in names}
+
+
+class TrainingLines:
+    """Composes the lines about one training in this process.
+
+    Args:
+        trainer: the trainer, whose training has just begun or resumed.
+
+    Example:
+        >>> lines = TrainingLines(Trainer(max_epochs=3, logger=False, accelerator="cpu"))
+        >>> lines.numbers({"loss": 0.5}, {"val/accuracy": 0.75})
+        'loss 0.5, val accuracy 0.75'
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.pace = Pace()
+        self.rate = TokenRate()
+        self._first_step = trainer.global_step  # steps of an earlier, killed process took no time in this one
+        self._total: float | None = None
+
+    def add(self, batch: Any) -> None:
+        self.rate.add(real_tokens(batch))
+
+    def step(self, trainer: Trainer) -> str:
+        """Returns a line such as "step 12 of 375 (epoch 1 of 3): loss 0.69, 2,510 tokens/s, about 2 min left"."""
+        epoch = epoch_name(trainer.current_epoch, trainer.max_epochs)
+        return f"{self._steps(trainer)} ({epoch}): {self._facts(trainer, {})}"
+
+    def epoch(self, trainer: Trainer) -> str:
+        """Returns a line like that of `step`, with the validation numbers."""
+        epoch = epoch_name(trainer.current_epoch, trainer.max_epochs)
+        return f"{epoch} ({self._steps(trainer)}): {self._facts(trainer, trainer.callback_metrics)}"
+
+    def numbers(self, losses: Mapping[str, Any], validation: Mapping[str, Any]) -> str:
+        """Returns the loss and the validation numbers in words."""
+        shown = [f"loss {float(losses['loss']):.4g}"] if "loss" in losses else []
+        found = validation_numbers(validation)
+        return ", ".join([*shown, *(["val " + ", ".join(f"{n} {v:.4g}" for n, v in found.items())] if found else [])])
+
+    def _facts(self, trainer: Trainer, validation: Mapping[str, Any]) -> str:
+        tokens, seconds = self.rate.take()
+        rate = float(tokens) * trainer.world_size / seconds if seconds else 0.0
+        done, total = trainer.global_step - self._first_step, self._num_steps(trainer) - self._first_step
+        left = self.pace.seconds_left(done=done, total=total) if done < total else None
+        facts = [self.numbers(trainer.progress_bar_metrics, validation), f"{rate:,.0f} tokens/s" if rate else ""]
+        return ", ".join(filter(None, facts)) + time_left(left)
+
+    def _steps(self, trainer: Trainer) -> str:
+        total = self._num_steps(trainer)
+        return f"step {trainer.global_step:,}" + (f" of {total:,.0f}" if total < float("inf") else "")
+
+    def _num_steps(self, trainer: Trainer) -> float:
+        if self._total is None:
+            self._total = float(trainer.estimated_stepping_batches)
+        return self._total

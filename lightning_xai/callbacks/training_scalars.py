@@ -1,0 +1,83 @@
+"""Logs how the training goes: learning rate, gradient norm, and tokens per second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.strategies import FSDPStrategy
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lightning_xai.callbacks.token_rate import TokenRate, real_tokens
+
+
+def gradient_norm(module: torch.nn.Module) -> Tensor:
+    """Returns the L2 norm [] of all gradients of a module together; 0 if there are none.
+
+    Example:
+        >>> layer = torch.nn.Linear(2, 1, bias=False)
+        >>> layer(torch.tensor([3.0, 4.0])).backward()
+        >>> gradient_norm(layer)
+        tensor(5.)
+    """
+    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
+
+
+class TrainingScalars(Callback):
+    """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` with the losses of a step.
+
+    The learning rate is the one of the step; if the groups of parameters have different ones, all but the first are
+    logged as `train/learning_rate/<group>`. The gradient norm is that before clipping, and of all processes together.
+    The tokens are those of all processes, without padding, since the scalars before; validations do not count as time.
+    Under FSDP, which splits gradients among processes, there is no gradient norm.
+
+    Everything goes to the loggers only, so checkpoints and monitored values stay as they are.
+
+    Example:
+        >>> TrainingScalars().scalars
+        {}
+    """
+
+    def __init__(self) -> None:
+        self.scalars: dict[str, Any] = {}  # of the current step, until they are logged
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.scalars, self._rate = {}, TokenRate()
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
+        if optimizer is not trainer.optimizers[0] or not _logs(trainer):
+            return  # under manual optimization, a further optimizer shares the step
+        rates = [group["lr"] for group in optimizer.param_groups]
+        self.scalars["train/learning_rate"] = rates[0]
+        if len(set(rates)) > 1:
+            self.scalars |= {f"train/learning_rate/{group}": rate for group, rate in enumerate(rates) if group}
+        if not isinstance(trainer.strategy, FSDPStrategy):
+            self.scalars["train/gradient_norm"] = gradient_norm(pl_module)
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
+        self._rate.add(real_tokens(batch))
+        if not self.scalars:
+            return  # nothing is logged at this step, or its gradients are still accumulated
+        tokens, seconds = self._rate.take()
+        tokens = trainer.strategy.reduce(tokens.to(trainer.strategy.root_device).float(), reduce_op="sum")
+        self.scalars["train/tokens_per_second"] = tokens / max(seconds, 1e-9)
+        values = {name: float(value) for name, value in self.scalars.items()}
+        for logger in trainer.loggers:
+            logger.log_metrics(values, step=trainer.fit_loop.epoch_loop._batches_that_stepped)
+        self.scalars = {}
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.training or trainer.state.fn == "fit":
+            self._rate.pause()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == "fit":
+            self._rate.resume()
+
+
+def _logs(trainer: Trainer) -> bool:
+    """Returns whether Lightning logs the losses of this step."""
+    return bool(trainer.loggers) and trainer._logger_connector.should_update_logs

@@ -1,0 +1,182 @@
+"""The work of explaining and measuring examples, and the time that the rest of it will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+from lightning import Trainer
+
+from lightning_xai.callbacks.base import data_of, receivers_after
+from lightning_xai.callbacks.shown_work import show_work
+from lightning_xai.runs.pace import time_left
+from lightning_xai.runs.splits import VALIDATION
+
+BACKWARD = 2.0  # a backward pass takes about as long as two forward passes
+SMALLEST = 0.01  # forward passes that a part without passes counts as, until its time is measured
+
+
+class Workload:
+    """Counts the work in tokens that pass the network, and takes the speed of each part from what is done of it.
+
+    A part is one method, or one metric of a preset. A part that nobody has measured yet is taken to be as fast as all
+    measured parts together.
+
+    Args:
+        num_examples: split -> number of examples that this process explains.
+        num_tokens: split -> number of their tokens.
+        passes: split -> part -> forward passes over each token.
+
+    Example:
+        >>> work = Workload({"test": 4}, {"test": 40}, {"test": {"gradient": 3.0, "random": 0.0}})
+        >>> work.seconds_left() is None, round(work.seconds_left(seconds_per_token=0.5))
+        (True, 60)
+        >>> work.finish("test", "gradient", num_tokens=20, seconds=6.0)
+        >>> round(work.seconds_left())  # half of the gradients are left
+        6
+    """
+
+    def __init__(
+        self, num_examples: Mapping[str, int], num_tokens: Mapping[str, float], passes: Mapping[str, dict[str, float]]
+    ) -> None:
+        self.num_examples = dict(num_examples)
+        self.passes = {split: {p: max(n, SMALLEST) for p, n in parts.items()} for split, parts in passes.items()}
+        self._left = {(split, part): float(num_tokens[split]) for split in self.passes for part in self.passes[split]}
+        self._measured: dict[str, tuple[float, float]] = {}  # part -> seconds, passes times tokens
+
+    def finish(self, split: str, part: str, num_tokens: float, seconds: float) -> None:
+        """Records that a part has worked on `num_tokens` more tokens of a split for some seconds."""
+        if (split, part) not in self._left:
+            return
+        self._left[split, part] = max(0.0, self._left[split, part] - num_tokens)
+        before = self._measured.get(part, (0.0, 0.0))
+        self._measured[part] = (before[0] + seconds, before[1] + num_tokens * self.passes[split][part])
+
+    def seconds_left(self, seconds_per_token: float | None = None) -> float | None:
+        """Returns the estimated seconds of the rest; None if no speed is known.
+
+        Args:
+            seconds_per_token: time of a forward pass over one token, for parts without a measured speed.
+        """
+        seconds, work = (sum(values) for values in zip((0.0, 0.0), *self._measured.values(), strict=True))
+        overall = seconds_per_token if seconds_per_token is not None else seconds / work if work else None
+        if overall is None:
+            return None
+        left = 0.0
+        for (split, part), tokens in self._left.items():
+            measured = self._measured.get(part)
+            speed = measured[0] / measured[1] if measured and measured[1] else overall
+            left += tokens * self.passes[split][part] * speed
+        return left
+
+
+def workload_of(trainer: Trainer, source: Any, splits: list[str]) -> Workload | None:
+    """Returns the work of a source of attributions and its receivers; None if the data are not in a TextDataModule.
+
+    Args:
+        trainer: the trainer.
+        source: a callback with `methods`, such as ComputeAttributions.
+        splits: the splits that it explains. In a test, the validation split only tunes metrics.
+    """
+    data = data_of(trainer)
+    if not hasattr(data, "split"):
+        return None
+    num_examples, num_tokens, passes = {}, {}, {}
+    presets = [r for r in receivers_after(trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
+    for split in splits:
+        rows = data.split(split)
+        lengths, shares = rows.lengths[: _limit(source, len(rows))], trainer.world_size
+        num_examples[split] = -(-len(lengths) // shares)
+        num_tokens[split] = float(lengths.sum()) / shares
+        mean, targets = max(1, round(float(lengths.mean()))), _mean_targets(source, rows, data.num_classes)
+        parts = {}
+        for name, method in source.methods.items():
+            forward, backward = method.passes(mean, max(1, round(targets)))
+            parts[name] = forward + BACKWARD * backward
+        for preset in presets:
+            share = min(1.0, _limit(preset, len(lengths)) / len(lengths))
+            for metric in preset.metrics:
+                tunes = not trainer.validating and split == VALIDATION
+                if metric.needs_tuning or not tunes:
+                    count = metric.passes(mean, len(source.methods)) * targets * share
+                    parts[f"{preset.preset}/{metric.name}"] = count
+        passes[split] = parts
+    return Workload(num_examples, num_tokens, passes)
+
+
+def _limit(callback: Any, num_examples: int) -> int:
+    limit = getattr(callback, "max_examples", None)
+    return num_examples if limit is None else min(limit, num_examples)
+
+
+def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
+    """Returns about how many classes of an example are explained: the gold ones, or as many as the source says."""
+    policy = getattr(source, "targets", "gold")
+    if policy in ("all", "topk"):
+        return float(num_classes if policy == "all" else getattr(source, "num_top", 1))
+    labels = [example["labels"] for example in rows.examples[:1000]]
+    return float(np.mean([max(1, len(row)) if isinstance(row, list) else 1 for row in labels]))
+
+
+class WorkInBatches:
+    """Shows which part works on which examples, and measures it.
+
+    Args:
+        trainer: the trainer.
+        workload: all work of the evaluation; None if it is not known.
+
+    Example:
+        >>> work = WorkInBatches(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), None)
+        >>> work.begin_batch("test", num_examples=2, num_tokens=9)
+        >>> with work.part("random", "random (method 1 of 1) explains"):
+        ...     print(work.line("random explains"))
+        test: random explains examples 1-2
+    """
+
+    def __init__(self, trainer: Trainer, workload: Workload | None) -> None:
+        self.trainer, self.workload = trainer, workload
+        self.seconds: dict[str, float] = {}  # by split
+        self.done: dict[str, int] = {}  # examples by split
+        self._split, self._num_examples, self._num_tokens = "", 0, 0.0
+
+    def begin_batch(self, split: str, *, num_examples: int, num_tokens: float) -> None:
+        self._split, self._num_tokens = split, num_tokens
+        self._num_examples = num_examples
+
+    def end_batch(self) -> None:
+        self.done[self._split] = self.done.get(self._split, 0) + self._num_examples
+
+    @contextmanager
+    def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
+        """Shows `text` while a part works on the batch; `share` is the fraction of the part's work on the batch."""
+        show_work(self.trainer, lambda: self.line(text))
+        began = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - began
+        self.seconds[self._split] = self.seconds.get(self._split, 0.0) + seconds
+        if self.workload is not None:
+            self.workload.finish(self._split, name, self._num_tokens * share, seconds)
+
+    def line(self, text: str) -> str:
+        """Returns a line such as "test: gradient explains examples 1-32 of 40, about 2 min left"."""
+        before = self.done.get(self._split, 0)
+        total = "" if self.workload is None else f" of {self.workload.num_examples[self._split]:,}"
+        examples = f"examples {before + 1:,}-{before + self._num_examples:,}{total}"
+        left = None if self.workload is None else self.workload.seconds_left()
+        return f"{self._split}: {text} {examples}{time_left(left)}"
+
+
+@contextmanager
+def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
+    """Shows and measures a part of the work of a source's receiver, if the source shows its work.
+
+    Example:
+        >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):
+        ...     pass
+    """
+    work: WorkInBatches | None = getattr(source, "work", None)
+    with nullcontext() if work is None else work.part(name, text, share):
+        yield

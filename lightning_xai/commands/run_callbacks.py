@@ -1,0 +1,47 @@
+"""The callbacks that every run has beside those of its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning import Callback
+from lightning.pytorch.callbacks import ProgressBar
+
+from lightning_xai.callbacks.forecast import Forecast
+from lightning_xai.callbacks.progress import progress_bar
+from lightning_xai.callbacks.run_summary import RunSummary
+from lightning_xai.callbacks.training_clock import TrainingClock
+from lightning_xai.callbacks.training_scalars import TrainingScalars
+from lightning_xai.commands.signals import EndOnSigterm
+
+
+def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
+    """Returns the callbacks in their order: the trial comes before everything that estimates the work.
+
+    Args:
+        trainer: the settings of the trainer: `enable_progress_bar` and `callbacks`, which may have a bar of their own.
+        began: time at which the command began, from `time.monotonic()`.
+        seed: the seed of the run.
+        trial: tries the parts of the run before the work.
+        tests_after_fit: whether a fit ends with a test.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> settings = SimpleNamespace(enable_progress_bar=False, callbacks=None)
+        >>> chosen = run_callbacks(settings, began=0.0, seed=0, trial=Callback(), tests_after_fit=True)
+        >>> [type(callback).__name__ for callback in chosen]
+        ['RunSummary', 'EndOnSigterm', 'TrainingClock', 'Callback', 'Forecast', 'TrainingScalars']
+    """
+    own = [
+        RunSummary(seed),
+        EndOnSigterm(),
+        TrainingClock(began),
+        trial,
+        Forecast(tests_after_fit=tests_after_fit),
+        TrainingScalars(),
+    ]
+    given = trainer.callbacks if isinstance(trainer.callbacks, list) else []
+    has_bar = any(isinstance(callback, ProgressBar) for callback in given)
+    if trainer.enable_progress_bar is not False and not has_bar:
+        own.append(progress_bar())
+    return own
