@@ -49,7 +49,7 @@ def network_spec(network: Classifier) -> dict[str, Any]:
 
 
 def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> SettingDifference | None:
-    """Returns the first setting, by name, that changes the forward pass and differs; None if there is none.
+    """Returns the first differing setting, in alphabetical order, that changes the forward pass; None if all are equal.
 
     A setting that only one network has is not compared, since versions of transformers have different settings.
 

@@ -162,7 +162,7 @@ class Classifier(nn.Module, ABC):
         """Raises ValueError if `num_tokens` are too many for the network; `subject` names the text in the message."""
 
     def check_vocabulary(self, num_ids: int) -> None:
-        """Raises ValueError if an encoder with `num_ids` token ids has ids that the embedding table lacks.
+        """Raises ValueError if the embedding table has fewer rows than `num_ids`, the encoder's number of token ids.
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert

@@ -104,7 +104,7 @@ def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: It
 
 
 def in_encoder(network: PreTrainedModel, name: str) -> bool:
-    """Returns whether a weight belongs to the network's encoder, under the encoder's own name or without its prefix.
+    """Returns whether a weight belongs to the network's encoder. A name may omit the encoder's prefix.
 
     The pooler does not count. It belongs to the head, because only classification reads it.
 

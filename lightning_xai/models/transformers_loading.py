@@ -212,7 +212,7 @@ def load_transformer(
 def _read_network(
     auto_class: Any, path: str, config: PretrainedConfig, options: dict[str, Any]
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Returns the network at `path`, and transformers' report of missing, unexpected and mismatched weights."""
+    """Returns the network at `path`, and a report about missing, unexpected and mismatched weights."""
     try:
         return auto_class.from_pretrained(
             resolve_model_path(path), config=config, dtype=torch.float32, ignore_mismatched_sizes=True,

@@ -1,4 +1,4 @@
-"""Checkpoint files that are whole at every moment, and the check that a file was not cut off."""
+"""Writes checkpoint files atomically, and checks that a checkpoint file is complete."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lightning_xai.runs.whole_files import write_whole
 def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
     """Writes a checkpoint beside its place and renames it; the earlier checkpoint stays until then.
 
-    Lightning writes to the temporary folder instead. If that is another file system, its move copies the file, and a
-    kill leaves a cut one.
+    Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning copies
+    the file, and a kill leaves an incomplete checkpoint.
 
     Raises:
         ValueError: the disk is full or read-only, or another process has taken over the run's folder.
@@ -31,14 +31,14 @@ def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
 
 
 def _write(checkpoint: dict[str, Any], partial: Path) -> None:
-    with partial.open("wb") as stream:  # with a path, torch would write the file's name into the file
+    with partial.open("wb") as stream:  # given a path, torch would store the file's name in the file
         torch.save(checkpoint, stream)
 
 
 def require_whole(file: Path) -> None:
-    """Raises ValueError if a checkpoint was cut off while it was written, as earlier versions could leave it.
+    """Raises ValueError if a checkpoint is incomplete. Earlier versions left such files if they were killed.
 
-    Files of other kinds pass; whoever reads them raises its own error.
+    Files that are not checkpoints pass, and cause an error when they are read.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,7 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # a zip file's table of contents is at its end; after a power cut, blocks may be zeros
+    # the index of a zip file is at its end, so an incomplete file is no zip file; after a power cut, bytes may be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

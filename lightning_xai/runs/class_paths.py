@@ -1,4 +1,4 @@
-"""Classes that configurations and checkpoints name: a name is checked against a base before anything is called."""
+"""Imports the classes that configurations and checkpoints name, and checks their base before any call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: str) -> None:
-    """Raises ValueError unless `value` is a class that is derived from one of `bases` and can be built.
+    """Raises ValueError unless `value` is a class that is derived from one of `bases` and is not abstract.
 
-    Only real ancestors count. Classes that an abstract class merely recognizes by their methods do not.
+    Only real ancestors count. An abstract class that merely recognizes `value` by its methods does not count.
 
     Args:
         value: object that the class path names.
-        bases: classes of which one must be an ancestor.
+        bases: classes; at least one must be an ancestor of `value`.
         key: setting that holds the class path, for the message.
         class_path: dotted name of `value`, for the message.
 
@@ -38,11 +38,11 @@ def require_derived(value: Any, bases: Sequence[type], *, key: str, class_path: 
 
 
 def imported_class(class_path: str, base: type, *, key: str = "class_path") -> type[Any]:
-    """Imports a module and returns its class; nothing of the module is called.
+    """Imports a class by its dotted name. No function or class of the module is called.
 
     Args:
         class_path: dotted name of the class.
-        base: class that the named class must be derived from.
+        base: required ancestor of the class.
         key: setting that holds the class path, for messages.
 
     Raises:
@@ -58,7 +58,7 @@ def imported_class(class_path: str, base: type, *, key: str = "class_path") -> t
     module, _, name = class_path.rpartition(".")
     try:
         value = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:  # a ValueError for a name without a module
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError: the name has no module
         raise ValueError(
             f"{key} names {class_path}, which cannot be imported ({error}): install its package or correct the name"
         ) from error

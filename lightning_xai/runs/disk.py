@@ -1,4 +1,4 @@
-"""Errors of a full or read-only disk, as one line for the user."""
+"""Turns errors of a full or read-only disk into one line for the user."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
     """Returns one line about a full or read-only disk, or None if the error has another cause.
 
     Args:
-        error: an error, which may have been raised while the disk's error was handled.
+        error: the disk's error, or an error that was raised while the disk's error was handled.
         file: the file that was to be written; by default the file that the error names.
-        action: what cannot be done with the file.
+        action: the action that failed, as words for the message.
 
     Example:
         >>> print(disk_message(OSError(errno.ENOSPC, "No space left on device"), "a.ckpt"))
@@ -44,7 +44,7 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Raises the errors of a full or read-only disk as a ValueError that names the file.
+    """Within the context, errors of a full or read-only disk become a ValueError that names the file.
 
     Example:
         >>> with writing(Path("last.ckpt")):  # doctest: +ELLIPSIS

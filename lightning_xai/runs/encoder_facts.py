@@ -1,7 +1,7 @@
-"""Facts about the encoder that a network, a store or a run was made with, and their comparison.
+"""Facts about the encoder with which a network, a store or a run was made, and comparisons of these facts.
 
-Facts are plain values: `class_path` and `init_args` build the encoder again, `vocab_size` is the number of its token
-ids, `fingerprint` is a hash of what its tokenizer does, and `learned` is the vocabulary that it built, if it built one.
+Facts are plain values: `class_path` and `init_args` build the encoder again, `vocab_size` is its number of token ids,
+`fingerprint` is a hash of its tokenization, and `learned` is the vocabulary that the encoder built from texts, if any.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lightning_xai.runs.store import is_store, read_metadata
 
 Facts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"
-# arguments of an encoder that change which tokens there are or which may be erased, but not the meaning of an id
+# arguments of an encoder that change the kept or the erasable tokens of a text, but not the meaning of a token id
 OPTIONS = ("max_length", "fill", "explain_pair")
 
 
 def tokenizer_at(path: str) -> dict[str, Any]:
-    """Returns the class and the arguments of the encoder with the tokenizer in a folder or of a hub id.
+    """Returns class and arguments of an encoder that uses the tokenizer in a folder or of a hub id.
 
     Example:
         >>> tokenizer_at("models/bert")["init_args"]
@@ -45,7 +45,7 @@ def is_plain(value: Any) -> bool:
 
 
 def short_facts(facts: Facts) -> dict[str, Any]:
-    """Returns facts without lists of words, for files that only compare encoders.
+    """Returns facts without lists of words, for files that only need facts to compare encoders.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
@@ -56,7 +56,7 @@ def short_facts(facts: Facts) -> dict[str, Any]:
 
 
 def encoder_name(facts: Facts) -> str:
-    """Returns an encoder's name for messages.
+    """Returns a text for messages that identifies an encoder.
 
     Example:
         >>> path = {"path": "models/bert"}
@@ -69,7 +69,7 @@ def encoder_name(facts: Facts) -> str:
 
 
 def changed_options(before: Facts, now: Facts) -> str:
-    """Returns those OPTIONS that differ between two encoders, with both values; "" if none differs.
+    """Returns a text with the OPTIONS that differ between two encoders and both values; "" if no option differs.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
@@ -82,12 +82,12 @@ def changed_options(before: Facts, now: Facts) -> str:
 
 
 def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
-    """Checks that a network is used with the tokenizer that it was trained with.
+    """Checks that the data use the tokenizer with which a network was trained.
 
-    Prints one line, once, if there is nothing to compare with, or if OPTIONS have other values.
+    Prints a line, only once, if the network's fingerprint is not known, or if the encoders differ in OPTIONS.
 
     Args:
-        before: facts about the network's encoder; None if they are not known.
+        before: facts about the network's encoder; None if the facts are not known.
         now: facts about the encoder of the data.
         place: where the network comes from.
 
@@ -118,10 +118,11 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
 
 
 def check_positions(before: Facts | None, now: Facts, place: str) -> None:
-    """Checks that token positions that were stored by one encoder can be read with another.
+    """Checks that stored token positions are valid for the encoder of the data.
 
     Args:
-        before: facts about the encoder that the positions were stored with; None if they are not known.
+        before: facts about the encoder whose token positions are stored; None, which passes, if the facts are not
+            known.
         now: facts about the encoder of the data.
         place: folder of the stored positions.
 
@@ -148,10 +149,10 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
 
 
 def encoder_metadata(store: Path, now: Facts) -> dict[str, Any]:
-    """Returns the metadata that names the encoder of a store, {} for a store of an older version without a name.
+    """Returns the metadata about a store's encoder; {} if an older version made the store without such metadata.
 
     Args:
-        store: folder of the store, which may exist already. It then keeps the name of its encoder.
+        store: folder of the store. If the store exists, its metadata stay as they are.
         now: facts about the encoder whose token positions are to be stored.
 
     Raises:

@@ -12,23 +12,23 @@ from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.settings import changed_settings
 
-# settings that only tests and predictions read; the settings of callbacks that only evaluate are added to them
+# settings that only tests and predictions read, apart from the settings of callbacks that only evaluate
 ONLY_EVALUATION = {
     "data.init_args.eval_batch_size", "data.init_args.extra_test_splits", "data.init_args.predict_split",
     "data.init_args.tune_on_validation", "trainer.limit_test_batches", "trainer.limit_predict_batches",
 }  # fmt: skip
 TRAINING_AND_EVALUATION = {"trainer.precision"}
-CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # without a number if the setting is no list
-Settings = Mapping[str, Any]  # from `run_settings`: settings by dotted name
+CALLBACK = re.compile(r"trainer\.callbacks\.(?:(\d+)\.)?(.+)")  # no number if the setting is not a list
+Settings = Mapping[str, Any]  # dotted name -> value, as `run_settings` returns
 
 
 def training_settings(settings: Settings) -> dict[str, Any]:
-    """Returns the settings that decide the trained weights.
+    """Returns the settings that can change the trained weights.
 
     All settings count, except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
     evaluates if its own class (not a base class) sets `only_evaluates = True`, and if its argument `during_fit` is not
-    true. So everything that `checkpoint.monitor` can read counts as training. The remaining callbacks are numbered
-    anew, so that the position of an evaluating callback makes no difference.
+    true. So every callback whose values `checkpoint.monitor` can read counts as training. The training callbacks are
+    renumbered from 0, so that the positions of the left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -45,10 +45,10 @@ def training_settings(settings: Settings) -> dict[str, Any]:
 
 
 def evaluation_settings(settings: Settings) -> dict[str, Any]:
-    """Returns the settings that decide the results of a test of given weights on given examples.
+    """Returns the settings that can change the results of a test, if weights and examples are fixed.
 
-    They include all callbacks that declare `only_evaluates`. Those that also work during the fit belong to both the
-    training and the evaluation.
+    They include all callbacks that declare `only_evaluates`. A callback with `during_fit` belongs to both the training
+    settings and the evaluation settings.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -81,7 +81,7 @@ def changed_evaluation(before: Settings, now: Settings) -> list[str]:
 
 
 def hash_of_evaluation(settings: Settings) -> str:
-    """Returns 8 hex digits that identify the evaluation settings; settings that are None count as left out.
+    """Returns 8 hex digits that identify the evaluation settings. Settings of None are left out of the hash.
 
     Example:
         >>> hash_of_evaluation({"trainer.limit_test_batches": 2, "trainer.max_epochs": 1})
@@ -98,7 +98,7 @@ def _changed(before: Settings, now: Settings) -> list[str]:
 
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
-    """Returns the settings of each callback in order, without the beginning of their names."""
+    """Returns the settings of each callback, in order. Names lack the prefix "trainer.callbacks.NUMBER."."""
     found: dict[int, dict[str, Any]] = {}
     for name, value in settings.items():
         if match := CALLBACK.fullmatch(name):
@@ -115,7 +115,7 @@ def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _only_evaluates(callback: Settings) -> bool:
-    """Returns whether the class of a callback declares that it only evaluates; an unknown class does not."""
+    """Returns whether the class of a callback declares `only_evaluates`; False if the class is unknown."""
     try:
         declared = vars(imported_class(str(callback.get("class_path")), object))
     except ValueError:

@@ -28,7 +28,7 @@ def report_dir(experiment_dir: Path) -> Path:
 
 
 def stability_report_dir(folder: Path) -> Path:
-    """Returns the folder for comparisons of the attributions of all runs in a folder.
+    """Returns the folder for reports that compare the attributions of all runs in `folder`.
 
     Example:
         >>> stability_report_dir(Path("runs/tm")).as_posix()

@@ -1,4 +1,4 @@
-"""What a command knows about its run and its test, handed to the callback that writes the results."""
+"""Facts about a command's run and test, for the callback that writes the results."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class FactsOfTest:
-    """What a command knows about the test that it starts.
+    """Facts about the test that a command starts.
 
     Attributes:
         checkpoint: hash of the tested checkpoint, which is a column of the table.
-        table: files that the results go to.
+        table: files to which the results are written.
 
     Example:
         >>> from pathlib import Path
@@ -51,10 +51,11 @@ class FactsOfTest:
 
 
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
-    """Returns the files for the results of the command `test`, which never replaces results of another kind.
+    """Returns the files for the results of the command `test`. They never replace results of another kind.
 
-    These are the run's current table, unless the examples are not the run's own, or the current table is of another
-    checkpoint or was made with other evaluation settings. The names of the files then tell the difference.
+    By default, the files are the run's current table. If the test uses other examples than the run, or if the current
+    table has results of another checkpoint or of other evaluation settings, hashes of the differences are added to the
+    files' names.
 
     Args:
         run: the run.

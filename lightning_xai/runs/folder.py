@@ -38,7 +38,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, runs_dir: str | Path, experiment: str, seed: int) -> RunFolder:
-        """Returns the folder of an experiment's run with a seed.
+        """Returns the folder of the run of an experiment with a given seed.
 
         Raises:
             ValueError: the name of the experiment cannot be a path below `runs_dir`.
@@ -67,7 +67,7 @@ class RunFolder:
 
     @property
     def name(self) -> tuple[str, str]:
-        """The last part of the experiment's name, and the folder of the seed; they stay if all runs are moved.
+        """The last part of the experiment's name, and the name of the seed's folder. Moving `runs_dir` changes neither.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/seed0")).name
@@ -90,7 +90,7 @@ class RunFolder:
         return self.sibling(f"{self.experiment_dir.name}_teacher")
 
     def stage(self, name: str) -> RunFolder:
-        """Returns the run of a chain's stage, if this run is the chain's root; "" is the root itself.
+        """Returns the run of a stage in the chain whose root is this run. The stage "" is the root itself.
 
         Example:
             >>> RunFolder(Path("runs/roar/seed0")).stage("gradient/030").path.as_posix()
@@ -99,7 +99,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run's folder is that of stage `name`, or None if it is not.
+        """Returns the root of the chain in which this run is the stage `name`. None if this run's folder does not fit.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
@@ -117,7 +117,7 @@ class RunFolder:
 
     @property
     def lock_file(self) -> Path:
-        """The file that names the fit that owns this folder."""
+        """The lock file, which names the fit command that owns this folder."""
         return self.path / FOLDER_LOCK
 
     @property
@@ -156,7 +156,7 @@ class RunFolder:
         return self.path / "attributions"
 
     def predictions_file(self, split: str, other_data: str = "") -> Path:
-        """File with the predictions on a split; `other_data` is from `hash_of_other_test_data`.
+        """File with the predictions on a split. `other_data` is a result of `hash_of_other_test_data`.
 
         Example:
             >>> RunFolder(Path("runs/tm/seed0")).predictions_file("test").name
@@ -232,7 +232,7 @@ class RunFolder:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training has ended; the test that follows it may be missing."""
+        """Whether the training has ended. The test after the training may be missing."""
         return self.is_finished or (self.manifest.get("trained", False) and self.checkpoint("last") is not None)
 
     @property

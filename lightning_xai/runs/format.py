@@ -10,7 +10,7 @@ FORMAT = 2  # files in format 1 have no format number
 
 
 def format_of(facts: Mapping[str, Any]) -> int:
-    """Returns the format number of facts that were read from disk; facts without a number have format 1.
+    """Returns the format number of a JSON object that was read from disk; 1 if the object has no number.
 
     Example:
         >>> format_of({"status": "finished"}), format_of({"format": 2})
@@ -20,7 +20,7 @@ def format_of(facts: Mapping[str, Any]) -> int:
 
 
 def is_current(facts: Mapping[str, Any]) -> bool:
-    """Returns whether facts that were read from disk have the format that this version writes.
+    """Returns whether a JSON object that was read from disk has the format that this version writes.
 
     Example:
         >>> is_current({"format": FORMAT}), is_current({"status": "finished"})

@@ -13,14 +13,14 @@ from lightning_xai.runs.disk import writing
 from lightning_xai.runs.owner import Owner
 from lightning_xai.runs.progress import say
 
-FOLDER_LOCK = "owner.lock"  # lock of everything in its folder; other locks are for the one file of their name
-TOUCH_SECONDS = 20.0  # how often an owner shows that it lives
-PATIENCE_SECONDS = 120.0  # an owner on another machine that showed nothing for this long counts as dead
-GRACE_SECONDS = 1.0  # a newcomer may move a living owner's file by mistake; it then puts the file back within this time
-ASIDE = ".stale"  # end of the name of a lock file that is being removed
+FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
+TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file
+PATIENCE_SECONDS = 120.0  # an owner elsewhere counts as dead after so long without a touch
+GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it restores the file in this time
+ASIDE = ".stale"  # suffix of a lock file that is being removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
-_held: dict[Path, Lock] = {}  # the locks that writes of this process depend on
+_held: dict[Path, Lock] = {}  # the locks that must be held for this process to write
 
 
 class Lock:
@@ -33,7 +33,7 @@ class Lock:
         file: the lock file.
         contents: contents of the file.
         owner: the owner; None in the other processes of a distributed command, which neither touch nor remove the file.
-        touch_seconds: time between two touches.
+        touch_seconds: seconds between two touches.
     """
 
     def __init__(self, file: Path, contents: bytes, owner: Owner | None, touch_seconds: float) -> None:
@@ -46,7 +46,7 @@ class Lock:
             threading.Thread(target=self._show_life, args=(touch_seconds,), daemon=True).start()
 
     def covers(self, file: Path) -> bool:
-        """Returns whether a lock file lies in the folder that this lock is for."""
+        """Returns whether `file` is in the folder that this lock protects."""
         return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
 
     def check(self, every: float = 0.0) -> None:
@@ -83,13 +83,13 @@ def take(
 ) -> None:
     """Makes this process the owner of a lock file, until `release` or the end of the process.
 
-    Does nothing if this process holds the lock, or the lock of a folder above it. The lock of a dead owner is removed.
+    Does nothing if this process already holds the lock or the lock of a parent folder. A dead owner's lock is removed.
 
     Args:
-        file: the lock file; its folder is made if missing.
-        remedy: end of the error message, which tells what a user can do.
+        file: the lock file. Its folder is created if it is missing.
+        remedy: end of the error message, with advice for the user.
         patience: seconds without a change after which an owner on another machine counts as dead.
-        touch_seconds: time between two signs of life.
+        touch_seconds: seconds between two touches of the file.
 
     Raises:
         ValueError: another process owns the lock, or the file cannot be written.
@@ -116,10 +116,11 @@ def take(
 
 
 def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Raises ValueError if a process owns a lock file; removes the lock of a dead owner.
+    """Raises ValueError if a living process owns a lock file. Removes the lock of a dead owner.
 
-    It is seen at once whether an owner in the same container lives. An owner elsewhere is watched: it lives if its file
-    changes, and counts as dead if the file stays the same for `patience` seconds (an empty file, for 20 s).
+    The system tells at once whether an owner in the same container lives. For an owner elsewhere, the lock file is
+    watched: a change shows that the owner lives. If the file does not change for `patience` seconds (20 s for an empty
+    file), the owner counts as dead.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -134,7 +135,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         owner = Owner.from_json(now[0])
         runs = None if owner is None else owner.is_running(here)
         is_requeued = owner is not None and owner.is_requeued(here)
-        # whoever makes a lock file also writes it at once
+        # every owner fills its new lock file at once, so an empty file needs less patience
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
@@ -152,9 +153,10 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 
 
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
-    """Called by the other processes of a distributed command, whose first process takes the lock.
+    """Waits until the first process of a distributed command has taken the lock. Only the other processes call it.
 
-    They never take the lock. If it is refused, they end with the same message and wait no longer than that process.
+    These processes never take the lock. If another command owns the lock, they raise the first process's error, after
+    at most about the same wait.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -176,14 +178,14 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
         is_requeued = owner is not None and owner.is_requeued(here)
         if not is_requeued and (runs or runs is None and first is not None and now != first):
             raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
-        if runs is False:  # the first process takes it over at once
+        if runs is False:  # the owner is dead, so the first process takes the lock
             return
         first = first or now
         time.sleep(min(1.0, patience / 10))
 
 
 def remove_moved_locks(file: Path) -> None:
-    """Removes what processes have left that were killed while they removed a lock file, which this process owns now.
+    """Removes renamed lock files of processes that were killed during `_remove`. This process must own the lock.
 
     Example:
         >>> import tempfile
@@ -196,15 +198,15 @@ def remove_moved_locks(file: Path) -> None:
     """
     own = _contents(file)
     for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # a newcomer that moved it by mistake puts the own one back
+        if _contents(aside) != own:  # the own lock, moved by mistake, will be put back
             aside.unlink(missing_ok=True)
 
 
 def check_owned(every: float = 0.0) -> None:
-    """Raises ValueError if another process has taken over a lock of this process; called before every write.
+    """Raises ValueError if another process has taken a lock of this process. Every write calls this function first.
 
     Args:
-        every: seconds in which at most one check is made, for writes that are frequent.
+        every: smallest number of seconds between two checks; above 0 for frequent writes.
 
     Example:
         >>> check_owned()
@@ -214,7 +216,7 @@ def check_owned(every: float = 0.0) -> None:
 
 
 def release(file: Path | None = None) -> None:
-    """Gives up a lock of this process, or all of them.
+    """Gives up one lock of this process; without `file`, all its locks.
 
     Example:
         >>> release()
@@ -228,7 +230,7 @@ atexit.register(release)
 
 
 def _place(file: Path) -> Path:
-    """Returns the folder or the file that a lock file is for."""
+    """Returns the folder or the file that a lock file protects."""
     return file.parent if file.name == FOLDER_LOCK else file.with_suffix("")
 
 
@@ -240,7 +242,7 @@ def _create(file: Path, contents: bytes) -> bool:
         return False
     try:
         os.write(handle, contents)
-    except OSError:  # a full disk
+    except OSError:  # for example, a full disk
         file.unlink()
         raise
     finally:
@@ -249,10 +251,10 @@ def _create(file: Path, contents: bytes) -> bool:
 
 
 def _remove(file: Path, contents: bytes, here: Owner) -> None:
-    """Removes a lock file with the given contents. Of several processes that try, one wins.
+    """Removes a lock file with the given contents. If several processes call this at once, one of them succeeds.
 
-    The file is first moved to a name of this process's own, and then read. If another process has replaced the file in
-    the meantime, the moved file is the lock of a living owner and is put back.
+    The file is first renamed to a name that no other process uses, and then read. If another process has replaced the
+    file in the meantime, the moved file is the lock of a living owner and is put back.
     """
     aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
     try:
@@ -275,7 +277,7 @@ def _contents(file: Path) -> bytes | None:
 def _look(file: Path) -> tuple[bytes, int] | None:
     """Returns the contents and the modification time of a lock file, or None if there is no file."""
     try:
-        with file.open("rb") as stream:  # opening makes network file systems ask their server
+        with file.open("rb") as stream:  # opening makes a network file system refresh its cache
             return stream.read(), os.fstat(stream.fileno()).st_mtime_ns
     except FileNotFoundError:
         return None

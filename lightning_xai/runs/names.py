@@ -1,19 +1,19 @@
-"""The rule for names that become parts of paths: experiments, splits, methods, presets and metrics."""
+"""Checks names of experiments, splits, methods, presets and metrics, which become parts of paths."""
 
 from __future__ import annotations
 
 import unicodedata
 
-MAX_BYTES = 200  # file systems allow 255 bytes a part, and file endings need some of them
+MAX_BYTES = 200  # file systems allow 255 bytes per part, including the file ending
 
 
 def check_name(kind: str, name: str, *, nested: bool = False) -> None:
-    """Raises ValueError if a name could lead out of its folder or cannot be a file's name on every file system.
+    """Raises ValueError if a name could lead out of its folder, or if some file system does not allow it.
 
     Args:
         kind: the kind of the name for messages, such as "split".
         name: the name.
-        nested: whether the name may have several parts, as the experiment "roar/gradient/010".
+        nested: whether the name may have several parts, such as the experiment "roar/gradient/010".
 
     Example:
         >>> check_name("split", "test_out-of-domain v1.2")
@@ -31,7 +31,7 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
 
 
 def _problem(part: str) -> str | None:
-    """Returns what a part of a name must not be, in words that follow "a name that"; None if the part is allowed."""
+    """Returns the fault of a part of a name, as a text that follows "a name that"; None if the part is allowed."""
     if not part:
         return "is not empty and neither begins nor ends with /"
     if part in (".", ".."):
