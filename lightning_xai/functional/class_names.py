@@ -1,15 +1,15 @@
-"""Compares the class names of a network with those of the data, which may be spelled in another way."""
+"""Matches the class names of a network with the class names of the data. The spelling may differ."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_NUMBERED = re.compile(r"label\d+")  # transformers writes LABEL_0, LABEL_1 where nobody named the classes
+_NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
 
 
 def normalized_name(name: str) -> str:
-    """Returns a class name without case, white space, hyphens and underscores.
+    """Returns a class name in lower case, without white space, hyphens and underscores.
 
     Example:
         >>> normalized_name("Not-Entailment") == normalized_name("NOT_ENTAILMENT") == "notentailment"
@@ -19,7 +19,7 @@ def normalized_name(name: str) -> str:
 
 
 def says_nothing(names: Sequence[str]) -> bool:
-    """Returns whether names such as LABEL_0 tell nothing about the classes.
+    """Returns whether all names are mere numbers, such as LABEL_0 and LABEL_1.
 
     Example:
         >>> says_nothing(["LABEL_0", "LABEL_1"]), says_nothing(["no", "yes"])
@@ -34,11 +34,11 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
     Args:
         names: class names of a network or of a column, in the order of its class numbers.
         wanted: class names of the data.
-        owner: where `names` come from, for the error message.
+        owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: the two lists share names and stand in another order, but are not the same set of names. So neither
-            the names nor the positions tell which classes are the same.
+        ValueError: the lists share some names, but not all, and the shared names have other positions or the lists have
+            other lengths. So neither names nor positions tell which classes are equal.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")
@@ -61,7 +61,7 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns class names for a message; of more than ten names, the first ten and the number of the others.
+    """Returns a text that lists class names. After ten names, the text gives only the number of further names.
 
     Example:
         >>> listed(["no", "yes"])
@@ -71,7 +71,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def comparable_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns both lists normalized, or as they are if normalizing makes two names of one list equal.
+    """Returns both lists with normalized names. If this would make two names of a list equal, returns both unchanged.
 
     Example:
         >>> comparable_names(["NO", "YES"], ["no", "yes"])

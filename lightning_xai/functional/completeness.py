@@ -1,4 +1,4 @@
-"""Completeness of scores: their sum should be the difference between the logits of input and baseline."""
+"""Checks the completeness of scores: their sum should be the logit of the input minus the logit of the baseline."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class CompletenessCheck:
 
     Args:
         method: name of the method in the warning.
-        tolerance: largest error, in logits, that does not cause a warning; None switches the check off.
-        remedy: what to do about a larger error.
+        tolerance: largest error, in logits, without a warning. None switches the check off.
+        remedy: advice for the user, as part of the warning.
 
     Example:
         >>> import torch
@@ -36,7 +36,7 @@ class CompletenessCheck:
         self._warned = False
 
     def __call__(self, deltas: Tensor) -> None:
-        """Checks completeness errors, in logits, of any shape."""
+        """Warns if a completeness error is above the tolerance. `deltas` are errors, in logits, in any shape."""
         if self.tolerance is None or self._warned or not deltas.numel():
             return
         worst = float(deltas.abs().max())

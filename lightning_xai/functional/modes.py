@@ -137,12 +137,12 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
 
 @contextmanager
 def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
-    """With `create_graph`, gradients are on and autocast stays as it is. Without it, both are off.
+    """Within the context, `create_graph` leaves autocast unchanged and enables gradients. Otherwise both are disabled.
 
-    Decompositions that reuse memory in place need one dtype for all results, which autocast does not give.
+    Decompositions that reuse memory in place need one dtype for all results. Autocast mixes dtypes.
 
     Args:
-        device_type: the kind of device whose autocast is meant, such as "cpu" or "cuda".
+        device_type: type of the device that computes, such as "cpu" or "cuda". Each type has its own autocast.
         create_graph: whether the results are differentiated later.
 
     Example:

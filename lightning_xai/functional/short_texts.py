@@ -1,4 +1,4 @@
-"""Cuts texts to a few tokens, so that a trial of a method or metric takes little time."""
+"""Cuts texts to a few tokens, so that a trial run of a method or metric is fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns a mask [B, T] bool, True at evidence for a gold class; for any class if an example has no such evidence.
+    """Returns [B, T] bool: evidence tokens of gold classes or, if an example has none of these tokens, of any class.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -29,10 +29,10 @@ def evidence_tokens(batch: Batch) -> Tensor:
 
 
 def confident_probs(batch: Batch, num_classes: int) -> Tensor:
-    """Returns probabilities [B, C] of a network that predicts the gold classes, or another class that has evidence.
+    """Returns made-up probabilities [B, C] that are high for the gold classes and for the classes with evidence.
 
-    Of a gold class and another class with evidence, a single-label network can predict only one: the gold class if it
-    has evidence too, or if no class has evidence.
+    In single-label tasks, only one class has the highest probability. This is the gold class if it has evidence or if
+    no class has evidence, and otherwise another class with evidence.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6]])
@@ -55,8 +55,8 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
 def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tensor:
     """Returns a mask [B, T] bool of the tokens that stay when every text is cut to `num_tokens` explainable tokens.
 
-    The explainable tokens are neighbors and include the first token of `evidence` [B, T]. All special tokens stay, and
-    of the tokens that are neither special nor explainable, the first `num_tokens`.
+    The explainable tokens that stay are neighbors and include the first token of `evidence` [B, T]. All special tokens
+    stay. Of the tokens that are neither special nor explainable, the first `num_tokens` stay.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 8, 2]], special_ids=[1, 2])
@@ -66,7 +66,7 @@ def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tens
         [[1, 0, 0, 1, 1, 1]]
     """
     tokens = inputs.token_mask
-    order = tokens.cumsum(dim=1) - 1  # [B, T] place among the explainable tokens
+    order = tokens.cumsum(dim=1) - 1  # [B, T] position among the explainable tokens
     evidence = evidence & tokens
     first = order.masked_fill(~evidence, tokens.shape[1]).amin(dim=1)
     last_start = (tokens.sum(dim=1) - num_tokens).clamp(min=0)
@@ -78,7 +78,7 @@ def short_columns(inputs: TextInputs, evidence: Tensor, num_tokens: int) -> Tens
 
 
 def cut_inputs(inputs: TextInputs, keep: Tensor, pad_id: int) -> TextInputs:
-    """Returns the texts without the tokens outside `keep` [B, T], padded on the right.
+    """Returns the texts with only the tokens in the mask `keep` [B, T], padded on the right.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6], [1, 7]], special_ids=[1])
@@ -100,7 +100,7 @@ def cut_inputs(inputs: TextInputs, keep: Tensor, pad_id: int) -> TextInputs:
 
 
 def cut_attribution(attribution: Attribution, keep: Tensor) -> Attribution:
-    """Returns the attribution of the texts without the tokens outside `keep` [B, T], padded with scores of 0.
+    """Returns the attribution with only the tokens in the mask `keep` [B, T], padded on the right with scores of 0.
 
     Example:
         >>> attribution = Attribution.of_scores([[[0.5, 2.0, 1.0]]], torch.ones(1, 3) > 0)
@@ -115,7 +115,7 @@ def cut_attribution(attribution: Attribution, keep: Tensor) -> Attribution:
 
 
 def cut_batch(batch: Batch, keep: Tensor, pad_id: int) -> Batch:
-    """Returns the examples without the tokens outside `keep` [B, T], padded on the right.
+    """Returns the examples with only the tokens in the mask `keep` [B, T], padded on the right.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6]], special_ids=[1])
@@ -128,9 +128,9 @@ def cut_batch(batch: Batch, keep: Tensor, pad_id: int) -> Batch:
 
 
 def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
-    """Returns the forms of texts: none, one or more explainable tokens; other words; a second segment.
+    """Returns the distinct forms (number of explainable tokens, at most 2; has other words; has a second segment).
 
-    A method that works on one text of a form works on another one, apart from the numbers that it gives.
+    If a method runs without an error on one text of a form, it should also run on all other texts of this form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}

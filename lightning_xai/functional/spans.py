@@ -130,7 +130,7 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def is_visible(character: str) -> bool:
-    """Returns whether a character is drawn by itself: no space, control character, format character or accent.
+    """Returns whether a character is visible by itself. Spaces, control and format characters, and accents are not.
 
     Example:
         >>> [is_visible(character) for character in ("a", " ", "\\ufeff", "\\u0301")]
@@ -142,14 +142,14 @@ def is_visible(character: str) -> bool:
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
-    The other characters were lost to truncation. The result is None if the spans hold no visible character.
+    Truncation removed the remaining characters. The result is None if the spans contain no visible character.
 
     Args:
         spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text` of the tokens that were kept, without special tokens.
         text: the text.
-        truncated: whether tokens were cut off. If False, characters outside the tokens are those that the tokenizer
-            drops, and all evidence is kept.
+        truncated: whether tokens were cut off. If False, characters outside all tokens were dropped by the tokenizer,
+            not by truncation, and all evidence counts as kept.
 
     Example:
         >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters

@@ -1,4 +1,4 @@
-"""Contexts after which random generators, a network and the attributes of an object are as they were before."""
+"""Context managers that restore random generators, a network, or the attributes of objects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HOOKS = (
 
 @contextmanager
 def random_states_kept() -> Iterator[None]:
-    """Within the context any random number may be drawn; afterwards all generators continue from their former states.
+    """Restores the states of all random generators at the end of the context.
 
-    These are the generators of Python, of numpy, and of torch on the CPU and on every accelerator that is in use.
+    The generators are Python's, numpy's, and those of torch on the CPU and on every accelerator in use.
 
     Example:
         >>> before = torch.get_rng_state()
@@ -32,7 +32,7 @@ def random_states_kept() -> Iterator[None]:
         True
     """
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    # an accelerator that is not initialized has drawn no number, and reading its state would initialize it
+    # CUDA that is not initialized has drawn no number, and reading its state would initialize CUDA
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:
@@ -49,9 +49,9 @@ def random_states_kept() -> Iterator[None]:
 
 @contextmanager
 def network_kept(network: nn.Module) -> Iterator[None]:
-    """Within the context gradients, flags, modes, hooks and buffers may change; afterwards they are as before.
+    """Restores gradients, flags, modes, hooks and buffers of a network at the end of the context.
 
-    Parameters have no gradient when the context begins. Their values must not be changed.
+    Within the context, parameters start without gradients. Code in the context must not change their values.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -88,9 +88,9 @@ def network_kept(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def attributes_kept(*objects: Any) -> Iterator[None]:
-    """Within the context the objects may get other attributes; afterwards every attribute has its former value.
+    """Restores the attributes of objects at the end of the context.
 
-    A list or dictionary that is changed in place stays changed.
+    Changes inside a list or dictionary are not undone.
 
     Example:
         >>> class Counter:
@@ -112,9 +112,9 @@ def attributes_kept(*objects: Any) -> Iterator[None]:
 
 @contextmanager
 def memory_returned(device: torch.device) -> Iterator[None]:
-    """Afterwards, memory that was freed within the context is returned to the system, so that later peaks show growth.
+    """At the end of the context, returns freed memory to the system, so that a later peak of memory use is visible.
 
-    On a GPU the peak of allocated memory starts anew.
+    On a GPU, the record of the peak of allocated memory is reset, too.
 
     Example:
         >>> with memory_returned(torch.device("cpu")):
@@ -128,5 +128,5 @@ def memory_returned(device: torch.device) -> Iterator[None]:
             torch.cuda.reset_peak_memory_stats(device)
         try:
             ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would hide the growth of a later peak
-        except (AttributeError, OSError, TypeError):  # another C library
+        except (AttributeError, OSError, TypeError):  # the C library is not glibc
             pass

@@ -99,7 +99,8 @@ class AttributionMetric(Metric, ABC):
     value is undefined for the row. Means leave NaN out, and the row counts as skipped for this value.
 
     Args:
-        explained: which rows are measured: "all", only rows of "gold" classes, or only rows of "predicted" classes.
+        explained: which rows are measured: "all" rows, only rows of "gold" classes, or only rows of "predicted"
+            classes.
         name: name in logs and tables; None takes the name of the Python class in snake_case.
 
     Example:
@@ -123,7 +124,7 @@ class AttributionMetric(Metric, ABC):
     columns: tuple[str, ...]  # names of the numbers in a record
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
-    evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, see `cut_rows`
+    evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
 
     def __init__(self, *, explained: Explained = "all", name: str | None = None) -> None:
         super().__init__(compute_with_cache=False)  # tuning changes the values, so a cached result would be stale
@@ -211,7 +212,7 @@ class AttributionMetric(Metric, ABC):
         return predicted.gather(1, targets)
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
-        """Returns [B, K] bool: True for rows that lack evidence because truncation cut it; all False by default."""
+        """Returns [B, K] bool: True for rows whose evidence was all truncated. By default, all values are False."""
         return torch.zeros_like(attribution.target_mask)
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
@@ -242,7 +243,8 @@ class AttributionMetric(Metric, ABC):
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
         """Returns the rows [n] bool from which `aggregate` computes the value `key`.
 
-        These are the rows without NaN in the column `key`; if no column has this name, the rows without any NaN.
+        If there is a column `key`, these are the rows without NaN in this column. Otherwise these are the rows without
+        any NaN.
         """
         defined = ~records.isnan()
         return defined[:, self.columns.index(key)] if key in self.columns else defined.all(dim=1)
@@ -250,9 +252,9 @@ class AttributionMetric(Metric, ABC):
     def compute(self) -> dict[str, Tensor]:
         """Returns the values by their names in logs, and the numbers of rows.
 
-        `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` counts the rows in
-        which any value is undefined, `num_examples` all other rows; their sum is the number of all rows.
-        `num_evidence_cut` is the number of skipped rows that lack evidence because truncation cut it.
+        `num_examples/<value>` is the number of rows from which a value is computed. `num_skipped` is the number of rows
+        with at least one undefined value, and `num_examples` is the number of all other rows. `num_evidence_cut` is the
+        number of skipped rows whose evidence was all truncated.
         """
         _, records, cut = self._distinct()
         values, counts = {}, {}

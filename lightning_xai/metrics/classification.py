@@ -45,8 +45,9 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     """Returns [B, C] in float64: the log-odds of every class, which rank examples as the exact probabilities do.
 
-    In float32, large probabilities are all 1, so their ranking is lost; log-odds keep it. Multi-label log-odds are the
-    logits. Otherwise the log-odds of a class are its logit minus the logsumexp of all other logits.
+    In float32, large probabilities are rounded to 1, so they lose their ranking; log-odds keep the ranking. In
+    multi-label tasks, the log-odds are the logits. In single-label tasks, the log-odds of a class are its logit minus
+    the logsumexp of all other logits.
 
     Args:
         logits: [B, C].
@@ -60,16 +61,16 @@ def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
     logits = logits.detach().double()
     if multilabel:
         return logits
-    logits = logits - logits.amax(dim=1, keepdim=True)  # rows that differ by a constant stay equal
+    logits = logits - logits.amax(dim=1, keepdim=True)  # equal results for rows that differ by a constant
     total = logits.logsumexp(dim=1, keepdim=True)
-    others = total + torch.log1p(-(logits - total).exp())  # exact for probabilities up to 1/2
+    others = total + torch.log1p(-(logits - total).exp())  # accurate for probabilities up to 1/2
     top = logits.argmax(dim=1, keepdim=True)
     others = others.scatter(1, top, logits.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True))
     return logits - others
 
 
 def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor, gold: Tensor) -> Tensor:
-    """Returns the mean of a ranking metric over the classes with a defined value.
+    """Returns the mean of a ranking metric over the classes for which the metric is defined.
 
     Args:
         metric: function that returns the values [C'] of C' classes. Its arguments are the scores [C', B] and a mask
@@ -91,8 +92,8 @@ class ClassificationMetrics(Metric):
 
     A mean over classes leaves out undefined values: F1 of a class that is never gold and never predicted, average
     precision of a class that is never gold, and AUROC of a class that is never or always gold. Each example index
-    counts once, even if a distributed sampler repeats the example. AUROC and average precision rank by the log-odds of
-    the given logits, since probabilities of float32 saturate; without logits, by the probabilities.
+    counts once, even if a distributed sampler repeats the example. AUROC and average precision rank examples by
+    log-odds, since float32 probabilities are rounded to 1. If `update` gets no logits, they rank by the probabilities.
 
     Args:
         num_classes: number of classes C.
@@ -109,7 +110,7 @@ class ClassificationMetrics(Metric):
     full_state_update = False
     keys: list[Tensor]  # state: tensors that concatenate to [n] long, the example indices
     probs: list[Tensor]  # state: tensors that concatenate to [n, C] float32
-    scores: list[Tensor]  # state: tensors that concatenate to [n, C] float64, by which ranking metrics rank
+    scores: list[Tensor]  # state: tensors that concatenate to [n, C] float64, for ranking metrics
     labels: list[Tensor]  # state: tensors that concatenate to [n] long, or to [n, C] uint8 if multi-label
 
     def __init__(self, num_classes: int, multilabel: bool = False) -> None:
@@ -128,7 +129,7 @@ class ClassificationMetrics(Metric):
             probs: [B, C] probabilities.
             labels: [B], or [B, C] if multi-label.
             index: [B] number of each example in its split.
-            logits: [B, C] logits of the probabilities, for AUROC and average precision.
+            logits: [B, C] logits of `probs`, for AUROC and average precision.
         """
         self.keys.append(index.detach())
         self.probs.append(probs.detach().float())
@@ -154,7 +155,7 @@ class ClassificationMetrics(Metric):
     def table(self) -> tuple[Tensor, Tensor, Tensor]:
         """Returns probabilities, scores for rankings and gold classes (bool) of the distinct examples, sorted by index.
 
-        All three are [n, C].
+        All three tensors are [n, C].
         """
         if not len(self.keys):
             nothing = torch.zeros(0, self.num_classes)

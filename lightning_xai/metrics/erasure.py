@@ -49,18 +49,18 @@ class Rows:
 class ErasureMetric(AttributionMetric):
     """Erases units in the order of an attribution and records one value for each number k of units.
 
-    A text of special tokens only has nothing to erase or to keep, so its rows are undefined and skipped.
+    If all tokens of a text are special, no token can be erased, so its rows are undefined and skipped.
 
-    Equal erased inputs are predicted once. For example, two classes that rank the units in the same order have equal
-    erased inputs.
+    The network evaluates equal erased inputs only once. For example, if two classes rank the units in the same order,
+    their erased inputs are equal.
 
     Args:
         sizes: the numbers k: percentages of a text's units, fixed counts, or a shrinking window.
         ranking: the order of the units.
         rank_special: whether special tokens are ranked and count among the top k units. They are never erased.
         erasure: how tokens are erased; `erase` describes the options.
-        aggregate: "mean" averages the values of the n numbers k, "sum_over_n_plus_1" divides their sum by n + 1, and
-            "per_k" keeps one value for each k.
+        aggregate: with n values, one for each k: "mean" averages the values, "sum_over_n_plus_1" divides their sum by n
+            + 1, and "per_k" keeps each value.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 

@@ -39,9 +39,9 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] bool: True for rows without evidence for the explained class, because truncation cut it.
+    """Returns [B, K] bool: True for rows whose evidence for the explained class was all truncated.
 
-    Arguments are those of `evidence_of`.
+    The arguments are the same as in `evidence_of`.
 
     Example:
         >>> from lightning_xai.types import TextInputs
@@ -66,7 +66,7 @@ def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "c
 class EvidenceMetric(AttributionMetric):
     """Base class: compares scores with evidence in each row (example, class). Rows without evidence are skipped.
 
-    Skipped rows whose evidence truncation cut are also counted as `num_evidence_cut`.
+    The value `num_evidence_cut` is the number of skipped rows whose evidence was all truncated.
 
     Args:
         match: which rationales count as evidence for a class; `align_rationale` describes the options.

@@ -60,7 +60,7 @@ def log_odds(prob: Tensor, removed: Tensor) -> Tensor:
 
 
 class _ProbabilityDrop(ErasureMetric):
-    """An erasure metric of the drop of the probability, which may be relative or clipped."""
+    """Base of erasure metrics that measure the drop of the probability. Options make the drop relative or clip it."""
 
     def __init__(self, sizes: Sizes, *, relative: bool = False, clipped: bool = False, **kwargs) -> None:
         super().__init__(sizes, **kwargs)

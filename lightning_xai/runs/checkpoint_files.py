@@ -12,7 +12,7 @@ from lightning_xai.runs.whole_files import write_whole
 
 
 def save_checkpoint(checkpoint: dict[str, Any], file: Path) -> None:
-    """Writes a checkpoint beside its place and renames it; the earlier checkpoint stays until then.
+    """Writes a checkpoint to a temporary file in its folder, and then renames the file over the earlier checkpoint.
 
     Lightning itself writes to the system's temporary folder. If this folder is on another file system, Lightning copies
     the file, and a kill leaves an incomplete checkpoint.

@@ -76,7 +76,7 @@ class RunFolder:
         return self.experiment_dir.name, self.path.name
 
     def sibling(self, experiment: str) -> RunFolder:
-        """Returns the run of the same seed in another experiment, whose folder lies beside this run's experiment.
+        """Returns the run with the same seed in an experiment whose folder has the same parent as this experiment.
 
         Example:
             >>> RunFolder(Path("runs/uniwise/seed0")).sibling("uniwise_teacher").path.as_posix()

@@ -14,7 +14,7 @@ from lightning_xai.runs.owner import Owner
 from lightning_xai.runs.progress import say
 
 FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
-TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file
+TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
 PATIENCE_SECONDS = 120.0  # an owner elsewhere counts as dead after so long without a touch
 GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it restores the file in this time
 ASIDE = ".stale"  # suffix of a lock file that is being removed
@@ -64,7 +64,7 @@ class Lock:
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
 
     def release(self) -> None:
-        """Removes the lock file, if this process made it and it still names this process."""
+        """Removes the lock file if this process made the file and the file still names this process."""
         self._released.set()
         if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove it
             with contextlib.suppress(OSError):

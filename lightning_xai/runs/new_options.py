@@ -1,4 +1,4 @@
-"""Options that did not exist yet when a run began: at their default, they are no difference."""
+"""Ignores options that did not exist yet when a run began, if they have their default value."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings without the options that another run lacks, if they stand at the default of the same class.
+    """Returns the settings without those options that `other` lacks and that have the default value of their class.
 
     Args:
         settings: settings by dotted name.
-        other: settings of a run that an older version may have begun.
+        other: settings of another run, which an older version of the package may have begun.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"
@@ -46,13 +46,13 @@ def _is_default(name: str, value: Any, settings: Mapping[str, Any], other: Mappi
 
 @cache
 def _defaults(class_path: str) -> dict[str, Any]:
-    """Returns the default arguments of a class by dotted name; {} if the class is not known."""
+    """Returns dotted argument name -> default for a class; {} if the class is not known."""
     try:
         parents = imported_class(class_path, object).__mro__
     except ValueError:
         return {}
     found: dict[str, Any] = {}
-    for parent in reversed(parents):  # a class may hand arguments on to its parents
+    for parent in reversed(parents):  # a class may pass arguments to its parents
         if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
         parameters = inspect.signature(constructor).parameters

@@ -1,4 +1,4 @@
-"""Which process owns a folder, and whether that process still runs."""
+"""Identifies the process that owns a folder, and finds out whether the process still runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LAUNCH = (
 
 @dataclass(frozen=True)
 class Owner:
-    """Facts that identify a process, also from another machine or container.
+    """Facts that identify a process across machines and containers.
 
     Attributes:
         host: name of the machine or container.
-        boot: id of the boot of the machine's kernel; "" if the system does not tell it.
-        namespace: the namespace in which `pid` counts; two containers on one machine have different ones.
+        boot: id of the kernel's current boot; "" if the system hides the id.
+        namespace: PID namespace of `pid`. Two containers on one machine have different namespaces.
         pid: number of the process.
-        started: time at which the process started, in clock ticks since boot; tells processes of the same pid apart.
+        started: start time of the process, in clock ticks since boot. It distinguishes processes that had the same pid.
         token: random characters that no other owner has.
         command: the command line.
         since: local time at which the process became the owner.
@@ -62,7 +62,7 @@ class Owner:
     @classmethod
     def of_this_process(cls) -> Owner:
         """Returns the facts of this process with a new token."""
-        has_proc = _link(PROC / "self") == str(os.getpid())  # not if /proc shows the processes of another container
+        has_proc = _link(PROC / "self") == str(os.getpid())  # False if /proc shows another container's processes
         return cls(
             host=platform.node(),
             boot=BOOT_ID.read_text().strip() if has_proc and BOOT_ID.is_file() else "",
@@ -99,12 +99,12 @@ class Owner:
         return f"process {self.pid} on {self.host} since {self.since} ({self.command})"
 
     def shares_processes_with(self, here: Owner) -> bool:
-        """Returns whether `here` sees the same processes: the same machine, boot and container."""
+        """Returns whether `here` has the same machine, boot and container, and thus the same process numbers."""
         place = (self.host, self.boot, self.namespace)
         return all(place) and place == (here.host, here.boot, here.namespace)
 
     def is_running(self, here: Owner) -> bool | None:
-        """Returns whether this process runs; None if `here` cannot know, as on another machine."""
+        """Returns whether this process runs; None if `here` cannot know, for example on another machine."""
         return process_runs(self.pid, self.started) if self.shares_processes_with(here) else None
 
     def is_requeued(self, here: Owner) -> bool:
@@ -113,14 +113,14 @@ class Owner:
 
     def leads(self, here: Owner) -> bool:
         """Returns whether this is the first process of the distributed command that `here` belongs to."""
-        # Lightning lets the first process start the others
+        # with Lightning, the first process is the parent of the others
         is_parent = self.shares_processes_with(here) and self.pid == os.getppid()
         return is_parent or bool(self.launch) and self.launch == here.launch
 
 
-@functools.cache  # Lightning sets some of the variables later, in some processes only
+@functools.cache  # cached, as Lightning later sets variables in some processes
 def launch_id() -> str:
-    """Returns an id that all processes of a distributed launch share; "" if nothing tells that there are several.
+    """Returns an id that all processes of a distributed launch share; "" if no variable of LAUNCH is set.
 
     Example:
         >>> launch_id() == launch_id()
@@ -130,7 +130,7 @@ def launch_id() -> str:
 
 
 def launch_of(environment: Mapping[str, str]) -> str:
-    """Returns the values of the environment variables that tell launches apart, in one string.
+    """Returns a text with the environment variables that differ between launches, and their values.
 
     Example:
         >>> launch_of({"MASTER_ADDR": "node1", "MASTER_PORT": "29500", "HOME": "/root"})
@@ -140,27 +140,28 @@ def launch_of(environment: Mapping[str, str]) -> str:
 
 
 def process_runs(pid: int, started: str | None = None) -> bool | None:
-    """Returns whether the process with a number runs; None if the system hides the answer.
+    """Returns whether the process with the number `pid` runs; None if the system hides the answer.
 
     Args:
         pid: number of the process.
-        started: its start time, which tells it apart from a later process of the same number; None to ignore it.
+        started: start time of the process. A process with the same number and another start time does not count. None
+            ignores the start time.
 
     Example:
         >>> process_runs(os.getpid(), started="0")  # another process had this number
         False
     """
     try:
-        os.kill(pid, 0)  # sends nothing
+        os.kill(pid, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs under another user
+    except PermissionError:  # the process belongs to another user
         pass
     found = _state_and_start(pid)
     if found is None:
         return None
     state, start = found
-    return started in (None, start) and state not in "ZX"  # a zombie has ended, but its parent has not taken notice
+    return started in (None, start) and state not in "ZX"  # a zombie ("Z") has ended
 
 
 def _state_and_start(pid: int) -> tuple[str, str] | None:

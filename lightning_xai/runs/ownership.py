@@ -1,4 +1,4 @@
-"""What a command owns while it runs: fit a run's folder, other commands a results file or a folder of scores."""
+"""Locks of running commands. A fit locks its run's folder; other commands lock a results file or a folder of scores."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
 
     Args:
         run: the run.
-        is_first: whether this is the first process of the command; the others neither take the lock nor wait for ever.
+        is_first: whether this is the first process of the command. Other processes wait for a limited time until the
+            first process has taken the lock.
         patience: seconds without a change after which an owner on another machine counts as dead.
 
     Raises:
-        ValueError: another command owns the folder, or a test writes to it.
+        ValueError: another command owns the folder, or is writing results or scores to the folder.
 
     Example:
         >>> import tempfile
@@ -51,7 +52,7 @@ def own_run(run: RunFolder, *, is_first: bool = True, patience: float = PATIENCE
 
 
 def own_results(run: RunFolder, file: Path) -> None:
-    """Makes a test the owner of the results file that it writes to a run's folder.
+    """Makes a test the owner of a results file in a run's folder.
 
     Raises:
         ValueError: another test writes this file, or a fit owns the folder.
@@ -81,7 +82,7 @@ def own_scores(folder: Path, run: RunFolder) -> None:
 
     Args:
         folder: the folder, in the run's folder or elsewhere.
-        run: the run whose attributions are stored.
+        run: the run whose attributions the command stores.
 
     Raises:
         ValueError: another command writes to the folder.

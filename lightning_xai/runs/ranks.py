@@ -24,19 +24,19 @@ def rank() -> int:
 
 
 def is_first() -> bool:
-    """Returns whether this is the first of all processes of the command; works also before the process group exists.
+    """Returns whether this is the command's first process. This function also works before the process group exists.
 
     Example:
         >>> is_first()
         True
     """
-    # without RANK, the processes of each node are numbered from 0
+    # if RANK is not set, the process numbers start at 0 on each node
     on_first_node = "RANK" in os.environ or int(os.environ.get("NODE_RANK", 0)) == 0
     return rank() == 0 and on_first_node
 
 
 def first_does(action: Callable[[], object]) -> None:
-    """Calls a function in the first process only; if it raises a ValueError, every process raises it.
+    """Calls a function in the first process only. If the call raises a ValueError, every process raises this error.
 
     Every process must call this function.
 

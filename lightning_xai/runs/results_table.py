@@ -1,4 +1,4 @@
-"""The files of a table of results: the table itself, and what it was made with."""
+"""The files of a table of results, and of the checkpoint and settings that led to the table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RESULTS = "results"
 
 @dataclass(frozen=True)
 class ResultsTable:
-    """One table of results in a run's folder: `<stem>.csv`, `<stem>.parquet` and, beside both, `<stem>.json`.
+    """One table of results in a run's folder, in the files `<stem>.csv`, `<stem>.parquet` and `<stem>.json`.
 
-    The JSON file says what the table was made with: the hash of the checkpoint and all settings of the command. The
-    stem "results" is the run's current table, the only one that reports read.
+    The JSON file holds the hash of the tested checkpoint and all settings of the command. The run's current table has
+    the stem "results". Reports read only the current table.
 
     Example:
         >>> import tempfile
@@ -61,13 +61,13 @@ class ResultsTable:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """All settings of the command that made the table; None if an older version made it, which did not say."""
+        """All settings of the command that made the table; None if an older version of the package made the table."""
         return read_json(self.settings_file)["settings"] if self.settings_file.exists() else None
 
     def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
-        """Writes the three files, each atomically; if the last one exists, so do the others.
+        """Writes the three files, each atomically. The parquet file comes last, so if it exists, the table is complete.
 
-        A table that was made with other evaluation settings is kept as `<stem>_<hash of its evaluation settings>`.
+        An earlier table with other evaluation settings is first renamed to `<stem>_<hash of its evaluation settings>`.
         """
         earlier = self.settings
         if self.exists and earlier is not None and changed_evaluation(earlier, settings):
@@ -80,9 +80,9 @@ class ResultsTable:
         write_json(self.settings_file, with_format({"checkpoint": checkpoint, "settings": dict(settings)}))
 
     def move(self, stem: str) -> ResultsTable:
-        """Gives the files another stem. If the process is killed, the files that are left can be moved later."""
+        """Renames the files to another stem. If the process is killed, a later call can move the remaining files."""
         target = ResultsTable(self.folder, stem)
-        if self.settings_file.exists():  # copied first and removed last, so that a partly moved table is still known
+        if self.settings_file.exists():  # copied first, removed last: then a kill loses no settings
             write_json(target.settings_file, read_json(self.settings_file))
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():

@@ -1,4 +1,4 @@
-"""How a fit begins, goes on and ends, as the manifest of its run says."""
+"""Records in a run's manifest that a fit begins, continues or ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from lightning_xai.runs.whole_files import write_json
 
 
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
-    """Records in the manifest that a run with these settings begins, or checks that it may go on.
+    """Records that a run begins, or checks that an earlier run may continue with these settings.
 
-    A run goes on with other evaluation settings, but not with other training settings. A run without a checkpoint
-    starts afresh. Results of another network that lie in its folder then get the hash of that network as their name.
+    A run may continue with other evaluation settings, but not with other training settings. A run without a checkpoint
+    starts again. If its folder has a results table, the hash of the tested checkpoint is then added to the table's
+    name.
 
     Raises:
         ValueError: the folder holds a finished or resumable run in another format or with other training settings (the
@@ -41,13 +42,13 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
             f"{run.path} holds a run with other settings ({shown}): name another --experiment, or remove it"
         )
     elif changed_evaluation(before, settings):
-        if table.exists and table.settings is None:  # written before tables had settings beside them
+        if table.exists and table.settings is None:  # a table of an older version, without settings
             table.write_settings(before, table.checkpoint)
         run.write_manifest(settings=dict(settings))
 
 
 def finish_run(run: RunFolder, *, seconds: float) -> None:
-    """Records that a run is finished; `seconds` is the time since its training ended.
+    """Records that a run is finished, `seconds` after the end of its training.
 
     Example:
         >>> import tempfile
@@ -58,7 +59,7 @@ def finish_run(run: RunFolder, *, seconds: float) -> None:
         >>> run.manifest
         {'status': 'finished', 'training_seconds': 60.0, 'seconds': 65.0}
     """
-    trained_in = run.manifest.get("training_seconds")  # unknown for a run that an older version trained
+    trained_in = run.manifest.get("training_seconds")  # None if an older version trained the run
     timing = {} if trained_in is None else {"seconds": round(trained_in + seconds, 3)}
     run.write_manifest(status="finished", **timing)
 
@@ -71,6 +72,6 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read before the table: another process may write both, the table's first
+    begun = run.settings  # read before the table, since writers write the table first
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

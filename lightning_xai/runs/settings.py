@@ -50,7 +50,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trial_key(settings: Mapping[str, Any]) -> str:
-    """Returns a text that is equal for runs with the same methods, network and data, such as the stages of a chain.
+    """Returns a text that identifies methods, network and data. Stages of a chain, for example, may have equal texts.
 
     Example:
         >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})

@@ -1,4 +1,4 @@
-"""Stores of float32 rows by (example index, class), which stay valid if a process is killed."""
+"""Stores float32 rows by (example index, class). A store stays valid if the writing process is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import check_owned
 from lightning_xai.runs.whole_files import read_json, write_json
 
-STORE_FILE = "store.json"  # file in the folder of every store
+STORE_FILE = "store.json"  # metadata file in the folder of every store
 OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
 ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 
@@ -140,7 +140,7 @@ class RaggedStore:
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:
-    """Returns the sorted paths, relative to a folder, of the stores that lie `depth` folders below it.
+    """Returns the sorted paths of the stores `depth` levels below `folder`, relative to `folder`.
 
     Example:
         >>> import tempfile

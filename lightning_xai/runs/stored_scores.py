@@ -14,12 +14,12 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
-TEXT_HASHES = "hashes"  # folder of the hashes of the texts, inside the folder of the scores
-NO_CLASS = 0  # class in the keys of token masks and hashes, since an example has the same for all classes
+TEXT_HASHES = "hashes"  # subfolder for the hashes of the texts
+NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
 
 
 def text_hash(input_ids: np.ndarray) -> np.ndarray:
-    """Returns a hash [4] of a text's token ids [T] without padding, as whole numbers that a store of float32 can hold.
+    """Returns a hash [4] of a text's token ids [T] without padding. Its numbers are whole and exact in float32.
 
     Example:
         >>> text_hash(np.array([1, 5, 2])).tolist(), text_hash(np.array([1, 6, 2])).tolist()
@@ -63,8 +63,8 @@ class StoredScores(RaggedStore):
         """Raises ValueError if the scores come from a method with other settings, other examples or another encoder.
 
         Args:
-            settings: class and arguments of the method.
-            examples: hash of the examples of the split; None if the hash is unknown.
+            settings: class and arguments of the method that reads the scores.
+            examples: hash of the split's examples; None if the hash is not known.
             encoder: facts about the encoder; None if they are unknown.
         """
         if encoder is not None:

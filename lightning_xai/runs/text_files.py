@@ -1,4 +1,4 @@
-"""Text files of users, in any encoding: an error names the file, the place and the encoding that may be meant."""
+"""Reads text files in any encoding. An error names the file, the place in the file, and the probable encoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def check_encoding(encoding: str) -> None:
-    """Raises ValueError unless Python knows a text encoding of this name.
+    """Raises ValueError unless Python has a text encoding of this name.
 
     Example:
         >>> check_encoding("latin-1")
@@ -23,7 +23,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def codec_of(encoding: str) -> str:
-    """Returns the codec that reads an encoding; that of UTF-8 leaves out a byte order mark.
+    """Returns the name of Python's codec for an encoding. For UTF-8, the codec skips a byte order mark.
 
     Example:
         >>> codec_of("UTF-8"), codec_of("latin-1")
@@ -38,7 +38,7 @@ def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -
     Args:
         path: the file.
         encoding: its encoding.
-        has_option: whether the user can set an option `encoding`.
+        has_option: whether the error message advises the user to set an option `encoding`.
 
     Raises:
         ValueError: the file has another encoding.
@@ -62,13 +62,13 @@ def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -
 def other_encoding(
     path: Path, encoding: str, error: UnicodeError | None = None, *, has_option: bool = True
 ) -> ValueError:
-    r"""Returns the error about a file that has another encoding, which the first bytes suggest.
+    r"""Returns the error about a file that is not in `encoding`. The message suggests a probable encoding.
 
     Args:
         path: the file.
         encoding: the encoding in which the file was read.
-        error: error of the codec; None if the text has characters of code 0.
-        has_option: whether the user can set an option `encoding`.
+        error: error of the codec; None if the codec raised no error, but the text has NUL characters.
+        has_option: whether the error message advises the user to set an option `encoding`.
 
     Example:
         >>> import tempfile

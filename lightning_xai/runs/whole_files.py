@@ -1,4 +1,4 @@
-"""Files that are whole at every moment: written beside their place, synced to the disk, and then renamed."""
+"""Atomic writes: a temporary file in the same folder is written, synced to the disk, and then renamed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lightning_xai.runs.lock import check_owned
 from lightning_xai.runs.owner import process_runs
 
 PARTIAL = ".partial"
-CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # of file systems that do not sync folders
+CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # errors of file systems that cannot sync folders
 
 
 def partial_file(file: Path) -> Path:
-    """Returns the file that this process writes before it renames it to `file`; the name holds host and pid.
+    """Returns the temporary file that this process will rename to `file`. Its name contains the host and the pid.
 
     Example:
         >>> name = partial_file(Path("runs/tm/seed0/manifest.json")).name
@@ -30,12 +30,12 @@ def partial_file(file: Path) -> Path:
 
 
 def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file atomically: even if the process is killed or two jobs write at once, the file is never partial.
+    """Writes a file atomically. The file is never partial, even after a kill or if two jobs write at the same time.
 
-    The earlier file stays until the new one is complete on the disk.
+    The earlier file stays until the new file is complete on the disk.
 
     Args:
-        file: the file; its folder is made if missing.
+        file: the file. Its folder is created if it is missing.
         write: function that writes the contents to a given path.
 
     Raises:
@@ -55,7 +55,7 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
             _sync(partial)
-            check_owned()  # again, since large files take time
+            check_owned()  # again, since writing may have taken long
             partial.replace(file)
         except BaseException:
             partial.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Removes the files that killed processes have left half written in a folder that this process owns.
+    """Removes the temporary files of killed processes from a folder that this process owns.
 
     Files of processes that run on this machine stay.
 
@@ -111,7 +111,7 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Waits until the contents of a file, or the names of the files in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -252,7 +252,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
 def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor:
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
-    weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # autocast mixes dtypes
+    weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # under autocast, dtypes may differ
     # in place, because three results in newly allocated memory would cost more time than the matrix product
     with torch.autocast(differences.device.type, enabled=False):
         differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
