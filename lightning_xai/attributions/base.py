@@ -64,9 +64,9 @@ class AttributionMethod(ABC):
 
     @property
     def has_sign(self) -> bool:
-        """Whether a negative score speaks against the class. If False, scores are magnitudes, 0 or more.
+        """Whether a negative score is evidence against the class. If False, no score is negative.
 
-        If the method has an attribute `pooling`, scores have a sign if pooling is "sum" or "mean".
+        By default True, except for methods whose attribute `pooling` is neither "sum" nor "mean".
 
         Example:
             >>> from lightning_xai.attributions.gradient import Gradient

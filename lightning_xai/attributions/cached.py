@@ -23,9 +23,9 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
     Args:
         store: token scores of texts without padding, stored by example and class.
-        inputs: B texts, whose `index` identifies the examples in the store.
+        inputs: B texts. Their `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
-        hashes: hashes of the texts by example and NO_CLASS; None if they were not stored.
+        hashes: hashes of the texts, stored by example and NO_CLASS; None if there are no stored hashes.
 
     Raises:
         ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has the scores of
@@ -71,10 +71,10 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
 
 def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Tells every Cached among methods, or inside of them, which data are explained, so that it compares the encoders.
+    """Gives the explained data to every Cached among the methods and their parts, which then compares the encoders.
 
     Args:
-        data: the data module; modules without `encoder_facts` are left out.
+        data: the data module. A module without `encoder_facts` has no effect.
 
     Example:
         >>> from lightning_xai.attributions.gradient import Gradient
@@ -96,8 +96,8 @@ class Cached(AttributionMethod):
             replaces "{split}" by the name of the explained split.
 
     Raises:
-        ValueError: there is no store at `path`, or the store holds the scores of another split or of other texts, or
-            lacks an example.
+        ValueError: there is no store at `path`, the store holds the scores of another split or of other texts, or an
+            example has no scores in the store.
 
     Example:
         >>> import numpy as np, tempfile
@@ -117,8 +117,8 @@ class Cached(AttributionMethod):
         self._store = None if "{split}" in path else RaggedStore(path)
         hashes = Path(path) / TEXT_HASHES
         self._hashes = RaggedStore(hashes) if is_store(hashes) else None
-        self._is_said = False  # whether a line has said that there are no hashes
-        self._data: Any = None  # the data whose texts are explained, if known
+        self._is_said = False  # whether the line about missing hashes was printed
+        self._data: Any = None  # the explained data; None if not known
         self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 
     def for_split(self, split: str) -> Cached:

@@ -23,8 +23,8 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-CHANNELS_FIRST = "LayerGradCam"  # averages its weights over all dimensions after the second
-MOST_ORDERED = 8  # largest number of tokens whose orders ShapleyValues tries: 8 tokens have 40,320 orders
+CHANNELS_FIRST = "LayerGradCam"  # averages over all dimensions after the second
+MOST_ORDERED = 8  # most tokens for ShapleyValues, which tries all orders: 8 tokens have 40,320
 
 
 def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
@@ -34,32 +34,33 @@ def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
 class Captum(AttributionMethod):
     """Scores tokens by an algorithm of captum.
 
-    Gradient algorithms explain the embeddings that `Classifier.embed` returns, and layer algorithms the output of a
-    layer; the D values of a token are then pooled. Perturbation algorithms replace the ids of explainable tokens by the
-    fill token; special tokens and padding are no features. The output is the logit of the explained class. Algorithms
-    that draw random numbers run one example at a time, with a seed from the example's index.
+    Gradient algorithms explain the embeddings that `Classifier.embed` returns. Layer algorithms explain the output of a
+    layer. Both give D values per token, which are then pooled. Perturbation algorithms replace the ids of explainable
+    tokens by the fill token; special tokens and padding are never replaced. The explained output is the logit of a
+    class. Algorithms that draw random numbers run one example at a time, with a seed from the example's index.
 
-    Passes: those that captum makes, see `captum_algorithms`.
+    Passes: the passes that captum makes; `captum_algorithms` counts them.
 
     Args:
-        algorithm: name of a class in captum.attr, with or without "captum.attr." in front.
+        algorithm: name of a class in captum.attr, with or without the prefix "captum.attr.".
         arguments: further arguments of the algorithm's constructor or of its `attribute`, such as n_steps.
-        wrapped: the algorithm that NoiseTunnel averages.
+        wrapped: for NoiseTunnel, the algorithm whose scores are averaged over noise.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
             returns one state per token. None explains the embeddings.
         pooling: how the D values of a token become one score. Perturbation algorithms do not use it.
         baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
             Perturbation algorithms always use "fill".
-        seed: non-negative.
-        delta_tolerance: largest completeness error, in logits, that does not cause a warning, for algorithms that
-            captum checks by a convergence delta. An instance warns at most once. None switches the warning off.
+        seed: seed of the random draws, at least 0.
+        delta_tolerance: largest completeness error, in logits, without a warning. Only algorithms with a convergence
+            delta in captum are checked. An instance warns at most once. None switches the warning off.
 
     Raises:
-        ValueError: the algorithm is refused (the message says why), or has no such argument.
+        ValueError: the adapter cannot call the algorithm (the message says why), or the algorithm lacks a given
+            argument.
 
     Reference: Kokhlikyan et al. (2020), "Captum: A unified and generic model interpretability library for PyTorch",
         arXiv 2009.07896.
-    Differs: captum's Saliency takes absolute values unless told otherwise; here it keeps signs before pooling.
+    Differs: by default, captum's Saliency takes absolute values; here Saliency keeps the signs before pooling.
 
     Example:
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
@@ -219,11 +220,11 @@ class Captum(AttributionMethod):
         if self.algorithm == CHANNELS_FIRST:
             return values.squeeze(1)
         if self._known.masks_tokens:
-            return values[..., 0]  # a token's D numbers are erased together, so each has the token's score
+            return values[..., 0]  # all D numbers of a token have the same score, as they are erased together
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. Rows per forward pass suit the device, unless the user set their number."""
+        """Returns the options, where the rows per forward pass suit the device, unless the user has set them."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}
@@ -232,7 +233,7 @@ class Captum(AttributionMethod):
     def _build(
         self, name: str, options: dict[str, Any], forward_func: Any, layer: nn.Module | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns the algorithm, and the options that its `attribute` takes."""
+        """Returns an instance of the algorithm, and the options of its `attribute`."""
         kind = getattr(captum.attr, name)
         if name == "NoiseTunnel":
             assert self.wrapped is not None

@@ -1,4 +1,4 @@
-"""The algorithms of captum: how each is called for a text, how many passes it makes, or why it is refused."""
+"""Describes captum's algorithms: the call for a text, the number of passes, or the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import captum.attr
 
 from lightning_xai.types import Passes
 
-# (number of explainable tokens, arguments with their defaults) -> passes for one class
+# function: (number of explainable tokens, all arguments, including defaults) -> passes for one class
 CountPasses = Callable[[int, dict[str, Any]], Passes]
 
-# arguments that the adapter gives, and functions, which a configuration cannot hold
+# arguments that a user cannot set: the adapter sets them, or they are functions, which no configuration can hold
 GIVEN_ARGUMENTS = frozenset(
     "self inputs target baselines additional_forward_args feature_mask layer_mask layer_baselines return_input_shape "
     "return_convergence_delta forward_func layer device_ids attribution_method show_progress kwargs abs "
@@ -30,14 +30,14 @@ class Algorithm:
     """How the adapter calls one algorithm of captum.
 
     Attributes:
-        features: "embeds" if the algorithm explains embeddings [B, T, D], "layer" if it explains the output of a
-            layer, "tokens" if it replaces token ids.
-        count: counts the passes of one example and class.
-        draws: whether the algorithm draws random numbers. It then runs one example at a time.
-        is_complete: whether scores summed over a text equal the difference of the logits of input and baseline, so that
-            captum's convergence delta is an error.
-        averages_tokens: whether scores contain an average over the tokens, which padding would change.
-        masks_tokens: whether a mask over a layer's output tells which numbers belong to one token.
+        features: "embeds" if the algorithm explains embeddings [B, T, D], "layer" if the algorithm explains the output
+            of a layer, "tokens" if the algorithm replaces token ids.
+        count: function that counts the passes for one example and class.
+        draws: whether the algorithm draws random numbers. If so, the adapter explains one example at a time.
+        is_complete: whether the scores of a text should add up to the logit of the input minus the logit of the
+            baseline. If so, captum's convergence delta is the error of this sum.
+        averages_tokens: whether scores depend on an average over the tokens, which padding would change.
+        masks_tokens: whether the algorithm needs a mask that assigns the numbers of a layer's output to tokens.
 
     Example:
         >>> ALGORITHMS["Saliency"].features, ALGORITHMS["Saliency"].count(7, {})
@@ -53,7 +53,7 @@ class Algorithm:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether one call may explain several padded texts."""
+        """Whether one call of the algorithm may explain several padded texts."""
         return self.features != "tokens" and not (self.draws or self.averages_tokens or self.masks_tokens)
 
 
@@ -62,7 +62,7 @@ def _one_gradient(num_tokens: int, options: dict[str, Any]) -> Passes:
 
 
 def _path(more_forwards: int, more_points: int = 0) -> CountPasses:
-    """Counts the points of a path, and the passes that read the layer and the two ends for the convergence delta."""
+    """Counts passes at the points of a path; `more_forwards` passes compute a layer and the ends for the delta."""
 
     def count(num_tokens: int, options: dict[str, Any]) -> Passes:
         points = options["n_steps"] + more_points
@@ -94,7 +94,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),  # for one pass of the wrapped algorithm
+    "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),  # if the wrapped algorithm needs one pass
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),
     "LayerGradCam": Algorithm("layer", _one_gradient, averages_tokens=True),
@@ -147,7 +147,7 @@ REFUSED: dict[str, str] = {
 
 
 def check_algorithm(name: str) -> None:
-    """Raises ValueError unless `name` is an algorithm of captum that the adapter can call; the message says why.
+    """Raises ValueError unless the adapter can call captum's algorithm `name`. The message gives the reason.
 
     Example:
         >>> check_algorithm("Saliency")
@@ -168,8 +168,8 @@ def check_algorithm(name: str) -> None:
 def call_defaults(name: str) -> dict[str, Any]:
     """Returns the arguments of an algorithm that a user may set, with captum's defaults.
 
-    They are arguments of the constructor or of `attribute`; arguments that the adapter itself gives are left out. The
-    windows of Occlusion have one token by default.
+    These are arguments of the constructor or of `attribute`. Arguments that the adapter sets are left out. The default
+    window of Occlusion is one token.
 
     Example:
         >>> call_defaults("InputXGradient")

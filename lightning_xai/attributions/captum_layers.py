@@ -1,4 +1,4 @@
-"""The embeddings and the layers of a classifier as captum reads them."""
+"""Adapts the embeddings and the layers of a classifier to captum."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """The logits of a classifier as a function of embeddings and of the batch rows that the embeddings belong to.
+    """Computes a classifier's logits from embeddings and from the numbers of the texts that have these embeddings.
 
-    captum repeats rows for its samples and steps. It repeats additional arguments only if they are tensors, so the
-    function takes row numbers and looks up the masks of the text.
+    captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
+    argument is a tensor. So `forward` gets row numbers, and looks up the masks of the texts by these numbers.
 
     Args:
         model: the classifier.
@@ -39,7 +39,7 @@ class EmbeddingInput(nn.Module):
         super().__init__()
         self.layer = nn.Identity()
         self.channels_first = channels_first
-        self._classify = model.__call__  # not the model itself, which would become a part of this module
+        self._classify = model.__call__  # the model itself would become a submodule
         self._inputs = inputs
 
     def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Within the context, the part `name` of a network raises ValueError unless it returns one state per token.
+    """Within the context, the part `name` of a network raises ValueError if its output is not one state per token.
 
     Raises:
         ValueError: the network has no part of this name.

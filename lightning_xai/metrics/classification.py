@@ -43,7 +43,7 @@ def confusion(predicted: Tensor, gold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def class_margins(logits: Tensor, *, multilabel: bool) -> Tensor:
-    """Returns [B, C] in float64: the log-odds of every class, which rank examples as the exact probabilities do.
+    """Returns the log-odds [B, C] of every class in float64. They rank examples in the order of exact probabilities.
 
     In float32, large probabilities are rounded to 1, so they lose their ranking; log-odds keep the ranking. In
     multi-label tasks, the log-odds are the logits. In single-label tasks, the log-odds of a class are its logit minus

@@ -35,14 +35,14 @@ class Objective(LightningModule, ABC):
     network then uses eager attention, which can be differentiated twice.
 
     A loss is a mean over the examples of a micro-batch. Lightning averages the micro-batches and processes of an
-    optimizer step with equal weights, so an example of a smaller micro-batch weighs more. Any other dependence on the
-    division of a step is described at the option that causes it.
+    optimizer step with equal weights, so an example of a smaller micro-batch weighs more. If an option makes the loss
+    depend on this division in another way, the description of the option says so.
 
     Args:
         network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
         optimizer: function that returns an optimizer for the parameters that require a gradient.
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
-        decay: what the learning rate does after the warm-up: "linear" (falls to 0) or "constant".
+        decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
         head_lr_factor: factor on the learning rate of the head, whose weights start at random.
 
     Attributes:
@@ -53,7 +53,7 @@ class Objective(LightningModule, ABC):
         test_results: test split -> (name of a metric -> value, number of examples).
 
     Raises:
-        ValueError: a number is out of range, or the network was compiled although the objective differentiates twice.
+        ValueError: a number is out of range, or the network was compiled, but the loss contains a gradient.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -140,25 +140,26 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Checks that the data have the tokenizer of a network. The data take over a vocabulary that was learned there.
+        """Copies a vocabulary that a network's encoder learned to the data, and checks that the tokenizers are equal.
 
         Args:
-            before: facts about the network's encoder; None if they are not known.
+            before: facts about the network's encoder; None if the facts are not known.
             place: where the network comes from.
 
         Raises:
-            ValueError: the tokenizers differ; so token ids would mean something else than in the network's training.
+            ValueError: the tokenizers differ, so token ids would not have the same meaning as in the network's
+                training.
         """
-        if hasattr(self.data_module, "take_encoder"):  # data modules of other packages need not have it
+        if hasattr(self.data_module, "take_encoder"):  # data modules of other packages may lack this method
             self.data_module.take_encoder(before, place)
 
     def setup(self, stage: str) -> None:
         """Checks the trainer and the data before training or evaluation.
 
         Raises:
-            ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary
-                is larger than its embedding table, the network's classes are not those of the data, or the network
-                cannot be differentiated twice although the objective needs it.
+            ValueError: the trainer's precision casts the weights, a text is too long for the network, the vocabulary is
+                larger than the network's embedding table, the classes of network and data differ, or the loss contains
+                a gradient, but the network cannot be differentiated twice.
         """
         if self._trainer is not None:
             self._check_precision(str(self._trainer.precision))

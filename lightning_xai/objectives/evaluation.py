@@ -10,7 +10,7 @@ from lightning_xai.types import Batch
 
 
 class Evaluation(Objective):
-    """Holds the trained network at `path`, with its decision threshold, for `validate`, `test` and `predict`.
+    """Evaluates the trained network at `path`, with its decision threshold, in `validate`, `test` and `predict`.
 
     Args:
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
@@ -18,8 +18,8 @@ class Evaluation(Objective):
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: there is no trained network at `path`. `setup` raises it if the trainer is asked to fit, or if data
-            and network differ in their classes or in the order of the classes.
+        ValueError: there is no trained network at `path`. `setup` raises the error for a fit, and if the classes of
+            data and network, or the orders of their classes, differ.
 
     Example:
         >>> import tempfile
@@ -35,11 +35,11 @@ class Evaluation(Objective):
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
-        """Returns the Evaluation of a network that is loaded already.
+        """Returns the Evaluation of a network that is already loaded.
 
         Args:
             trained: the network.
-            path: where the network comes from, for messages.
+            path: path of the network, for messages.
 
         Example:
             >>> from lightning_xai.models.hf_classifier import random_bert
@@ -55,7 +55,7 @@ class Evaluation(Objective):
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
         self._class_names, self._network_origin = trained.class_names, path
-        self.encoder = trained.encoder  # facts about the encoder that the network was trained with
+        self.encoder = trained.encoder  # facts about the encoder of the network's training
 
     def setup(self, stage: str) -> None:
         if stage == "fit":

@@ -1,4 +1,4 @@
-"""The mean weight of a training example, a denominator that is the same for every batch, process and epoch."""
+"""Computes the mean weight of a training example, as a loss denominator that does not depend on the batch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _ROWS_AT_ONCE = 64
 
 
 def training_examples(data: Any) -> Iterator[Batch]:
-    """Yields all training examples of a data module in their order, in batches that draw no random numbers.
+    """Yields all training examples of a data module in batches, in their order, without any random draw.
 
     Args:
-        data: an object with `split` and `collate`, as TextDataModule has.
+        data: an object with the methods `split` and `collate` of TextDataModule.
 
     Example:
         >>> from lightning_xai.data.module import TextDataModule
@@ -35,12 +35,12 @@ def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | No
     """Returns the mean weight of a training example; None if `data` is not a data module with a training split.
 
     A loss that averages over a part of the examples, sum(weight * value) / sum(weight), depends on how the examples of
-    an optimizer step fall into micro-batches and processes. The loss sum(weight * value) / (B * expected weight) is a
-    mean over all B examples, so it does not.
+    an optimizer step fall into micro-batches and processes. The loss sum(weight * value) / (B * expected weight) does
+    not depend on this division, since it is a mean over all B examples.
 
     Args:
         data: the data module of the fit, or None.
-        weights: returns the weights [B] of the examples of a batch.
+        weights: function that returns the weights [B] of a batch's examples.
 
     Example:
         >>> expected_weight(None, lambda batch: batch.labels) is None

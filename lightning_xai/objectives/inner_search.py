@@ -21,19 +21,20 @@ GRADIENT_SCALE = 1024.0
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of an inner search: how far a step goes and when the search stops.
+    """Settings of an inner search: the sizes of its steps, and the condition that stops the search.
 
     Args:
         num_steps: largest number of steps.
         lr: learning rate.
         weight_decay: weight decay of AdamW.
-        tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If they differ by
-            at most this fraction, the search ends after the step. None takes all steps.
-        stop: "example" stops each example by its own loss, so that no neighbor in the batch affects it; "batch" stops
-            all examples of a micro-batch together by their mean loss, so the result depends on the micro-batch.
+        tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If the two losses
+            differ by at most this fraction, the search ends after the step. With None, the search takes all steps.
+        stop: with "example", the search of an example stops by the loss of this example, so the other examples of the
+            batch have no effect. With "batch", the search of all examples stops by their mean loss, so the result
+            depends on the micro-batch.
 
     Raises:
-        ValueError: a number is out of range, or `stop` is not one of its two values.
+        ValueError: a number is out of range, or `stop` is neither "example" nor "batch".
 
     Example:
         >>> Search(num_steps=20, lr=0.5)

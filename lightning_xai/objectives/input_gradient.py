@@ -94,12 +94,12 @@ class InputGradient(Objective):
     """Minimizes the classification loss plus the L2 norm of its gradient with respect to the input (IGR).
 
     Args:
-        weight: factor lambda_1 on the norm.
-        wrt: input of the gradient: "sequence", the embeddings of the tokens; or "table", the table of word embeddings,
-            in which the gradients of all occurrences of a token are added.
+        weight: factor lambda_1 of the norm.
+        wrt: the gradient is taken with respect to the "sequence" (the embeddings of the tokens) or the "table" (the
+            table of word embeddings, where the gradients of all occurrences of a token are added).
         per: "example" computes one norm for each example and averages the norms, so that examples do not affect each
-            other. "micro_batch" computes one norm from the micro-batch's mean loss; by this definition it depends on
-            how an optimizer step is divided into micro-batches and processes.
+            other. "micro_batch" computes one norm from the micro-batch's mean loss. This norm depends on the division
+            of an optimizer step into micro-batches and processes.
         norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows.
             A row is a token of the sequence or of the table.
 

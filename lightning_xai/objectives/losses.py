@@ -65,12 +65,13 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
 
 
 def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns how much each example [B] counts in `evidence_loss`.
+    """Returns the weight [B] of each example in `evidence_loss`.
 
     Args:
         evidence: [B, K, T] bool.
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
-        reduction: "per_code" gives the number of pairs that count; "paper" gives 1 if there is such a pair, else 0.
+        reduction: with "per_code", the weight is the number of pairs that count. With "paper", the weight is 1 if at
+            least one pair counts, and otherwise 0.
 
     Example:
         >>> evidence, pairs = torch.tensor([[[True], [True]], [[False], [False]]]), torch.ones(2, 2, dtype=torch.bool)
@@ -91,7 +92,7 @@ def evidence_loss(
     reduction: Reduction,
     expected_weight: float | None = None,
 ) -> Tensor:
-    """Returns one loss [] from the `evidence_divergences` of pairs (example, class), in nats.
+    """Returns a mean [] of the `evidence_divergences` of pairs (example, class), in nats.
 
     Args:
         attention: [B, K, T] probabilities over T.
@@ -99,8 +100,9 @@ def evidence_loss(
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
         reduction: "per_code" is the mean divergence over all pairs that count. "paper" divides the mean over each
             example's pairs by T (the padded length), and then takes the mean over the examples with evidence.
-        expected_weight: mean of `evidence_weights` over all training examples. If given, the sum is divided by B times
-            this number, and not by the weights of this batch. The loss is then a mean over all B examples.
+        expected_weight: mean of `evidence_weights` over all training examples. With this number, the denominator of the
+            loss is B * expected_weight, so the loss is a mean over all B examples. With None, the denominator is the
+            sum of the batch's `evidence_weights`.
 
     Example:
         >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])

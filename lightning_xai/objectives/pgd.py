@@ -108,7 +108,7 @@ def worst_variable(
 
 
 class PGD(Objective):
-    """Minimizes the loss of clean inputs plus the loss under the worst noise on their embeddings.
+    """Minimizes the loss of clean inputs plus the loss of the same inputs under the worst noise on their embeddings.
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the losses
     are computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the
@@ -116,11 +116,12 @@ class PGD(Objective):
 
     Args:
         epsilon: bound on every element of the noise.
-        clean_weight: factor on the clean loss.
-        adversarial_weight: factor lambda_2 on the loss under noise.
+        clean_weight: factor of the clean loss.
+        adversarial_weight: factor lambda_2 of the loss under noise.
         search: settings of the search for Z. The default takes 30 steps, after which elements whose gradient keeps its
-            sign have 0.97 of the bound. Give a `search.tolerance` only with an epsilon that changes the loss by
-            more: with an epsilon of 1e-5, a tolerance of 0.005 always ends the search at its third step.
+            sign have 0.97 of the bound. Set `search.tolerance` only if `epsilon` can change the loss by more than this
+            fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always ends the search at its third
+            step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
         initialization: start of Z, "zeros", or "uniform" in [-epsilon, epsilon].
 

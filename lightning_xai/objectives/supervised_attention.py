@@ -25,20 +25,20 @@ _NO_EVIDENCE = (
 class SupervisedAttention(Objective):
     """Minimizes the classification loss plus KL(uniform over evidence tokens || readout attention).
 
-    Only gold classes with evidence count. Each class's evidence is compared with the readout of the same class.
+    Only gold classes with evidence count. The evidence of a class is compared with the attention of the same class.
 
-    The divergence is a mean over pairs or documents with evidence. Its denominator is the number that a batch of B
-    examples is expected to have: B times the mean over the training split. So the loss does not depend on how an
-    optimizer step is divided into micro-batches of equal size and into processes. If the trainer was given a loader
-    instead of a TextDataModule, the denominator is the batch's own number, and the loss depends on this division.
+    The divergence is a mean over pairs (document, class) or documents with evidence. Its denominator is their expected
+    number in a batch of B examples, that is, B times `expected_weight`. So the loss does not depend on how an optimizer
+    step is divided into micro-batches of equal size and into processes. Without a TextDataModule, the denominator is
+    their number in the current batch, so the loss depends on this division.
 
     Args:
         network: a classifier whose readout is attention.
-        weight: factor on the divergence. 2.5 is the published value, for the reduction "paper". Since "paper" divides
+        weight: factor of the divergence. The published value is 2.5, for the reduction "paper". Since "paper" divides
             by the padded length T, "per_code" needs a much smaller weight for the same effect.
         reduction: "per_code" is the mean KL over pairs (document, class) with evidence. It does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
-            documents with evidence; by this definition it depends on which documents are padded together.
+            documents with evidence; so the loss depends on which documents are padded together.
 
     Attributes:
         expected_weight: mean number of pairs with evidence ("per_code"), or share of documents with evidence ("paper"),
@@ -96,7 +96,7 @@ class SupervisedAttention(Objective):
                 raise ValueError(f"no training example has {_NO_EVIDENCE}")
 
     def evidence_weights(self, batch: Batch) -> Tensor:
-        """Returns how much each example [B] counts: its number of pairs with evidence, or with "paper" 0 or 1."""
+        """Returns the weight [B] of each example: its number of pairs with evidence or, for "paper", 0 or 1."""
         _, evidence, pairs = _gold_evidence(batch)
         return evidence_weights(evidence, pairs, reduction=self.reduction)
 
@@ -128,7 +128,7 @@ class SupervisedAttention(Objective):
 
 
 def _gold_evidence(batch: Batch) -> tuple[Attribution, Tensor, Tensor]:
-    """Returns the rationale, its evidence tokens [B, K, T] bool, and the pairs [B, K] bool of gold classes."""
+    """Returns the rationale, the mask [B, K, T] of its evidence tokens, and the mask [B, K] of gold classes."""
     rationale = batch.rationale
     if rationale is None:
         raise ValueError("the training data has no rationales: use data with evidence, or Supervised")

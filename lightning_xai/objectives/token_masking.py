@@ -209,11 +209,11 @@ class TokenMasking(Objective):
             path = str(self.teacher_path(self.trainer))
             if not _is_trained(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: use run.py fit, which trains it first")
-        trusted = bool(self.network.init_args.get("trust_remote_code"))  # a teacher has the student's architecture
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # both have the same architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
-        # a vocabulary that the teacher learned is compared, but not taken over: the student has its own ids already
+        # compares the teacher's vocabulary, but does not copy it, since the student already has its token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         teacher = trained.network
         copy_weights(teacher, self.network, path)

@@ -50,7 +50,7 @@ class Lock:
         return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
 
     def check(self, every: float = 0.0) -> None:
-        """Raises ValueError if the lock file names another owner or is gone; checks at most once in `every` seconds."""
+        """Raises ValueError if the lock file is gone or names another owner. Checks at most every `every` seconds."""
         now = time.monotonic()
         if now - self._checked < every:
             return
