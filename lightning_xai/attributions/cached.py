@@ -71,7 +71,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
 
 def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Gives the explained data to every Cached among the methods and their parts, which then compares the encoders.
+    """Gives the explained data to all Cached methods, also inside other methods, so that they can compare encoders.
 
     Args:
         data: the data module. A module without `encoder_facts` has no effect.

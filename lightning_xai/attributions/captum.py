@@ -23,8 +23,8 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-CHANNELS_FIRST = "LayerGradCam"  # averages over all dimensions after the second
-MOST_ORDERED = 8  # most tokens for ShapleyValues, which tries all orders: 8 tokens have 40,320
+CHANNELS_FIRST = "LayerGradCam"  # its weights are averages over all dimensions after the second
+MOST_ORDERED = 8  # largest number of tokens for ShapleyValues; 8 tokens have 40,320 orders
 
 
 def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
@@ -46,8 +46,8 @@ class Captum(AttributionMethod):
         arguments: further arguments of the algorithm's constructor or of its `attribute`, such as n_steps.
         wrapped: for NoiseTunnel, the algorithm whose scores are averaged over noise.
         layer: name of the layer that a layer algorithm explains, such as "transformer.bert.encoder.layer.0". The layer
-            returns one state per token. None explains the embeddings.
-        pooling: how the D values of a token become one score. Perturbation algorithms do not use it.
+            must return one state per token. With None, the embeddings are explained.
+        pooling: how the D values of a token become one score. Perturbation algorithms do not use this option.
         baseline: "fill" replaces explainable tokens by the encoder's fill token; "zero" sets all embeddings to 0.
             Perturbation algorithms always use "fill".
         seed: seed of the random draws, at least 0.
@@ -224,7 +224,7 @@ class Captum(AttributionMethod):
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options, where the rows per forward pass suit the device, unless the user has set them."""
+        """Returns the options. If the user has set no number of rows per forward pass, adds a number for the device."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}

@@ -1,4 +1,4 @@
-"""Describes captum's algorithms: the call for a text, the number of passes, or the reason for a refusal."""
+"""A table of captum's algorithms: how to call each algorithm, and its number of passes, or why it cannot be used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Algorithm:
         draws: whether the algorithm draws random numbers. If so, the adapter explains one example at a time.
         is_complete: whether the scores of a text should add up to the logit of the input minus the logit of the
             baseline. If so, captum's convergence delta is the error of this sum.
-        averages_tokens: whether scores depend on an average over the tokens, which padding would change.
+        averages_tokens: whether scores depend on an average over the tokens of a text. Padding would change the
+            average.
         masks_tokens: whether the algorithm needs a mask that assigns the numbers of a layer's output to tokens.
 
     Example:

@@ -13,7 +13,7 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """Computes a classifier's logits from embeddings and from the numbers of the texts that have these embeddings.
+    """A function from embeddings, and the numbers of their texts in the batch, to a classifier's logits.
 
     captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
     argument is a tensor. So `forward` gets row numbers, and looks up the masks of the texts by these numbers.
@@ -53,7 +53,7 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Within the context, the part `name` of a network raises ValueError if its output is not one state per token.
+    """Yields the layer `name` of a network. Within the context, any output but one state per token is a ValueError.
 
     Raises:
         ValueError: the network has no part of this name.

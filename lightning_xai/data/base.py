@@ -1,4 +1,4 @@
-"""Base class of encoders, which turn texts into tokens; and a class that holds the tokens of one example."""
+"""The base class of encoders, which turn texts into tokens, and a class for the tokens of one example."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        The hash must not depend on `max_length`. An encoder whose `max_length` may be below 30 overrides this method.
+        By default, texts of up to 30 tokens are hashed. A subclass with a `max_length` below 30 must override this
+        method.
         """
         return encoder_fingerprint(self)
 

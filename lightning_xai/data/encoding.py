@@ -177,7 +177,7 @@ class TokenizerEncoder(FastTokenizerEncoder):
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: `path` is None or has no tokenizer.
+        ValueError: `path` is None, or there is no tokenizer at `path`.
 
     Example:
         >>> import tempfile

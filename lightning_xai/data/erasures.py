@@ -79,7 +79,7 @@ def apply_erasures(
 ) -> EncodedSplit:
     """Returns a split's examples without the tokens that the store `<folder>/<split>` erases.
 
-    For each example, the store has a row [T] under the key (index, 0): 1 where a token is erased, 0 where it stays.
+    For each example, the store has a row [T] under the key (index, 0): 1 for an erased token, 0 for a token that stays.
 
     Args:
         folder, split: the erasures are read from the store `<folder>/<split>`.

@@ -236,7 +236,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # only here is the vocabulary final
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # not earlier, since the vocabulary may still change
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches

@@ -84,7 +84,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
 
 @cache
 def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
-    """Returns the facts (see `Encoder.facts`) about the tokenizer stored with a network; None if there is no tokenizer.
+    """Returns facts, as `Encoder.facts` does, about the tokenizer stored with a network; None if there is no tokenizer.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the network.
@@ -110,10 +110,10 @@ def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
     `encoder_facts.OPTIONS`.
 
     Args:
-        before: facts about the network's encoder. If they lack a fingerprint (for example, for a Hugging Face folder),
-            the tokenizer at the encoder's path is loaded for the comparison.
+        before: facts about the network's encoder. If the facts have no fingerprint (as for a Hugging Face folder), the
+            tokenizer at the encoder's path is loaded for the comparison.
         now: facts about the encoder of the data.
-        place: where the network comes from.
+        place: path of the network, for messages.
 
     Raises:
         ValueError: the tokenizers differ.
@@ -128,5 +128,5 @@ def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
     if before is not None and "fingerprint" not in before and before.get("class_path") == TOKENIZER_ENCODER:
         path = before["init_args"]["path"]
         same = now["class_path"] == TOKENIZER_ENCODER and now["init_args"]["path"] == path
-        before = now if same else own_tokenizer_facts(path)  # equal paths need no comparison
+        before = now if same else own_tokenizer_facts(path)  # with equal paths, nothing is loaded
     check_network_encoder(before, now, place)

@@ -18,8 +18,8 @@ from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import rank
 
-CHUNK = 1000  # examples that are encoded at once
-MOST_UNKNOWN = 0.5  # a split with a larger fraction of unknown tokens is refused
+CHUNK = 1000  # number of examples that are encoded at once
+MOST_UNKNOWN = 0.5  # a larger fraction of unknown tokens in a split is an error
 
 
 def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> float:
@@ -134,9 +134,9 @@ def load_rows(source: TextSource) -> DatasetDict:
 
 
 def shared_text_fractions(rows: Mapping[str, Dataset]) -> Iterator[tuple[str, str, float]]:
-    """Yields pairs of splits that share texts, with the fraction of the second split's rows whose text is in the first.
+    """Yields (first split, second split, fraction of the second split's rows whose text occurs in the first split).
 
-    If rows have two texts, a row counts only if a row of the first split has both of its texts.
+    Pairs of splits without common texts are left out. If rows have two texts, both texts of a row must be equal.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

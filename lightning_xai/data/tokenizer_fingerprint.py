@@ -1,4 +1,4 @@
-"""Fingerprints of tokenizers and encoders. If two fingerprints are equal, both use token ids with the same meaning."""
+"""Fingerprints of tokenizers and encoders. Equal fingerprints show that token ids have the same meaning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROBES = (
     "http://a.b/c?d=e user@mail.com (x)[y] C++ ...",
 )
 PAIR = ("A dog runs.", "It sleeps.")
-NUM_WORDS = 50  # so many vocabulary entries, at most, are also tokenized, in upper and lower case
+NUM_WORDS = 50  # largest number of vocabulary entries that are tokenized, as they are, in upper case and in lower case
 ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
 # tokenizer -> (size of its vocabulary, fingerprint); the size reveals whether tokens were added later
@@ -40,9 +40,9 @@ _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDic
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """Returns 12 hex digits: a hash of the vocabulary with its ids, the special tokens, and the tokens of fixed texts.
 
-    The texts are PROBES, the special tokens and every n-th entry of the vocabulary. Their tokens are compared by their
-    ids, their character offsets and the numbers of their words. Padding, truncation, names and file formats do not
-    matter.
+    The texts are PROBES, the special tokens and every n-th entry of the vocabulary. The hash contains the ids, the
+    character offsets and the word numbers of their tokens. Padding, truncation, names and file formats do not change
+    the hash.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -64,7 +64,7 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
 def encoder_fingerprint(encoder: Encoder) -> str:
     """Returns 12 hex digits: a hash of the vocabulary's size, the special ids, and the tokens of fixed texts.
 
-    For encoders without a Hugging Face tokenizer. The tokens are compared by their spelling too.
+    This function is for encoders without a Hugging Face tokenizer. The hash also contains the spelling of the tokens.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -94,7 +94,7 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # no batches, since their threads break a later fork
+            encoding = backend.encode(text, second)  # batches would start threads before a fork
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 

@@ -19,7 +19,7 @@ def normalized_name(name: str) -> str:
 
 
 def says_nothing(names: Sequence[str]) -> bool:
-    """Returns whether all names are mere numbers, such as LABEL_0 and LABEL_1.
+    """Returns whether all names are default names such as LABEL_0 and LABEL_1.
 
     Example:
         >>> says_nothing(["LABEL_0", "LABEL_1"]), says_nothing(["no", "yes"])

@@ -137,7 +137,7 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
 
 @contextmanager
 def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
-    """Within the context, `create_graph` leaves autocast unchanged and enables gradients. Otherwise both are disabled.
+    """With `create_graph`, enables gradients and keeps autocast as it is. Without it, disables gradients and autocast.
 
     Decompositions that reuse memory in place need one dtype for all results. Autocast mixes dtypes.
 

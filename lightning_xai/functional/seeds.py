@@ -64,7 +64,7 @@ def example_generator(
 
 @contextmanager
 def global_seed(seed: int) -> Iterator[None]:
-    """Within the context, the global generators of torch and numpy start from `seed`. Their states are restored later.
+    """Within the context, the global generators of torch and numpy start from `seed`. The old states return later.
 
     Example:
         >>> with global_seed(3):

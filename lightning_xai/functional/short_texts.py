@@ -12,7 +12,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def evidence_tokens(batch: Batch) -> Tensor:
-    """Returns [B, T] bool: evidence tokens of gold classes or, if an example has none of these tokens, of any class.
+    """Returns a mask [B, T] of evidence for gold classes or, in examples without gold evidence, for any class.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -29,7 +29,7 @@ def evidence_tokens(batch: Batch) -> Tensor:
 
 
 def confident_probs(batch: Batch, num_classes: int) -> Tensor:
-    """Returns made-up probabilities [B, C] that are high for the gold classes and for the classes with evidence.
+    """Returns synthetic probabilities [B, C] that are high for gold classes and for classes with evidence.
 
     In single-label tasks, only one class has the highest probability. This is the gold class if it has evidence or if
     no class has evidence, and otherwise another class with evidence.

@@ -130,7 +130,7 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def is_visible(character: str) -> bool:
-    """Returns whether a character is visible by itself. Spaces, control and format characters, and accents are not.
+    """Returns whether a character is visible: not a space, a control character, a format character or an accent.
 
     Example:
         >>> [is_visible(character) for character in ("a", " ", "\\ufeff", "\\u0301")]
@@ -142,7 +142,7 @@ def is_visible(character: str) -> bool:
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
-    Truncation removed the remaining characters. The result is None if the spans contain no visible character.
+    The other visible characters were lost to truncation. The result is None if the spans contain no visible character.
 
     Args:
         spans: [begin, end] in characters, end exclusive.

@@ -112,9 +112,9 @@ def attributes_kept(*objects: Any) -> Iterator[None]:
 
 @contextmanager
 def memory_returned(device: torch.device) -> Iterator[None]:
-    """At the end of the context, returns freed memory to the system, so that a later peak of memory use is visible.
+    """Returns freed memory to the system at the end of the context, so that the next peak of memory use is visible.
 
-    On a GPU, the record of the peak of allocated memory is reset, too.
+    On a GPU, the peak of allocated memory is also reset.
 
     Example:
         >>> with memory_returned(torch.device("cpu")):

@@ -141,11 +141,11 @@ class AttributionMetric(Metric, ABC):
         """Returns the records [B, K, len(columns)] of a batch; rows outside `attribution.target_mask` are ignored."""
 
     def passes(self, num_units: int, num_methods: int) -> float:
-        """Returns about how many forward passes a row needs, for estimates of time; by default 0.
+        """Returns the approximate number of forward passes for a row, for time estimates; 0 by default.
 
         Args:
             num_units: number of units of the text.
-            num_methods: number of attributions of the row; the returned number is for all of them together.
+            num_methods: number of methods whose attributions are measured. The result is the sum over these methods.
         """
         return 0.0
 

@@ -55,9 +55,10 @@ class ErasureMetric(AttributionMetric):
     their erased inputs are equal.
 
     Args:
-        sizes: the numbers k: percentages of a text's units, fixed counts, or a shrinking window.
+        sizes: gives the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.
         ranking: the order of the units.
-        rank_special: whether special tokens are ranked and count among the top k units. They are never erased.
+        rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
+            erased.
         erasure: how tokens are erased; `erase` describes the options.
         aggregate: with n values, one for each k: "mean" averages the values, "sum_over_n_plus_1" divides their sum by n
             + 1, and "per_k" keeps each value.

@@ -22,7 +22,7 @@ _PREFIX = "base_model.model."
 
 
 class Adapter(NamedTuple):
-    """The places of an adapter and of the network that it adapts (its base).
+    """The paths of an adapter and of the network that the adapter changes (its base).
 
     Example:
         >>> Adapter("runs/lora", "bert-base-uncased", beside_base=False).base
@@ -61,10 +61,10 @@ def find_adapter(path: str) -> Adapter | None:
 
 @contextmanager
 def base_folder(adapter: Adapter) -> Iterator[str]:
-    """Within the context, there is a path at which an adapter's base lies without the adapter.
+    """Yields a path of the adapted network (the base) without the adapter.
 
-    If both lie in one folder, the path is a temporary folder with links to the base's files only. Otherwise
-    transformers would load the adapter together with the base.
+    If adapter and base are in one folder, transformers would load both. So in this case, the path is a temporary folder
+    with links to the base's files only.
 
     Example:
         >>> with base_folder(Adapter("runs/lora", "bert-base-uncased", beside_base=False)) as path:
@@ -82,7 +82,7 @@ def base_folder(adapter: Adapter) -> Iterator[str]:
 
 
 def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
-    """Returns parameter name in the adapted network -> weight of the adapter. Needs peft.
+    """Returns the weights of the adapter, by their parameter names in the adapted network. Needs peft.
 
     Raises:
         ValueError: the weights are missing or cannot be read.
@@ -104,12 +104,12 @@ def trained_head_size(weights: dict[str, Tensor]) -> int | None:
         >>> trained_head_size({"classifier.weight": torch.zeros(3, 8)})
         3
     """
-    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # in transformers' architectures
+    heads = ("classifier.weight", "score.weight", "out_proj.weight")  # names in all architectures of transformers
     return next((len(weight) for name, weight in weights.items() if name.endswith(heads)), None)
 
 
 def merge_adapter(network: PreTrainedModel, adapter: Adapter) -> PreTrainedModel:
-    """Returns the base with the adapter merged into its weights; needs peft.
+    """Returns the base network with the adapter merged into its weights. Needs peft.
 
     Raises:
         ValueError: the adapter does not fit the base, or peft cannot merge adapters of this kind.

@@ -49,7 +49,7 @@ def network_spec(network: Classifier) -> dict[str, Any]:
 
 
 def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> SettingDifference | None:
-    """Returns the first differing setting, in alphabetical order, that changes the forward pass; None if all are equal.
+    """Returns the alphabetically first difference in a setting that can change the forward pass; None if all are equal.
 
     A setting that only one network has is not compared, since versions of transformers have different settings.
 
@@ -95,7 +95,7 @@ def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Pa
 
 
 def _settings(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the constructor arguments and the transformers config's settings that change a forward pass."""
+    """Returns the constructor arguments and the settings of the transformers config that can change a forward pass."""
     arguments, config = spec["init_args"], dict(spec["init_args"].get("config") or {})
     settings = {"class_path": spec["class_path"]}
     settings |= {name: value for name, value in arguments.items() if name not in _ARGUMENTS_WITHOUT_EFFECT}

@@ -91,7 +91,7 @@ class Classifier(nn.Module, ABC):
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # how the weights differ from those at a pretrained path
+    weight_gaps: WeightGaps = WeightGaps()  # differences from the weights at the pretrained path
     init_args: dict[str, Any]  # constructor arguments, primitives only, from which a checkpoint rebuilds the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:

@@ -32,8 +32,8 @@ class TrainedNetwork:
 
     Attributes:
         network: the network, in eval mode, on the CPU.
-        class_names: names of the classes in the order of the logits, None if the file has no names. A checkpoint has
-            names if it was trained with a data module.
+        class_names: names of the classes in the order of the logits; None if the file has no names. A checkpoint has
+            names if the network was trained with a data module.
         decision_threshold: probability above which a class is predicted. Multi-label training tunes it; otherwise it is
             0.5.
         encoder: the result of `read_encoder`: facts about the encoder with which the network was trained.
@@ -55,9 +55,10 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
     """Returns the trained network at `path`. The file is read once. The global random state does not change.
 
     Args:
-        path: a .ckpt of any objective, a run folder with checkpoints/best.ckpt or, if it is missing, last.ckpt, a
-            Hugging Face model with a classification head (folder, hub id or "package:NAME/FOLDER"), or a folder of
-            released PLM-CA weights (best_model.pt, config.yaml, target_tokenizer.json).
+        path: a .ckpt of any objective, a run folder, of which checkpoints/best.ckpt is used or, if best.ckpt is
+            missing, checkpoints/last.ckpt; a Hugging Face model with a classification head (folder, hub id or
+            "package:NAME/FOLDER"); or a folder of released PLM-CA weights (best_model.pt, config.yaml,
+            target_tokenizer.json).
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
@@ -158,7 +159,7 @@ def read_encoder(path: str) -> dict[str, Any]:
     """Returns facts about the encoder of the trained network at `path`, without building the network.
 
     Args:
-        path: as in `load_trained`; also a Hugging Face encoder without a classification head.
+        path: as in `load_trained`. A Hugging Face encoder without a classification head is also allowed.
 
     Returns:
         The facts that a checkpoint stores. For a Hugging Face model and for released weights, the facts are the class

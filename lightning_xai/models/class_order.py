@@ -15,7 +15,7 @@ from lightning_xai.runs.progress import say
 
 
 def pretrained_class_names(network: Classifier) -> list[str] | None:
-    """Returns the class names of a pretrained head, in the order of its logits; None if the head is new.
+    """Returns the class names of a pretrained classification head, in the order of the logits; None if the head is new.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -26,7 +26,7 @@ def pretrained_class_names(network: Classifier) -> list[str] | None:
     transformer = getattr(network, "transformer", None)
     if arguments.get("path") is None or not arguments.get("pretrained", True) or transformer is None:
         return None
-    if transformer is transformer.base_model:  # without transformers' head
+    if transformer is transformer.base_model:  # the network has no head
         return None
     names = transformer.config.id2label
     if network.weight_gaps.fresh or sorted(names) != list(range(network.num_classes)):
@@ -36,10 +36,10 @@ def pretrained_class_names(network: Classifier) -> list[str] | None:
 
 @torch.no_grad()
 def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
-    """Moves the rows of a network's head, so that class i is what was class positions[i].
+    """Reorders the rows of a network's head, so that the new class i is the former class positions[i].
 
     Returns:
-        Whether the logits have the new order. If not, the network is left as it was.
+        True if the logits then have the new order. Otherwise False, and the weights stay as they were.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -66,22 +66,24 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
 def align_classes(
     network: Classifier, class_names: list[str] | None, data_names: list[str], origin: str | Path
 ) -> list[str] | None:
-    """Puts a network's classes into the order of the data, and says so. Names are compared without case and hyphens.
+    """Puts a network's classes into the order of the data, and prints a line. Case and hyphens in names do not count.
 
-    If the two lists share no name, for example because the network calls its classes LABEL_0 and LABEL_1, or share only
-    names at the same places, class i of the network is class i of the data, and a line says so.
+    Class i of the network is taken for class i of the data, and a line says so, in two cases. Either the two lists
+    share no name (for example, if the network's names are LABEL_0 and LABEL_1), or they share some names, and each
+    shared name has the same position in both lists.
 
     Args:
         network: the network, which is changed.
-        class_names: its class names, in the order of its logits; None if they are not known.
+        class_names: class names of the network, in the order of the logits; None if the names are not known.
         data_names: names of the data's classes.
-        origin: where the network comes from, for messages.
+        origin: path of the network, for messages.
 
     Returns:
-        Names of the network's classes in the new order.
+        Names of the network's classes after the call.
 
     Raises:
-        ValueError: only some names are the same, or the classes cannot be put into another order.
+        ValueError: only some names are equal and their positions differ, or the order of the network's classes cannot
+            be changed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

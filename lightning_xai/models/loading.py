@@ -139,8 +139,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in their numbers of classes, a weight's shape, or a setting of the forward pass;
-            the message names the difference and `path`.
+        ValueError: the networks differ in the number of classes, in the shape of a weight, or in a setting of the
+            forward pass; the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

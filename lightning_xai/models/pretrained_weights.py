@@ -82,7 +82,7 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the differences that may mean that the network is not the trained network.
+    """Returns the gaps that show that the loaded network may not be the trained network.
 
     A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder. It
     also matters if it may belong to the trained head, that is, if no pretraining network of transformers (such as a
@@ -104,9 +104,9 @@ def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: It
 
 
 def in_encoder(network: PreTrainedModel, name: str) -> bool:
-    """Returns whether a weight belongs to the network's encoder. A name may omit the encoder's prefix.
+    """Returns whether a weight belongs to the network's encoder. The name may have or omit the encoder's prefix.
 
-    The pooler does not count. It belongs to the head, because only classification reads it.
+    The pooler counts as a part of the head, since only the head reads the pooler's output.
 
     Example:
         >>> from transformers import BertConfig, BertForSequenceClassification
@@ -127,7 +127,7 @@ def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
     """Returns the names of weights on which the output for one short text depends."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # only buffers, which count as read
+        return names  # only buffers are left; they count as read
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
     last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # for heads that read the end token

@@ -109,7 +109,7 @@ def load_released(folder: Path) -> Released:
 def encoder_folder(folder: Path) -> str:
     """Returns the folder of the encoder's config: the `model_path` that released weights name.
 
-    The folder is relative to the working directory, to `folder`, or to a parent of `folder`.
+    The `model_path` is relative to the working directory, to `folder`, or to a parent of `folder`.
 
     Raises:
         ValueError: the encoder's config is missing.

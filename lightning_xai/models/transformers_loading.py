@@ -49,8 +49,8 @@ def read_config(
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: not exactly one of `path` and `config` is given, the given one cannot be loaded, `config` has a key
-            that the architecture does not read, or `dropout` is no probability.
+        ValueError: both or none of `path` and `config` are given, the config cannot be loaded, `config` has a key that
+            the architecture does not read, or `dropout` is no probability.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -68,7 +68,7 @@ def read_config(
         # otherwise a short batch would switch the network to original_full permanently, which changes logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # else transformers might download a kernel's code
+        settings._attn_implementation = None  # prevents the download of a kernel's code
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):

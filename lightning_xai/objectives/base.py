@@ -140,11 +140,11 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Copies a vocabulary that a network's encoder learned to the data, and checks that the tokenizers are equal.
+        """Gives the data the vocabulary that a network's encoder learned, and checks that the tokenizers are equal.
 
         Args:
             before: facts about the network's encoder; None if the facts are not known.
-            place: where the network comes from.
+            place: path of the network, for messages.
 
         Raises:
             ValueError: the tokenizers differ, so token ids would not have the same meaning as in the network's

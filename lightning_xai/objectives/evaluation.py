@@ -18,8 +18,8 @@ class Evaluation(Objective):
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: there is no trained network at `path`. `setup` raises the error for a fit, and if the classes of
-            data and network, or the orders of their classes, differ.
+        ValueError: there is no trained network at `path`. `setup` raises the error if the trainer is asked to fit, or
+            if network and data have other classes or another order of the classes.
 
     Example:
         >>> import tempfile

@@ -98,8 +98,8 @@ def evidence_loss(
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
-        reduction: "per_code" is the mean divergence over all pairs that count. "paper" divides the mean over each
-            example's pairs by T (the padded length), and then takes the mean over the examples with evidence.
+        reduction: "per_code" is the mean divergence over all pairs that count. "paper" first takes the mean over the
+            pairs of each example, divided by T (the padded length), and then the mean over the examples with evidence.
         expected_weight: mean of `evidence_weights` over all training examples. With this number, the denominator of the
             loss is B * expected_weight, so the loss is a mean over all B examples. With None, the denominator is the
             sum of the batch's `evidence_weights`.

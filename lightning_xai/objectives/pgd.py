@@ -118,12 +118,12 @@ class PGD(Objective):
         epsilon: bound on every element of the noise.
         clean_weight: factor of the clean loss.
         adversarial_weight: factor lambda_2 of the loss under noise.
-        search: settings of the search for Z. The default takes 30 steps, after which elements whose gradient keeps its
-            sign have 0.97 of the bound. Set `search.tolerance` only if `epsilon` can change the loss by more than this
-            fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always ends the search at its third
-            step.
+        search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
+            wherever the gradient never changes its sign. Set `search.tolerance` only if `epsilon` can change the loss
+            by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always ends the
+            search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
-        initialization: start of Z, "zeros", or "uniform" in [-epsilon, epsilon].
+        initialization: initial value of Z: "zeros", or "uniform" in [-epsilon, epsilon].
 
     Raises:
         ValueError: a number is out of range.

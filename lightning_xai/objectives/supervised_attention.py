@@ -27,10 +27,10 @@ class SupervisedAttention(Objective):
 
     Only gold classes with evidence count. The evidence of a class is compared with the attention of the same class.
 
-    The divergence is a mean over pairs (document, class) or documents with evidence. Its denominator is their expected
-    number in a batch of B examples, that is, B times `expected_weight`. So the loss does not depend on how an optimizer
-    step is divided into micro-batches of equal size and into processes. Without a TextDataModule, the denominator is
-    their number in the current batch, so the loss depends on this division.
+    The divergence is a mean over the pairs (document, class) or over the documents with evidence. Its denominator is
+    the expected number of these pairs or documents in a batch of B examples: B times `expected_weight`. So the loss
+    does not depend on how an optimizer step is divided into micro-batches of equal size and into processes. Without a
+    TextDataModule, the denominator is the actual number in the batch, so the loss depends on this division.
 
     Args:
         network: a classifier whose readout is attention.
@@ -38,7 +38,7 @@ class SupervisedAttention(Objective):
             by the padded length T, "per_code" needs a much smaller weight for the same effect.
         reduction: "per_code" is the mean KL over pairs (document, class) with evidence. It does not depend on
             padding. "paper" divides each document's mean KL by the padded length T, and then takes the mean over the
-            documents with evidence; so the loss depends on which documents are padded together.
+            documents with evidence. So the loss depends on which documents are padded together.
 
     Attributes:
         expected_weight: mean number of pairs with evidence ("per_code"), or share of documents with evidence ("paper"),
@@ -46,7 +46,7 @@ class SupervisedAttention(Objective):
 
     Raises:
         ValueError: the network's readout is not attention, or `weight` is negative. `setup` raises it if the training
-            data has no rationales, or none for the gold classes.
+            data have no rationales, or no rationales for gold classes.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA

@@ -1,4 +1,4 @@
-"""Progress of a long loop: one line that changes on a terminal, a plain line now and then in a file."""
+"""Shows the progress of a long loop: on a terminal, in one line that changes; in a file, in a new line every 30 s."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class Counted:
-    """Counts finished items and shows how many there are; only the first process shows anything.
+    """Counts finished items, and shows their number. Only the first process shows the number.
 
     Args:
-        title: the work in words.
+        title: description of the work, at the beginning of the line.
         total: number of items of this process.
-        pace: when a line is due; None for a line every 30 s in a file, and twice a second on a terminal.
+        pace: decides when a line is due. None means a line every 30 s in a file, and two updates per second on a
+            terminal.
 
     Example:
         >>> counted = Counted("encoding train", total=3, pace=Pace(first=0, every=0))
@@ -40,7 +41,7 @@ class Counted:
         self._has_line = False
 
     def over(self, items: Iterable[Item], size: Callable[[Item], float]) -> Iterator[Item]:
-        """Yields the items; when the loop asks for the next one, the last one counts as `size(item)` finished items."""
+        """Yields the items. When the loop asks for the next item, the previous item adds `size(item)` to the count."""
         try:
             for item in items:
                 yield item
@@ -63,7 +64,7 @@ class Counted:
             say(line)
 
     def _erase(self) -> None:
-        """Erases the line on the terminal."""
+        """Erases the progress line on the terminal."""
         if self._has_line:
             sys.stdout.write(ERASE_LINE)
             sys.stdout.flush()

@@ -21,7 +21,7 @@ OPTIONS = ("max_length", "fill", "explain_pair")
 
 
 def tokenizer_at(path: str) -> dict[str, Any]:
-    """Returns class and arguments of an encoder that uses the tokenizer in a folder or of a hub id.
+    """Returns class and arguments of an encoder that uses the tokenizer at a path (a folder or a hub id).
 
     Example:
         >>> tokenizer_at("models/bert")["init_args"]
@@ -45,7 +45,7 @@ def is_plain(value: Any) -> bool:
 
 
 def short_facts(facts: Facts) -> dict[str, Any]:
-    """Returns facts without lists of words, for files that only need facts to compare encoders.
+    """Returns facts without lists of words, for files that need the facts only for comparisons.
 
     Example:
         >>> short_facts({"fingerprint": "12ab", "init_args": {"words": ["a", "b"], "fill": "mask"}})
@@ -89,7 +89,7 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
     Args:
         before: facts about the network's encoder; None if the facts are not known.
         now: facts about the encoder of the data.
-        place: where the network comes from.
+        place: path of the network, for messages.
 
     Raises:
         ValueError: the tokenizers differ.

@@ -1,4 +1,4 @@
-"""Divides the settings of a run into those of its training and those of its evaluation."""
+"""Divides the settings of a run into training settings and evaluation settings."""
 
 from __future__ import annotations
 

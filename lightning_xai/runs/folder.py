@@ -76,7 +76,7 @@ class RunFolder:
         return self.experiment_dir.name, self.path.name
 
     def sibling(self, experiment: str) -> RunFolder:
-        """Returns the run with the same seed in an experiment whose folder has the same parent as this experiment.
+        """Returns the run with the same seed in another experiment. Both experiments' folders have the same parent.
 
         Example:
             >>> RunFolder(Path("runs/uniwise/seed0")).sibling("uniwise_teacher").path.as_posix()
@@ -99,7 +99,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain in which this run is the stage `name`. None if this run's folder does not fit.
+        """Returns the root of the chain whose stage `name` is this run; None if this run's folder is no such stage.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()
@@ -237,7 +237,7 @@ class RunFolder:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """The settings of the last fit, or None if the run has not begun."""
+        """The settings of the last fit; None if no fit has begun."""
         return self.manifest.get("settings")
 
     def write_manifest(self, **facts: Any) -> None:

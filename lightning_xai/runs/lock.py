@@ -15,7 +15,7 @@ from lightning_xai.runs.progress import say
 
 FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
 TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
-PATIENCE_SECONDS = 120.0  # an owner elsewhere counts as dead after so long without a touch
+PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
 GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it restores the file in this time
 ASIDE = ".stale"  # suffix of a lock file that is being removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
@@ -66,7 +66,7 @@ class Lock:
     def release(self) -> None:
         """Removes the lock file if this process made the file and the file still names this process."""
         self._released.set()
-        if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove it
+        if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove the file
             with contextlib.suppress(OSError):
                 if _contents(self.file) == self._contents:
                     _remove(self.file, self._contents, self._owner)
@@ -155,8 +155,8 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Waits until the first process of a distributed command has taken the lock. Only the other processes call it.
 
-    These processes never take the lock. If another command owns the lock, they raise the first process's error, after
-    at most about the same wait.
+    These processes never take the lock. If another command owns the lock, they raise the same error as the first
+    process, after a similar wait.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -198,7 +198,7 @@ def remove_moved_locks(file: Path) -> None:
     """
     own = _contents(file)
     for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # the own lock, moved by mistake, will be put back
+        if _contents(aside) != own:  # this process's lock, if moved by mistake, is put back later
             aside.unlink(missing_ok=True)
 
 
@@ -259,7 +259,7 @@ def _remove(file: Path, contents: bytes, here: Owner) -> None:
     aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
     try:
         file.rename(aside)
-    except FileNotFoundError:  # another newcomer was faster
+    except FileNotFoundError:  # another process was faster
         return
     moved = _contents(aside)
     if moved != contents and moved is not None:

@@ -112,13 +112,13 @@ class Owner:
         return bool(self.job) and (self.job, self.task) == (here.job, here.task) and self.restarts < here.restarts
 
     def leads(self, here: Owner) -> bool:
-        """Returns whether this is the first process of the distributed command that `here` belongs to."""
+        """Returns whether this process is the first process of the distributed command to which `here` belongs."""
         # with Lightning, the first process is the parent of the others
         is_parent = self.shares_processes_with(here) and self.pid == os.getppid()
         return is_parent or bool(self.launch) and self.launch == here.launch
 
 
-@functools.cache  # cached, as Lightning later sets variables in some processes
+@functools.cache  # cached, since Lightning later sets variables in some processes
 def launch_id() -> str:
     """Returns an id that all processes of a distributed launch share; "" if no variable of LAUNCH is set.
 

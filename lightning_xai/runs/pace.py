@@ -1,15 +1,15 @@
-"""When a line about progress is due, and how long the rest of the work takes: pure arithmetic with a clock."""
+"""Decides when a line about progress is due, and estimates the time that the rest of the work takes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-FIRST_LINE, EVERY = 10.0, 30.0  # seconds until the first line of a long piece of work, and between further lines
+FIRST_LINE, EVERY = 10.0, 30.0  # seconds before the first line, and between lines
 
 
 def duration(seconds: float) -> str:
-    """Returns a time in words, rounded to minutes.
+    """Returns a duration as text, rounded to minutes.
 
     Example:
         >>> duration(20), duration(170), duration(7500)
@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def time_left(seconds: float | None) -> str:
-    """Returns the end of a line, such as ", about 3 min left"; "" if the time is not known.
+    """Returns the end of a progress line, such as ", about 3 min left"; "" if the time is not known.
 
     Example:
         >>> time_left(170), time_left(None)
@@ -32,12 +32,12 @@ def time_left(seconds: float | None) -> str:
 
 
 class Pace:
-    """Says when a line is due, and estimates the time left from the work that this process has done.
+    """Decides when a line is due, and estimates the remaining time from the speed of this process so far.
 
     Args:
         first: seconds until the first line is due.
         every: seconds from one line to the next.
-        clock: returns the time in seconds.
+        clock: function that returns the time in seconds.
 
     Example:
         >>> now = [0.0]
@@ -62,11 +62,11 @@ class Pace:
         return due
 
     def has_spoken(self) -> None:
-        """Tells that a line was printed, so that the next one is due `every` seconds later."""
+        """Records that a line was printed, so that the next line is due `every` seconds later."""
         self._next = self._clock() + self._every
 
     def seconds_left(self, *, done: float, total: float) -> float | None:
-        """Returns the estimated seconds of the remaining work; None before any work is done, or without an end.
+        """Estimates the seconds of the remaining work. None if no work is done yet, or if `total` is infinite.
 
         Args:
             done: work that this process has done since the start; work of an earlier, killed process does not count.

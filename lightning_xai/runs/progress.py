@@ -21,7 +21,7 @@ SILENCED_WARNINGS = (
     ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
     r"[\s\S]*import path denylist",  # commands/class_checks.py refuses such classes with a better message
-    ".*is smaller than the logging interval.*",  # a short epoch is no mistake
+    ".*is smaller than the logging interval.*",  # short epochs are allowed
     ".*resuming from a checkpoint that ended before the epoch ended.*",  # the epoch is repeated, as README says
     ".*`tensorboardX` has been removed.*",  # tensorboard is always installed
 )
@@ -32,7 +32,7 @@ SILENCED_MESSAGES = (
     "TPU available: ",
     "HPU available: ",
     "Seed set to ",  # the summary names the seed
-    "Restoring states from the checkpoint",  # a line of ours says that a run is resumed
+    "Restoring states from the checkpoint",  # this package prints a line about a resumed run
     "Restored all states from the checkpoint",
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
@@ -78,14 +78,14 @@ def quiet() -> Iterator[None]:
 def _short_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """Returns a warning in one line; a warning of a library names its place in the library."""
+    """Returns a warning as one line. For a warning of another package, the line ends with the place in the code."""
     text = " ".join(str(message).split())
     place = "" if Path(filename).is_relative_to(PACKAGE) else f" ({Path(filename).name}, line {lineno})"
     return f"warning: {text}{place}\n"
 
 
 def say(message: str) -> None:
-    """Prints a message in the first process only, at once.
+    """Prints a message at once, in the first process only.
 
     Example:
         >>> say("resuming")
@@ -96,7 +96,7 @@ def say(message: str) -> None:
 
 
 def flush_every_line() -> None:
-    """Makes a file or pipe that receives the standard output get every line at once, as a terminal does.
+    """Makes Python write each line of the standard output at once, even to a file or a pipe.
 
     Example:
         >>> flush_every_line()

@@ -82,7 +82,7 @@ class ResultsTable:
     def move(self, stem: str) -> ResultsTable:
         """Renames the files to another stem. If the process is killed, a later call can move the remaining files."""
         target = ResultsTable(self.folder, stem)
-        if self.settings_file.exists():  # copied first, removed last: then a kill loses no settings
+        if self.settings_file.exists():  # copied first and removed last, so that a kill loses no settings
             write_json(target.settings_file, read_json(self.settings_file))
         for old, new in [(self.csv, target.csv), (self.parquet, target.parquet)]:
             if old.exists():

@@ -50,7 +50,7 @@ def data_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trial_key(settings: Mapping[str, Any]) -> str:
-    """Returns a text that identifies methods, network and data. Stages of a chain, for example, may have equal texts.
+    """Returns a text that is equal for two runs if their methods, networks and data (before erasures) are equal.
 
     Example:
         >>> trial_key({"data.init_args.erasure": "mask", "model.size": 2, "experiment": "a"})

@@ -60,10 +60,10 @@ class StoredScores(RaggedStore):
     def require_method(
         self, settings: dict[str, Any] | None, examples: str | None, encoder: Facts | None = None
     ) -> None:
-        """Raises ValueError if the scores come from a method with other settings, other examples or another encoder.
+        """Raises ValueError unless the scores were computed with these method settings, examples and encoder.
 
         Args:
-            settings: class and arguments of the method that reads the scores.
+            settings: expected class and arguments of the method.
             examples: hash of the split's examples; None if the hash is not known.
             encoder: facts about the encoder; None if they are unknown.
         """

@@ -1,4 +1,4 @@
-"""Atomic writes: a temporary file in the same folder is written, synced to the disk, and then renamed."""
+"""Writes files atomically: to a temporary file in the same folder, which is synced to the disk and then renamed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def read_json(file: Path) -> dict[str, Any]:
 def remove_partial_files(folder: Path) -> None:
     """Removes the temporary files of killed processes from a folder that this process owns.
 
-    Files of processes that run on this machine stay.
+    Temporary files of processes that still run on this machine stay.
 
     Example:
         >>> import tempfile

@@ -185,8 +185,8 @@ def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict
     """Returns the rows of a split as dicts, after a check of each row.
 
     Raises:
-        ValueError: the split has a name that no file can have, is empty, lacks a column, or has a row that breaks the
-            format of TextSource.
+        ValueError: the name of the split is not allowed in file names, or the split is empty, lacks a column, or has a
+            row that does not fit the format of TextSource.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import Any
 
-ARGUMENTS = {  # what a column is for -> the argument of ColumnSource that names it
+ARGUMENTS = {  # role of a column -> the argument of ColumnSource that names the column
     "text": "text_column", "labels": "label_column", "text_pair": "text_pair_column", "rationales": "rationale_column",
     "id": "id_column",
 }  # fmt: skip
@@ -17,10 +17,10 @@ def missing_column(split: str, role: str, column: str, rows: Any, found: Sequenc
 
     Args:
         split: split of the table.
-        role: what the column is for, a key of ARGUMENTS.
+        role: role of the column, a key of ARGUMENTS.
         column: name of the column.
         rows: rows of the table.
-        found: columns of the table.
+        found: names of the columns that the table has.
 
     Example:
         >>> missing_column("train", "labels", "label", [{"text": "a", "stars": 1}], ["text", "stars"])

@@ -22,7 +22,7 @@ RationaleFormat = Literal["char_spans", "word_mask"]
 
 @dataclass(frozen=True)
 class _TableSplit:
-    """The rows of a split. If its label column holds numbers of named classes, also these names."""
+    """The rows of a split, and the class names of its label column (None if the column has no named classes)."""
 
     rows: list[dict[str, Any]]
     label_names: list[str] | None
@@ -35,9 +35,9 @@ class ColumnSource(TextSource):
     formats whose cells cannot hold lists (CSV), a rationale is written as JSON, and labels are joined by
     `label_separator`. Only a cell without any characters is empty: null, None, NA and nan are ordinary text.
 
-    Labels and ids are read as text, so 01 stays "01". A label that is in `class_names` means that class. A number is
-    the number of a class, from 0 on, only if no class name is a number. If all class names are whole numbers, the label
-    1.0 means the class "1".
+    Labels and ids are read as text, so 01 stays "01". A label that is one of the class names means the class with this
+    name. If no class name is a number, a whole number means the class with this number, counted from 0. If all class
+    names are whole numbers, the label 1.0 means the class "1".
 
     Args:
         text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
@@ -45,17 +45,17 @@ class ColumnSource(TextSource):
         rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
             for 0 or 1 per whitespace word. A rationale that names no label supports all labels of its row.
         class_names: names of classes 0, 1, ...; None takes the names from the training split, or from all splits if
-            there is no training split. They have the order of the data set's ClassLabel feature; without this feature
-            they are sorted.
+            there is no training split. The order of the names is that of the data set's ClassLabel feature. Without
+            this feature, the names are sorted.
         multilabel: whether a row may have any number of labels.
         label_separator: separates the labels within one string. White space around a label is dropped.
         validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
         seed: seed of the random choice of validation rows.
 
     Raises:
-        ValueError: `validation_fraction` is out of range, or a class name is repeated. `load` raises it if a column, a
-            text, a label or a class is missing, if a row has a label that no training row has, or if a rationale does
-            not fit its format or text.
+        ValueError: `validation_fraction` is out of range, or a class name is repeated. `load` raises the error if a
+            column, a text or a label is missing, if a label means none of the classes, or if a rationale does not fit
+            its format or text.
 
     Example:
         >>> class Memory(ColumnSource):
@@ -89,7 +89,7 @@ class ColumnSource(TextSource):
         self.rationale_format = rationale_format
         self._classes_are_given = class_names is not None
         if class_names is not None:
-            ClassNumbers(class_names)  # refuses repeated names
+            ClassNumbers(class_names)  # raises ValueError if a name is repeated
             self.class_names = class_names
         self.multilabel = multilabel
         self.label_separator = label_separator
@@ -162,7 +162,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _numbers(self) -> dict[str, ClassNumbers]:
-        """Split -> the mapping of its labels to classes."""
+        """Split -> object that finds the class of a label in this split."""
         numbers = ClassNumbers(self.class_names)
         return {
             split: _classes_of_names(part.label_names, self.class_names) if part.label_names else numbers

@@ -29,15 +29,15 @@ class Files(ColumnSource):
         data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
             or arrow. A split whose name is not "train", "validation" or "test" is a further test split.
         quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv and false for tsv,
-            where a quote is a character like any other and every line is a row.
+            where a quote is an ordinary character and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
         field: for a json file that holds one object: the key of the rows in this object. None if the file holds only
             rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the files are not all of one known kind, or an option does not fit this kind. `load` raises it if a
-            file is missing, has no rows or cannot be read.
+        ValueError: the files are not all of one known kind, or an option does not fit this kind. `load` raises the
+            error if a file is missing, has no rows or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]

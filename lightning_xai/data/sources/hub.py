@@ -27,7 +27,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
     """Checks that the class names of a label column are those that a source expects, in the same order.
 
     Raises:
-        ValueError: the column names the same classes in another order, or only some of them.
+        ValueError: the column has the same class names in another order, or shares only some of the names.
 
     Example:
         >>> from datasets import Features
@@ -119,7 +119,7 @@ class Hub(ColumnSource):
         folder = self._folder()
         build = partial(load_dataset_builder, folder, self.config_name, data_dir=self.data_dir, revision=self.revision)
         builder = build()
-        if hasattr(builder.config, "keep_default_na"):  # the data set has CSV or TSV files
+        if hasattr(builder.config, "keep_default_na"):  # an option of CSV and TSV data sets
             quoting = csv.QUOTE_NONE if builder.config.sep == "\t" else csv.QUOTE_MINIMAL
             used = [column for column in self.columns.values() if column is not None]
             builder = build(converters=dict.fromkeys(used, unguessed_cell), keep_default_na=False, quoting=quoting)

@@ -39,8 +39,8 @@ def whole_number(text: str) -> int | None:
 def infer_class_names(labels: Iterable[str]) -> list[str]:
     """Returns the distinct labels. They are sorted as numbers if all labels are numbers, and otherwise as text.
 
-    If all labels are whole numbers, floats such as 1.0 become integers. Pandas writes 1 as 1.0 if the column once had
-    an empty cell.
+    If all labels are whole numbers, floats such as 1.0 become integers. In columns with an empty cell, pandas writes 1
+    as 1.0, even after the row of this cell was removed.
 
     Example:
         >>> infer_class_names(["10", "9", "10"]), infer_class_names(["0.0", "1.0", "1"])
@@ -63,8 +63,7 @@ class ClassNumbers:
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, 1.0 means the class 1.
     3. If no class name is a number, a whole number is the number of a class, from 0 on.
-    4. True means the class "true". If there are two classes with other names, false means class 0 and true means class
-    1.
+    4. The label True means the class "true". If two classes have other names, False means class 0, and True class 1.
 
     Args:
         class_names: names of classes 0, 1, ...
@@ -94,13 +93,13 @@ class ClassNumbers:
 
     @classmethod
     def of_names(cls, classes: Mapping[str, int]) -> ClassNumbers:
-        """Returns a rule that knows no labels except the keys of `classes`; their values are class numbers."""
+        """Returns a ClassNumbers object that knows only the labels in `classes`, a mapping of labels to numbers."""
         numbers = cls([])
         numbers._classes = dict(classes)
         return numbers
 
     def find(self, label: str) -> int | None:
-        """Returns the class of a label; None if it means no class."""
+        """Returns the class of a label; None if the label means no class."""
         if label in self._classes:
             return self._classes[label]
         if label.casefold() in self._booleans:

@@ -33,7 +33,7 @@ def rationale_cell(cell: Any, where: str) -> list[Any]:
 
 
 def whole_spans(spans: Any, where: str) -> list[list[int]]:
-    """Returns spans as integers. Whole floats such as 4.0 are integers; fractions and booleans are refused.
+    """Returns spans as integers. Whole floats such as 4.0 are integers; fractions and booleans are errors.
 
     Raises:
         ValueError: `spans` is not a list of [begin, end] pairs of whole numbers. The message starts with `where`.
@@ -72,7 +72,7 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
 
     Args:
         mask: 0 or 1 (or false or true) for each whitespace word; or a list of such masks, one per annotator. With
-            several annotators, a word counts as 1 if at least half of them marked it.
+            several annotators, the mask of a word is 1 if at least half of the annotators marked the word.
         text: the text.
         name: name of the row, for error messages.
 

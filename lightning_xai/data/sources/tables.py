@@ -86,7 +86,7 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
 
 
 def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> list[dict[str, Any]]:
-    """Returns the rows of a JSON file, which holds one object per line, a list of objects, or an object of columns.
+    """Returns the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
 
     Args:
         path: the file.
@@ -126,7 +126,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
 
 
 def _parsed(text: str, path: Path, number: int | None = None) -> Any:
-    """Returns a JSON value; `number` is the number of its line, or None if the value is the whole file."""
+    """Parses a JSON value. `number` is the line of the value in the file; None if the value is the whole file."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -139,7 +139,7 @@ def _parsed(text: str, path: Path, number: int | None = None) -> Any:
 
 
 def _is_one_value(content: str) -> bool:
-    """Returns whether a text is one JSON value. If so, it has one line, or its first line alone is not valid JSON."""
+    """Returns whether a text is one JSON value: it has only one line, or its first line alone is not valid JSON."""
     first, _, others = content.strip().partition("\n")
     if others:
         try:
@@ -161,7 +161,7 @@ def _under(field: str, content: str, path: Path) -> Any:
 
 
 def _rows_of(value: Any) -> list[Any]:
-    """Returns the rows of one JSON value."""
+    """Returns the rows that a JSON value contains."""
     if isinstance(value, list):
         return value
     lists = list(value.values()) if isinstance(value, dict) else []
