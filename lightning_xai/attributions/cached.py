@@ -25,7 +25,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         store: token scores of texts without padding, stored by example and class.
         inputs: B texts. Their `index` identifies the examples in the store.
         targets: [B, K] long, the classes.
-        hashes: hashes of the texts, stored by example and NO_CLASS; None if there are no stored hashes.
+        hashes: hashes of the texts, stored by example and NO_CLASS; None if the run stored no hashes.
 
     Raises:
         ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has the scores of

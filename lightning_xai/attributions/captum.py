@@ -55,8 +55,8 @@ class Captum(AttributionMethod):
             delta in captum are checked. An instance warns at most once. None switches the warning off.
 
     Raises:
-        ValueError: the adapter cannot call the algorithm (the message says why), or the algorithm lacks a given
-            argument.
+        ValueError: the adapter cannot call the algorithm (the message says why), or an argument in `arguments` does not
+            exist.
 
     Reference: Kokhlikyan et al. (2020), "Captum: A unified and generic model interpretability library for PyTorch",
         arXiv 2009.07896.

@@ -13,7 +13,7 @@ from lightning_xai.types import TextInputs
 
 
 class EmbeddingInput(nn.Module):
-    """A function from embeddings, and the numbers of their texts in the batch, to a classifier's logits.
+    """Returns a classifier's logits for embeddings, given the row in the batch to which each embedding belongs.
 
     captum repeats the rows of its inputs for its samples and steps. It repeats an additional argument only if the
     argument is a tensor. So `forward` gets row numbers, and looks up the masks of the texts by these numbers.
@@ -39,7 +39,7 @@ class EmbeddingInput(nn.Module):
         super().__init__()
         self.layer = nn.Identity()
         self.channels_first = channels_first
-        self._classify = model.__call__  # the model itself would become a submodule
+        self._classify = model.__call__  # storing `model` would make it a submodule
         self._inputs = inputs
 
     def forward(self, embeds: Tensor, rows: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class EmbeddingInput(nn.Module):
 
 @contextmanager
 def checked_layer(model: Classifier, name: str, num_tokens: int) -> Iterator[nn.Module]:
-    """Yields the layer `name` of a network. Within the context, any output but one state per token is a ValueError.
+    """Yields a layer of a network. Within the context, the layer raises ValueError unless it returns a state per token.
 
     Raises:
         ValueError: the network has no part of this name.

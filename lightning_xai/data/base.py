@@ -131,8 +131,8 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """Returns a hash that changes if the meaning of an id or the tokenization of a text changes.
 
-        By default, texts of up to 30 tokens are hashed. A subclass with a `max_length` below 30 must override this
-        method.
+        By default, the hash contains the tokens of texts of up to 30 tokens. An encoder whose `max_length` may be below
+        30 must override this method, so that the hash does not depend on `max_length`.
         """
         return encoder_fingerprint(self)
 

@@ -90,8 +90,8 @@ def apply_erasures(
     Raises:
         ValueError: there is no store, the store was written for other examples or with another encoder, or an example
             has no row in the store.
-            The error is also raised if a row has the wrong length, erases tokens outside `token_mask`, or deletes every
-            token.
+            The error is also raised if a row has another length than the text, erases tokens outside `token_mask`, or
+            deletes every token.
 
     Example:
         >>> import tempfile

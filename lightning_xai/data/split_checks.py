@@ -37,7 +37,7 @@ def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> fl
 
 
 def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
-    """Prints the fraction of unknown tokens of each split, once.
+    """Prints the fraction of unknown tokens of each split, once per process.
 
     Args:
         splits: the splits in use, before any token is erased.
@@ -136,7 +136,7 @@ def load_rows(source: TextSource) -> DatasetDict:
 def shared_text_fractions(rows: Mapping[str, Dataset]) -> Iterator[tuple[str, str, float]]:
     """Yields (first split, second split, fraction of the second split's rows whose text occurs in the first split).
 
-    Pairs of splits without common texts are left out. If rows have two texts, both texts of a row must be equal.
+    Pairs of splits without common texts are left out. If rows have two texts, rows are compared by both texts.
 
     Example:
         >>> from lightning_xai.data.sources.base import rows_to_dataset

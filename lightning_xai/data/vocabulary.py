@@ -83,8 +83,8 @@ class VocabularyEncoder(FastTokenizerEncoder):
     Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
 
     Args:
-        words: the vocabulary. By default it is built from the training rows and stored in every checkpoint. A number n
-            stands for the words "w0" to "w{n-1}" of the planted source.
+        words: the vocabulary. By default, the vocabulary is built from the training rows and stored in every
+            checkpoint. A number n stands for the words "w0" to "w{n-1}" of the planted source.
         max_length, fill, explain_pair: as in FastTokenizerEncoder.
         split: "whitespace" splits texts at white space. "punctuation" also separates punctuation from letters and
             digits, so that "film!!" becomes "film" and "!!".

@@ -37,8 +37,8 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
         owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: the lists share some names, but not all, and the shared names have other positions or the lists have
-            other lengths. So neither names nor positions tell which classes are equal.
+        ValueError: only some names are in both lists, and these names have different positions or the lists have
+            different lengths. So neither names nor positions tell which classes are equal.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")
@@ -61,7 +61,7 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns a text that lists class names. After ten names, the text gives only the number of further names.
+    """Returns a text that lists up to ten class names, followed by the number of further names.
 
     Example:
         >>> listed(["no", "yes"])

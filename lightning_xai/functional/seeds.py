@@ -64,7 +64,7 @@ def example_generator(
 
 @contextmanager
 def global_seed(seed: int) -> Iterator[None]:
-    """Within the context, the global generators of torch and numpy start from `seed`. The old states return later.
+    """Within the context, the global generators of torch and numpy start from `seed`. Then the old states return.
 
     Example:
         >>> with global_seed(3):

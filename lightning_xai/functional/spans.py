@@ -130,7 +130,7 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def is_visible(character: str) -> bool:
-    """Returns whether a character is visible: not a space, a control character, a format character or an accent.
+    """Returns False for spaces, control characters, format characters and accents; True for visible characters.
 
     Example:
         >>> [is_visible(character) for character in ("a", " ", "\\ufeff", "\\u0301")]

@@ -127,6 +127,6 @@ def memory_returned(device: torch.device) -> Iterator[None]:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
         try:
-            ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would hide the growth of a later peak
+            ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would hide a later growth
         except (AttributeError, OSError, TypeError):  # the C library is not glibc
             pass

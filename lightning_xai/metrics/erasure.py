@@ -49,7 +49,7 @@ class Rows:
 class ErasureMetric(AttributionMetric):
     """Erases units in the order of an attribution and records one value for each number k of units.
 
-    If all tokens of a text are special, no token can be erased, so its rows are undefined and skipped.
+    If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
     The network evaluates equal erased inputs only once. For example, if two classes rank the units in the same order,
     their erased inputs are equal.

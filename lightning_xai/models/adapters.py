@@ -38,7 +38,7 @@ def find_adapter(path: str) -> Adapter | None:
     """Returns the adapter at a folder or hub id, or None if there is none.
 
     Raises:
-        ValueError: there is an adapter, but peft is not installed, or the adapter does not name its base.
+        ValueError: there is an adapter, but the adapter does not name its base, or peft is not installed.
 
     Example:
         >>> find_adapter("no/such/folder") is None
@@ -90,7 +90,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
     peft: Any = importlib.import_module("peft")
     try:
         weights = peft.load_peft_weights(adapter.path, device="cpu")
-    # peft reads files of several formats, whose readers raise errors of many types
+    # peft reads several file formats, and raises errors of many types
     except Exception as error:
         raise ValueError(f"{adapter.path}: the adapter's weights cannot be read ({_first_line(error)})") from error
     return {name.removeprefix(_PREFIX): weight for name, weight in weights.items()}

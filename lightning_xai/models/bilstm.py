@@ -116,10 +116,11 @@ class BiLSTMAttention(Classifier):
 
     A network for pairs of texts has two encoders, and only the main text gets attention: alpha = softmax(v . u_i) with
     u_i = tanh(W_x h_x,i + W_y h_y + b), for the states h_x,i of the main text and the last states h_y of the auxiliary
-    text. Special tokens are read but get no attention, unless a text has no other tokens.
+    text. The encoder reads special tokens, but they get no attention, unless all tokens of the text are special.
 
     Args:
-        vocab_size: number V of rows of the embedding table. Configuration files omit it; it follows from the data.
+        vocab_size: number V of rows of the embedding table. Configuration files omit `vocab_size`, which comes from the
+            data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         paired: whether token_type_ids separate a main text (0) from an auxiliary text (1). If False, both are one text.
@@ -130,8 +131,8 @@ class BiLSTMAttention(Classifier):
             which come from the data's encoder.
         mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.
         word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector; the word's row in the table
-            starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit the
-            vectors; they come from the data.
+            starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit
+            `word_vectors`, which come from the data.
 
     Raises:
         ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's

@@ -55,8 +55,8 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
     """Returns the trained network at `path`. The file is read once. The global random state does not change.
 
     Args:
-        path: a .ckpt of any objective, a run folder, of which checkpoints/best.ckpt is used or, if best.ckpt is
-            missing, checkpoints/last.ckpt; a Hugging Face model with a classification head (folder, hub id or
+        path: a .ckpt of any objective; a run folder with checkpoints/best.ckpt or (if best.ckpt is missing)
+            checkpoints/last.ckpt; a Hugging Face model with a classification head (folder, hub id or
             "package:NAME/FOLDER"); or a folder of released PLM-CA weights (best_model.pt, config.yaml,
             target_tokenizer.json).
         trust_remote_code: whether Python code in a Hugging Face folder may run.

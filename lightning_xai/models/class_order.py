@@ -66,11 +66,11 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
 def align_classes(
     network: Classifier, class_names: list[str] | None, data_names: list[str], origin: str | Path
 ) -> list[str] | None:
-    """Puts a network's classes into the order of the data, and prints a line. Case and hyphens in names do not count.
+    """Puts a network's classes into the order of the data, and prints a line. Ignores case and hyphens in class names.
 
-    Class i of the network is taken for class i of the data, and a line says so, in two cases. Either the two lists
-    share no name (for example, if the network's names are LABEL_0 and LABEL_1), or they share some names, and each
-    shared name has the same position in both lists.
+    In two cases, the order stays, and the line says that class i of the network is taken for class i of the data. In
+    the first case, no name is in both lists, for example because the network's names are LABEL_0 and LABEL_1. In the
+    second case, only some names are in both lists, but these names have the same positions in both.
 
     Args:
         network: the network, which is changed.

@@ -49,7 +49,7 @@ def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dt
 
 
 class HFClassifier(HuggingFaceClassifier):
-    """A pretrained encoder or decoder with the classification head that transformers has for it.
+    """A pretrained encoder or decoder with transformers' classification head for this architecture.
 
     The head of an encoder reads the first token or the mean of all tokens. The head of a decoder (Llama, Qwen2,
     Mistral, GPT-2) reads the last token.

@@ -82,11 +82,12 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the gaps that show that the loaded network may not be the trained network.
+    """Returns the gaps because of which the loaded network may differ from the trained network.
 
-    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder. It
-    also matters if it may belong to the trained head, that is, if no pretraining network of transformers (such as a
-    language model) has a weight of this name. For a network without a head, unexpected weights of heads do not matter.
+    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder or
+    may belong to the trained head. It may belong to the trained head if no pretraining network of transformers (such as
+    a language model) has a weight of this name. For a network without a head, unexpected weights of heads do not
+    matter.
 
     Args:
         network: the loaded network, whose missing weights are random.

@@ -68,7 +68,7 @@ def read_config(
         # otherwise a short batch would switch the network to original_full permanently, which changes logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
-        settings._attn_implementation = None  # prevents the download of a kernel's code
+        settings._attn_implementation = None  # a kernel name would make transformers download code
     if dropout is not None:
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -50,7 +50,7 @@ def weight_files(path: str) -> list[Path]:
 def _on_hub(path: str, name: str) -> Path | None:
     try:
         file = cached_file(path, name)
-    except OSError:  # also raised for an unknown id, or without a connection
+    except OSError:  # for example, an unknown id, or no connection
         return None
     return None if file is None else Path(file)
 

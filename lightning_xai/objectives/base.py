@@ -35,8 +35,8 @@ class Objective(LightningModule, ABC):
     network then uses eager attention, which can be differentiated twice.
 
     A loss is a mean over the examples of a micro-batch. Lightning averages the micro-batches and processes of an
-    optimizer step with equal weights, so an example of a smaller micro-batch weighs more. If an option makes the loss
-    depend on this division in another way, the description of the option says so.
+    optimizer step with equal weights, so an example in a smaller micro-batch has a larger weight. If an option makes
+    the loss depend on this division in another way, the description of the option says so.
 
     Args:
         network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.

@@ -29,9 +29,9 @@ class Search:
         weight_decay: weight decay of AdamW.
         tolerance: at each step, the loss before the step is compared with the loss two steps earlier. If the two losses
             differ by at most this fraction, the search ends after the step. With None, the search takes all steps.
-        stop: with "example", the search of an example stops by the loss of this example, so the other examples of the
-            batch have no effect. With "batch", the search of all examples stops by their mean loss, so the result
-            depends on the micro-batch.
+        stop: with "example", each example has its own search, which stops by the example's own loss. So the result does
+            not depend on the rest of the batch. With "batch", the search of all examples stops by their mean loss, so
+            the result depends on the micro-batch.
 
     Raises:
         ValueError: a number is out of range, or `stop` is neither "example" nor "batch".

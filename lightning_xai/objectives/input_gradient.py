@@ -91,7 +91,7 @@ def table_penalty(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Ten
 
 
 class InputGradient(Objective):
-    """Minimizes the classification loss plus the L2 norm of its gradient with respect to the input (IGR).
+    """Minimizes the classification loss plus the L2 norm of the loss's gradient with respect to the input (IGR).
 
     Args:
         weight: factor lambda_1 of the norm.

@@ -38,7 +38,7 @@ def _write(checkpoint: dict[str, Any], partial: Path) -> None:
 def require_whole(file: Path) -> None:
     """Raises ValueError if a checkpoint is incomplete. Earlier versions left such files if they were killed.
 
-    Files that are not checkpoints pass, and cause an error when they are read.
+    Files that are not checkpoints pass this check. They cause an error when they are read.
 
     Example:
         >>> import tempfile
@@ -50,7 +50,8 @@ def require_whole(file: Path) -> None:
     """
     with file.open("rb") as stream:
         head = stream.read(2)
-    # the index of a zip file is at its end, so an incomplete file is no zip file; after a power cut, bytes may be 0
+    # the index of a zip file is at the file's end, so it is missing in an incomplete file; after a power cut, bytes may
+    # be 0
     if head.strip(b"\0") == b"" or head == b"PK" and not zipfile.is_zipfile(file):
         raise ValueError(
             f"{file} is incomplete ({file.stat().st_size:,} bytes): remove it and run fit again, which trains from the "

@@ -69,7 +69,7 @@ def encoder_name(facts: Facts) -> str:
 
 
 def changed_options(before: Facts, now: Facts) -> str:
-    """Returns a text with the OPTIONS that differ between two encoders and both values; "" if no option differs.
+    """Returns a text that lists OPTIONS with two different values in two encoders; "" if all values are equal.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
@@ -121,8 +121,8 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
     """Checks that stored token positions are valid for the encoder of the data.
 
     Args:
-        before: facts about the encoder whose token positions are stored; None, which passes, if the facts are not
-            known.
+        before: facts about the encoder whose token positions are stored; None if the facts are not known (no error is
+            then raised).
         now: facts about the encoder of the data.
         place: folder of the stored positions.
 

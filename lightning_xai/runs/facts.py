@@ -54,8 +54,8 @@ def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) 
     """Returns the files for the results of the command `test`. They never replace results of another kind.
 
     By default, the files are the run's current table. If the test uses other examples than the run, or if the current
-    table has results of another checkpoint or of other evaluation settings, hashes of the differences are added to the
-    files' names.
+    table has results of another checkpoint or of other evaluation settings, hashes of the examples, checkpoint or
+    settings are added to the files' names.
 
     Args:
         run: the run.

@@ -99,7 +99,7 @@ class RunFolder:
         return RunFolder(self.experiment_dir / name / self.path.name)
 
     def root_of_stage(self, name: str) -> RunFolder | None:
-        """Returns the root of the chain whose stage `name` is this run; None if this run's folder is no such stage.
+        """Returns the root of the chain whose stage `name` is this run; None if this run's path does not end in `name`.
 
         Example:
             >>> RunFolder(Path("runs/roar/gradient/030/seed0")).root_of_stage("gradient/030").path.as_posix()

@@ -24,7 +24,7 @@ _held: dict[Path, Lock] = {}  # the locks that must be held for this process to 
 
 
 class Lock:
-    """A lock file that names this process, or the first process of a distributed command, as the owner.
+    """A lock file whose owner is this process or, in a distributed command, the first process of the command.
 
     A daemon thread touches the file, so that newcomers on other machines see that the owner lives. Locks are made by
     `take` and `follow`.
@@ -155,8 +155,8 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
 def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
     """Waits until the first process of a distributed command has taken the lock. Only the other processes call it.
 
-    These processes never take the lock. If another command owns the lock, they raise the same error as the first
-    process, after a similar wait.
+    The other processes never take the lock. If another command owns the lock, they raise the error that the first
+    process raises, at about the same time.
 
     Args:
         file, remedy, patience: as in `take`.
@@ -198,7 +198,7 @@ def remove_moved_locks(file: Path) -> None:
     """
     own = _contents(file)
     for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
-        if _contents(aside) != own:  # this process's lock, if moved by mistake, is put back later
+        if _contents(aside) != own:  # the process that moved it by mistake will put it back
             aside.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Ignores options that did not exist yet when a run began, if they have their default value."""
+"""Compares settings without options that did not exist when a run began and that have their default value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a table of results, and of the checkpoint and settings that led to the table."""
+"""Files with a table of results, and with the checkpoint's hash and the settings of this table."""
 
 from __future__ import annotations
 

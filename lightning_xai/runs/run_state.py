@@ -72,6 +72,6 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read before the table, since another process may write the table first, and then this
+    begun = run.settings  # read before the table: a writing process changes the table first
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

@@ -55,7 +55,7 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
             _sync(partial)
-            check_owned()  # again, since writing may have taken long
+            check_owned()  # again, since the lock may be lost during a long write
             partial.replace(file)
         except BaseException:
             partial.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import Any
 
-ARGUMENTS = {  # role of a column -> the argument of ColumnSource that names the column
+ARGUMENTS = {  # role of a column -> argument of ColumnSource with the column's name
     "text": "text_column", "labels": "label_column", "text_pair": "text_pair_column", "rationales": "rationale_column",
     "id": "id_column",
 }  # fmt: skip

@@ -162,7 +162,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _numbers(self) -> dict[str, ClassNumbers]:
-        """Split -> object that finds the class of a label in this split."""
+        """Dictionary: split -> object that finds the class of a label in this split."""
         numbers = ClassNumbers(self.class_names)
         return {
             split: _classes_of_names(part.label_names, self.class_names) if part.label_names else numbers

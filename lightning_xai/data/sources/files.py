@@ -36,8 +36,8 @@ class Files(ColumnSource):
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the files are not all of one known kind, or an option does not fit this kind. `load` raises the
-            error if a file is missing, has no rows or cannot be read.
+        ValueError: the kind of a file is not known, the files are of several kinds, or an option does not fit their
+            kind. `load` raises the error if a file is missing, has no rows or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]

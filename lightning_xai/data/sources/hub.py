@@ -46,7 +46,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a cell of a CSV file as text, or None if it is empty. (By default, pandas would guess numbers.)
+    """Returns a cell of a CSV file as text, or None if the cell is empty. Pandas itself would guess numbers.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")

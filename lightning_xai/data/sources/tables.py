@@ -14,7 +14,7 @@ LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131
 
 
 def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> list[dict[str, Any]]:
-    """Returns the rows of a CSV or TSV file. A cell is a string, or None if it is empty. Blank lines are skipped.
+    """Returns the rows of a CSV or TSV file. A cell becomes a string; an empty cell becomes None. Skips blank lines.
 
     Args:
         path: the file, whose first line names the columns.
@@ -24,8 +24,8 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         encoding: encoding of the file.
 
     Raises:
-        ValueError: a row does not have one cell for each column, a quote is misplaced, or the file is not in this
-            encoding.
+        ValueError: a row does not have one cell for each column, a quote is misplaced, or `encoding` is not the
+            encoding of the file.
 
     Example:
         >>> import tempfile
@@ -120,7 +120,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
                 f"{path}, row {number}: {str(row)[:60]} is no JSON object; write each row as an object with a value "
                 "for each column"
             )
-    if "\\ud" in content.lower():  # this escape may encode half of a character
+    if "\\ud" in content.lower():  # this escape may encode a surrogate, half of a character
         _check_characters(rows, path)
     return rows
 
