@@ -14,7 +14,7 @@ FULL = "cannot be written (No space left on device): free some space and run thi
 
 
 def test_run_on_a_disk_that_was_full_and_read_only_has_the_weights_of_another_run(mounted, fitted, tmp_path):  # noqa: F811
-    disk = mounted("size=300k")  # has space for two checkpoints, but not for a part of the next
+    disk = mounted("size=360k")  # has space for two checkpoints, but not for a part of the next
     argv = ["fit", "--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", disk / "runs"]
     run = disk / "runs" / "tiny" / "seed0"
     message = refusal(*argv)
