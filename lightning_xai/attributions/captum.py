@@ -23,8 +23,8 @@ from lightning_xai.functional.seeds import check_seed, example_generator, exampl
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
-CHANNELS_FIRST = "LayerGradCam"  # its weights are averages over all dimensions after the second
-MOST_ORDERED = 8  # largest number of tokens for ShapleyValues; 8 tokens have 40,320 orders
+CHANNELS_FIRST = "LayerGradCam"  # averages gradients over all dimensions after the second
+MOST_ORDERED = 8  # largest number of tokens for ShapleyValues, which tries all orders (40,320)
 
 
 def _columns(inputs: TextInputs, columns: Tensor) -> TextInputs:
@@ -224,7 +224,7 @@ class Captum(AttributionMethod):
         return pool(values, self.pooling)
 
     def _sized(self, num_texts: int, inputs: TextInputs, *, differentiated: bool) -> dict[str, Any]:
-        """Returns the options. If the user has set no number of rows per forward pass, adds a number for the device."""
+        """Returns the options. By default, the device decides the number of rows per forward pass."""
         rows = rows_per_forward(None, inputs.input_ids.shape[1], inputs.device, differentiated=differentiated)
         sizes = {"perturbations_per_eval": rows, "internal_batch_size": max(rows, num_texts)}
         chosen = {name: size for name, size in sizes.items() if name in self._options and name not in self.arguments}

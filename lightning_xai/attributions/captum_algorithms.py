@@ -63,7 +63,7 @@ def _one_gradient(num_tokens: int, options: dict[str, Any]) -> Passes:
 
 
 def _path(more_forwards: int, more_points: int = 0) -> CountPasses:
-    """Counts passes at the points of a path; `more_forwards` passes compute a layer and the ends for the delta."""
+    """Returns a function that counts passes: one per point of a path, and `more_forwards` for a layer and the ends."""
 
     def count(num_tokens: int, options: dict[str, Any]) -> Passes:
         points = options["n_steps"] + more_points

@@ -77,7 +77,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
             f"{path}: the tokenizer needs Python code of its own folder, which is not run: give "
             "trust_remote_code: true if you trust the code"
         ) from error
-    if not has_tokenizer(path):  # transformers has made up a tokenizer
+    if not has_tokenizer(path):  # the tokenizer was made up by transformers
         raise ValueError(none)
     return tokenizer
 

@@ -94,7 +94,7 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # batches would start threads before a fork
+            encoding = backend.encode(text, second)  # no batches, whose threads are unsafe with forks
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 

@@ -90,9 +90,9 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor
 class ClassificationMetrics(Metric):
     """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
 
-    A mean over classes leaves out undefined values: F1 of a class that is never gold and never predicted, average
-    precision of a class that is never gold, and AUROC of a class that is never or always gold. Each example index
-    counts once, even if a distributed sampler repeats the example. AUROC and average precision rank examples by
+    A mean over classes leaves out undefined values. F1 is undefined for a class that is never gold and never predicted,
+    average precision for a class that is never gold, and AUROC for a class that is never or always gold. Each example
+    index counts once, even if a distributed sampler repeats the example. AUROC and average precision rank examples by
     log-odds, since float32 probabilities are rounded to 1. If `update` gets no logits, they rank by the probabilities.
 
     Args:

@@ -126,7 +126,7 @@ class BiLSTMAttention(Classifier):
         paired: whether token_type_ids separate a main text (0) from an auxiliary text (1). If False, both are one text.
         embedding_size: D, the size of an embedding.
         hidden_size: H, the size of a state in each direction, and the size of the attention's hidden layer.
-        pad_id: id of the padding token, whose row of the table is 0 and is not trained.
+        pad_id: id of the padding token. This token's row of the table stays 0.
         mask_id: id of the mask token; None if the vocabulary has none. Configuration files omit `mask_id` and `pad_id`,
             which come from the data's encoder.
         mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.

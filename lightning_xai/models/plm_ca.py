@@ -59,7 +59,7 @@ class PLMCA(HuggingFaceClassifier):
 
     H denotes the token states. The attention is A = softmax(Q (H W_k)^T) over tokens, without scaling, where Q holds
     one learned query for each class. The logit of class j is w . LayerNorm(A_j (H W_v + b_v)) + b, where all classes
-    share w, b and the LayerNorm. The text as a whole, not each segment, starts with [CLS] and ends with the end token.
+    share w, b and the LayerNorm. [CLS] and the end token enclose the whole text, not each segment.
 
     Args:
         path: folder, hub id, or "package:NAME/FOLDER" of the encoder.

@@ -19,7 +19,7 @@ class Evaluation(Objective):
 
     Raises:
         ValueError: there is no trained network at `path`. `setup` raises the error if the trainer is asked to fit, or
-            if network and data have other classes or another order of the classes.
+            if the classes of network and data differ, also in their order.
 
     Example:
         >>> import tempfile

@@ -100,8 +100,8 @@ class InputGradient(Objective):
         per: "example" computes one norm for each example and averages the norms, so that examples do not affect each
             other. "micro_batch" computes one norm from the micro-batch's mean loss. This norm depends on the division
             of an optimizer step into micro-batches and processes.
-        norm: "frobenius", the L2 norm of the whole gradient; or "token_sum", the sum of the L2 norms of its rows.
-            A row is a token of the sequence or of the table.
+        norm: "frobenius" is the L2 norm of the whole gradient. "token_sum" is the sum of the L2 norms of the gradient's
+            rows. A row is a token of the sequence or of the table.
 
     Raises:
         ValueError: a setting is out of range, the network was compiled (torch.compile gives wrong second derivatives,

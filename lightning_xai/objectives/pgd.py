@@ -16,9 +16,9 @@ from lightning_xai.objectives.losses import classification_loss, example_losses
 from lightning_xai.types import Batch
 
 Initialization = Literal["zeros", "uniform"]
-# All steps are taken: 30 steps of at most about 0.1 bring tanh(Z) from 0 to 0.97 of its bound. With the authors'
-# tolerance of 0.005 the search would end at its third step, at 0.29 of the bound, since noise of 1e-5 cannot change a
-# loss by 0.5 %.
+# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97. With
+# the authors' tolerance of 0.005, the search would end at its third step, where tanh(Z) is at most 0.29, since noise of
+# 1e-5 cannot change a loss by 0.5 %.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 

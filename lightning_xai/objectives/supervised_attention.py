@@ -27,10 +27,11 @@ class SupervisedAttention(Objective):
 
     Only gold classes with evidence count. The evidence of a class is compared with the attention of the same class.
 
-    The divergence is a mean over the pairs (document, class) or over the documents with evidence. Its denominator is
-    the expected number of these pairs or documents in a batch of B examples: B times `expected_weight`. So the loss
-    does not depend on how an optimizer step is divided into micro-batches of equal size and into processes. Without a
-    TextDataModule, the denominator is the actual number in the batch, so the loss depends on this division.
+    The divergence is a mean over the pairs (document, class) or over the documents with evidence. Its denominator is B
+    times `expected_weight`, which is the expected number of these pairs or documents in a batch of B examples. So the
+    loss does not depend on how an optimizer step is divided into micro-batches of equal size and into processes.
+    Without a TextDataModule, the denominator is the number of these pairs or documents in the batch, so the loss
+    depends on this division.
 
     Args:
         network: a classifier whose readout is attention.

@@ -17,7 +17,7 @@ ERASE_LINE = "\r\x1b[K"
 
 
 class Counted:
-    """Counts finished items, and shows their number. Only the first process shows the number.
+    """Counts finished items. The first process shows the number.
 
     Args:
         title: description of the work, at the beginning of the line.

@@ -22,7 +22,7 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
 
     Args:
         error: the disk's error, or an error that was raised while the disk's error was handled.
-        file: the file that was to be written; by default the file that the error names.
+        file: the file that could not be written; by default, the file that the error names.
         action: the action that failed, as words for the message.
 
     Example:

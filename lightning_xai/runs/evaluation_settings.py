@@ -25,10 +25,10 @@ Settings = Mapping[str, Any]  # dotted name -> value, as `run_settings` returns
 def training_settings(settings: Settings) -> dict[str, Any]:
     """Returns the settings that can change the trained weights.
 
-    All settings count, except those in ONLY_EVALUATION and those of callbacks that only evaluate. A callback only
-    evaluates if its own class (not a base class) sets `only_evaluates = True`, and if its argument `during_fit` is not
-    true. So every callback whose values `checkpoint.monitor` can read counts as training. The training callbacks are
-    renumbered from 0, so that the positions of the left-out callbacks have no effect.
+    All settings count, except the settings in ONLY_EVALUATION and the settings of callbacks that only evaluate. A
+    callback only evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument
+    `during_fit` is not True. So every callback whose values `checkpoint.monitor` can read counts as training. The
+    training callbacks are renumbered from 0, so that the positions of the left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -1,4 +1,4 @@
-"""Locks: files that name the one process that may write to a folder or to a results file."""
+"""Lock files. Each names the one process that may write to a folder or to a results file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it 
 ASIDE = ".stale"  # suffix of a lock file that is being removed
 WAIT = "wait until that command has ended or stop it, or name another --experiment"
 
-_held: dict[Path, Lock] = {}  # the locks that must be held for this process to write
+_held: dict[Path, Lock] = {}  # the locks that this process must hold to write
 
 
 class Lock:
@@ -178,7 +178,7 @@ def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS
         is_requeued = owner is not None and owner.is_requeued(here)
         if not is_requeued and (runs or runs is None and first is not None and now != first):
             raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
-        if runs is False:  # the owner is dead, so the first process takes the lock
+        if runs is False:  # the owner is dead, so the first process will take the lock
             return
         first = first or now
         time.sleep(min(1.0, patience / 10))

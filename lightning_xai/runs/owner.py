@@ -104,7 +104,7 @@ class Owner:
         return all(place) and place == (here.host, here.boot, here.namespace)
 
     def is_running(self, here: Owner) -> bool | None:
-        """Returns whether this process runs; None if `here` cannot know, because it is on another machine."""
+        """Returns whether this process runs; None if the answer is unknown, for example on another machine."""
         return process_runs(self.pid, self.started) if self.shares_processes_with(here) else None
 
     def is_requeued(self, here: Owner) -> bool:

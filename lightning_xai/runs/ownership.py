@@ -1,4 +1,4 @@
-"""Locks of running commands. A fit locks its run's folder; other commands lock a results file or a folder of scores."""
+"""Locks for commands. A fit locks its run's folder. Other commands lock a results file or a folder of scores."""
 
 from __future__ import annotations
 

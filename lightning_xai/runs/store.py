@@ -140,7 +140,7 @@ class RaggedStore:
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:
-    """Returns the sorted paths of the stores `depth` levels below `folder`, relative to `folder`.
+    """Returns the sorted paths, relative to `folder`, of the stores that are `depth` levels below `folder`.
 
     Example:
         >>> import tempfile

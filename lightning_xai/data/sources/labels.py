@@ -62,8 +62,8 @@ class ClassNumbers:
 
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, 1.0 means the class 1.
-    3. If no class name is a number, a whole number means the class with this number, counted from 0. 4. The label True
-    means the class "true". If two classes have other names, False means class 0, and True class 1.
+    3. If no class name is a number, a whole number means the class with this number, counted from 0.
+    4. The label True means the class "true". If two classes have other names, False means class 0, and True class 1.
 
     Args:
         class_names: names of classes 0, 1, ...
