@@ -11,16 +11,16 @@ from typing import Any  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from lightning import seed_everything  # noqa: E402
-from torch import nn  # noqa: E402
 
-from lightning_xai.types import TextInputs  # noqa: E402
+from lightning_xai.functional.laws import CLS, MASK, PAD, SEP, VOCAB_SIZE, random_texts  # noqa: E402
+from lightning_xai.models.tiny import with_large_weights  # noqa: E402
 
 torch.set_num_threads(1)
 
 SHARED = Path(os.environ.get("LIGHTNING_XAI_SHARED", Path(__file__).parents[2] / "shared"))
 
-PAD, CLS, SEP, MASK, UNK = 0, 1, 2, 3, 4
-VOCAB_SIZE = 100
+UNK = 4
+__all__ = ["CLS", "MASK", "PAD", "SEP", "UNK", "VOCAB_SIZE", "text_inputs", "tiny_classifier"]
 _SIZES = {"vocab_size": VOCAB_SIZE, "pad_token_id": PAD, "bos_token_id": CLS, "eos_token_id": SEP}
 _ENCODER = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
@@ -61,39 +61,7 @@ def shared() -> Path:
     return SHARED
 
 
-def text_inputs(lengths: list[int], *, seed: int = 0, pad_to: int | None = None) -> TextInputs:
-    """Returns random inputs, [CLS] words [SEP] padded on the right, one row for each length (special tokens included).
-
-    A row depends only on the seed, its position and its length, so `text_inputs([5, 9])[:1]` is `text_inputs([5])` with
-    padding. Every word has one or two tokens.
-    """
-    width = max([pad_to or 0, *lengths])
-    shape = (len(lengths), width)
-    input_ids = torch.full(shape, PAD)
-    attention_mask = torch.zeros(shape, dtype=torch.bool)
-    special = torch.ones(shape, dtype=torch.bool)
-    word_ids = torch.full(shape, -1)
-    for row, length in enumerate(lengths):
-        generator = torch.Generator().manual_seed(1000 * seed + row)
-        body = torch.randint(5, VOCAB_SIZE, (length - 2,), generator=generator)
-        input_ids[row, :length] = torch.cat([torch.tensor([CLS]), body, torch.tensor([SEP])])
-        attention_mask[row, :length] = True
-        special[row, 1 : length - 1] = False
-        starts = torch.randint(0, 2, (length - 2,), generator=generator)
-        starts[1:] |= 1 - starts[:-1]
-        starts[:1] = 1
-        word_ids[row, 1 : length - 1] = starts.cumsum(0) - 1
-    token_mask = attention_mask & ~special
-    return TextInputs(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        token_mask=token_mask,
-        special_tokens_mask=special,
-        baseline_ids=input_ids.masked_fill(token_mask, MASK),
-        token_type_ids=torch.zeros(shape, dtype=torch.long),
-        word_ids=word_ids,
-        index=torch.arange(len(lengths)),
-    )
+text_inputs = random_texts
 
 
 def tiny_classifier(kind: str, *, seed: int = 0, **arguments: Any) -> Any:
@@ -106,21 +74,11 @@ def tiny_classifier(kind: str, *, seed: int = 0, **arguments: Any) -> Any:
     from lightning_xai.models.hf_classifier import HFClassifier
     from lightning_xai.models.plm_ca import PLMCA
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if kind == "plm_ca":
-            defaults: dict[str, Any] = {"config": TINY_CONFIGS["bert"], "num_classes": 5, "segment_length": 8}
-            model: nn.Module = PLMCA(**(defaults | arguments))
-        else:
-            defaults = {"config": TINY_CONFIGS[kind], "num_classes": 3}
-            model = HFClassifier(**(defaults | arguments))
-        with torch.no_grad():
-            for parameter in model.parameters():  # as large as trained weights, or every score would be near 0
-                if parameter.dim() > 1:
-                    parameter.normal_(std=0.3)
-                else:
-                    parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.eval()
+    if kind == "plm_ca":
+        defaults: dict[str, Any] = {"config": TINY_CONFIGS["bert"], "num_classes": 5, "segment_length": 8}
+        return with_large_weights(lambda: PLMCA(**(defaults | arguments)), seed=seed)
+    defaults = {"config": TINY_CONFIGS[kind], "num_classes": 3}
+    return with_large_weights(lambda: HFClassifier(**(defaults | arguments)), seed=seed)
 
 
 @pytest.fixture

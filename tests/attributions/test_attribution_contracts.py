@@ -1,8 +1,11 @@
-"""Contracts of all attribution methods; every class of the package is found, so a new one is tested as well."""
+"""Laws of all attribution methods; every class of the package is found, so a new one is tested as well."""
 
+import copy
+import functools
 import importlib
 import inspect
 import pkgutil
+import random
 import typing
 from typing import Any
 
@@ -10,9 +13,12 @@ import pytest
 import torch
 
 import lightning_xai.attributions
-from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, explaining
+from lightning_xai.attributions import laws
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
 from lightning_xai.attributions.gradient import Gradient
-from tests.conftest import text_inputs, tiny_classifier
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.types import Passes
+from tests.conftest import text_inputs
 
 SMALL = {"num_steps": 6, "num_samples": 12, "beam_size": 1}  # values for costly arguments of constructors
 
@@ -62,7 +68,8 @@ DIFFERENTIABLE = [cls for cls in CLASSES if issubclass(cls, DifferentiableAttrib
 each_method = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 each_model = pytest.mark.parametrize("kind", ["bert", "plm_ca"])
 
-TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
+TARGETS = laws.TARGETS
+NETWORKS = functools.cache(laws.tiny_networks)
 
 
 @each_method
@@ -75,84 +82,18 @@ def test_an_unknown_word_is_refused_at_construction(cls):
 
 @pytest.fixture
 def model(kind):
-    network = tiny_classifier(kind)
-    network.set_attention("eager")
-    network(inputs(), output_attentions=True)  # at the first call transformers installs hooks that stay
-    return network
+    return copy.deepcopy(dict(zip(("bert", "plm_ca"), NETWORKS(), strict=True))[kind])
 
 
 def inputs():
-    return text_inputs([6, 13, 9])
-
-
-def assert_same(actual, expected, tolerance=1e-4):
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance * float(expected.abs().max()))
-
-
-def state(model):
-    hooks = sum(
-        len(getattr(module, name))
-        for module in model.modules()
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    )
-    return {
-        "parameters": [parameter.detach().clone() for parameter in model.parameters()],
-        "gradients": [parameter.grad for parameter in model.parameters()],
-        "trainable": [parameter.requires_grad for parameter in model.parameters()],
-        "modes": [module.training for module in model.modules()],
-        "hooks": hooks,
-        "random": torch.get_rng_state(),
-        "attention": model.attention_implementation,
-    }
-
-
-def assert_same_state(actual, expected):
-    assert all(torch.equal(a, b) for a, b in zip(actual.pop("parameters"), expected.pop("parameters"), strict=True))
-    assert torch.equal(actual.pop("random"), expected.pop("random"))
-    assert actual == expected
+    return text_inputs(laws.LENGTHS)
 
 
 @each_model
 @each_method
-def test_an_example_has_the_same_scores_alone_and_in_a_batch(cls, model):
-    method = build(cls)
-    together = method.attribute(model, inputs(), TARGETS).scores
-    for row in range(3):
-        alone = method.attribute(model, inputs()[row : row + 1].trim(), TARGETS[row : row + 1]).scores
-        assert_same(together[row : row + 1, :, : alone.shape[-1]], alone)
-
-
-@each_method
-def test_the_method_for_a_split_is_itself_unless_it_stores_scores(cls):
-    method = build(cls)
-    assert method.for_split("test") is method
-
-
-@each_model
-@each_method
-def test_padding_changes_no_score_and_scores_zero(cls, model):
-    method = build(cls)
-    padded = method.attribute(model, text_inputs([6, 13, 9], pad_to=21), TARGETS).scores
-    assert_same(padded[..., :13], method.attribute(model, inputs(), TARGETS).scores)
-    assert not padded[..., 13:].any() and not padded[0, :, 6:].any()
-
-
-@each_model
-@each_method
-def test_a_class_has_the_same_scores_alone_and_with_others(cls, model):
-    method = build(cls)
-    together = method.attribute(model, inputs(), TARGETS).scores
-    alone = [method.attribute(model, inputs(), TARGETS[:, k : k + 1]).scores for k in range(2)]
-    assert_same(together, torch.cat(alone, dim=1))
-
-
-@each_model
-@each_method
-def test_rows_outside_the_target_mask_are_zero_and_change_no_other(cls, model):
-    method = build(cls)
-    mask = torch.tensor([[True, False], [False, True], [False, False]])
-    scores = method.attribute(model, inputs(), TARGETS.masked_fill(~mask, -1), mask).scores
-    assert_same(scores, method.attribute(model, inputs(), TARGETS).scores * mask.unsqueeze(-1))
+@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+def test_law(law, cls, model):
+    law(build(cls), model)
 
 
 @each_model
@@ -160,112 +101,29 @@ def test_rows_outside_the_target_mask_are_zero_and_change_no_other(cls, model):
 def test_chunk_size_changes_no_score(cls, model):
     if "chunk_size" not in inspect.signature(cls).parameters:
         pytest.skip(f"{cls.__name__} has no chunk_size")
-    expected = build(cls).attribute(model, inputs(), TARGETS).scores
-    for chunk_size, rows in ((1, 1), (5, 3), (14, 3)):  # one row at a time is slow: only the shortest text
-        method = build(cls, chunk_size=chunk_size)
-        assert_same(method.attribute(model, inputs()[:rows], TARGETS[:rows]).scores, expected[:rows])
-
-
-@each_model
-@each_method
-def test_the_model_is_left_as_it_was(cls, model):
-    model.train()
-    next(model.modules()).training = False  # modes may differ between modules, and each is restored
-    next(model.parameters()).requires_grad_(False)
-    before = state(model)
-    build(cls).attribute(model, inputs(), TARGETS)
-    assert_same_state(state(model), before)
-
-
-@each_model
-@each_method
-def test_the_model_is_left_as_it_was_after_an_exception(cls, model):
-    def fail(*_):
-        raise RuntimeError("stop")
-
-    model.train()
-    before = state(model)
-    method = build(cls)
-    last = list(model.modules())[-1]
-    handle = last.register_forward_hook(fail)
-    if method.passes(13, 2).forward:
-        with pytest.raises(RuntimeError, match="stop"):
-            method.attribute(model, inputs(), TARGETS)
-    handle.remove()
-    assert_same_state(state(model), before)
-
-
-@each_model
-@each_method
-def test_inference_mode_and_autocast_change_no_score(cls, model):
-    method = build(cls)
-    expected = method.attribute(model, inputs(), TARGETS).scores
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        actual = method.attribute(model, inputs(), TARGETS.clone()).scores
-    assert_same(actual.clone(), expected)
-    assert actual.dtype == torch.float32 and not actual.requires_grad
+    laws.chunk_size_changes_nothing(build(cls), model, lambda size: build(cls, chunk_size=size))
 
 
 @each_model
 @pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
-def test_a_loss_on_the_scores_reaches_the_encoder(cls, model):
+@pytest.mark.parametrize("law", laws.DIFFERENTIABLE_LAWS, ids=lambda law: law.__name__)
+def test_law_of_differentiable_methods(law, cls, model):
+    law(build_differentiable(cls), model)
+
+
+@each_model
+@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
+def test_a_loss_on_the_scores_reaches_every_weight_that_decides_attention(cls, model):
     # a loss on frozen coefficients does not reach queries, by design; with differentiated ones it must
     options = {"coefficients": "differentiable"} if "coefficients" in inspect.signature(cls).parameters else {}
     scores = build_differentiable(cls, **options).scores(model, inputs(), TARGETS, create_graph=True)
     scores.square().sum().backward()
-    weights = {name: p.grad for name, p in model.named_parameters() if "layer.0." in name and "weight" in name}
-    queries = next(gradient for name, gradient in weights.items() if "query" in name)
-    assert queries.isfinite().all() and queries.abs().max() > 0
-
-
-@each_model
-@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
-def test_the_graph_changes_no_score(cls, model):
-    method = build_differentiable(cls)
-    with explaining(model, "cpu"):
-        plain = method.scores(model, inputs(), TARGETS)
-    assert_same(method.scores(model, inputs(), TARGETS, create_graph=True).detach(), plain.detach())
-
-
-@each_model
-@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("create_graph", [False, True], ids=["no graph", "graph"])
-def test_scores_under_autocast_are_those_in_float32_roughly(cls, model, create_graph):
-    method = build_differentiable(cls)
-    exact = method.scores(model, inputs(), TARGETS).detach()
-    with torch.autocast("cpu", torch.bfloat16):
-        mixed = method.scores(model, inputs(), TARGETS, create_graph=create_graph).detach()
-    inside = inputs().attention_mask.unsqueeze(1)  # attribute() zeroes the scores of padding
-    assert ((mixed - exact) * inside).abs().max() < 0.1 * (exact * inside).abs().max()
-
-
-@each_model
-@each_method
-def test_passes_counts_the_passes_that_are_made(cls, model):
-    made = {"forward": 0, "backward": 0}
-
-    def count(module, arguments, output):
-        # DeepLift runs the baseline together with the input, and its logits hold both
-        baseline_logits = getattr(output.logits, "second_run", None)
-        made["forward"] += len(output.logits) + (0 if baseline_logits is None else len(baseline_logits))
-        if output.logits.requires_grad:
-            output.logits.register_hook(count_backward)
-
-    def count_backward(gradient):
-        made["backward"] += len(gradient)
-
-    model.register_forward_hook(count)
-    method = build(cls)
-    method.attribute(model, text_inputs([9, 9, 9]), TARGETS)
-    stated = method.passes(7, 2)  # of nine tokens two are special
-    assert made["forward"] == pytest.approx(3 * stated.forward) or (
-        method.passes_at_most and 0 < made["forward"] < 3 * stated.forward
-    )
-    # one backward pass through a cross-attention can serve all classes, but `passes` does not know the model
-    shared = model.readout_is_attention or method.passes_at_most
-    assert made["backward"] == pytest.approx(3 * stated.backward) or (
-        shared and 0 < made["backward"] < 3 * stated.backward
-    )
+    layer = model.encoder_layers()[0]
+    parts = {id(part) for part in (layer.value, layer.output, layer.up, layer.down)}
+    deciding = [part for part in layer.module.modules() if isinstance(part, torch.nn.Linear) and id(part) not in parts]
+    assert len(deciding) == 2  # queries and keys, which have no role in the sum that mixes values
+    for part in deciding:
+        assert part.weight.grad.isfinite().all() and part.weight.grad.abs().max() > 0
 
 
 def test_a_class_that_the_model_does_not_have_is_refused(tiny_hf):
@@ -294,3 +152,90 @@ def test_scores_are_negative_only_if_the_method_has_a_sign(cls, model):
             method = build(cls, **({name: word} if name else {}))
             scores = method.attribute(model, inputs(), TARGETS).scores
             assert bool((scores < 0).any()) == method.has_sign, f"{name}={word}"
+
+
+class Outside(InputXGradient):
+    """A method outside the package that keeps all laws. Its subclasses break one law each."""
+
+    def __init__(self) -> None:
+        super().__init__(pooling="sum")
+
+
+class SeesPadding(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        return super().scores(model, inputs, targets, create_graph=create_graph) * inputs.input_ids.shape[1]
+
+
+class SeesOtherClasses(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        return super().scores(model, inputs, targets, create_graph=create_graph) * targets.shape[1]
+
+
+class SeesOtherTexts(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        return super().scores(model, inputs, targets, create_graph=create_graph) * len(inputs)
+
+
+class Changes(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        model.embedding_matrix.grad = torch.ones_like(model.embedding_matrix)
+        return super().scores(model, inputs, targets, create_graph=create_graph)
+
+
+class LeavesAHook(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        model.register_forward_hook(lambda *_: None)
+        return super().scores(model, inputs, targets, create_graph=create_graph)
+
+
+class DrawsNumbers(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        random.random()
+        return super().scores(model, inputs, targets, create_graph=create_graph)
+
+
+class Magnitudes(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        return super().scores(model, inputs, targets, create_graph=create_graph).abs()
+
+
+class CountsTooFew(Outside):
+    def passes(self, num_tokens, num_targets):
+        return Passes(forward=1, backward=1)
+
+
+class Detaches(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        scores = super().scores(model, inputs, targets, create_graph=create_graph).detach()
+        return scores + 0 * model.embed(inputs).sum() if create_graph else scores
+
+
+class WrongShape(Outside):
+    def scores(self, model, inputs, targets, *, create_graph=False):
+        return super().scores(model, inputs, targets, create_graph=create_graph)[..., :-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (SeesPadding, "SeesPadding: (other texts in the batch|padding) change"),
+        (SeesOtherClasses, "scores of a class depend on the other explained classes"),
+        (SeesOtherTexts, "other texts in the batch change scores .*inputs.index"),
+        (Changes, "after `scores`, gradients are not as before"),
+        (LeavesAHook, "after `scores`, hooks are not as before"),
+        (DrawsNumbers, "after `scores`, Python's random state are not as before"),
+        (Magnitudes, "no score is negative although has_sign is True"),
+        (CountsTooFew, "states 1 backward passes per text, but makes 2"),
+        (Detaches, "no loss on scores reaches the first layer"),
+        (WrongShape, r"returned shape .* but \[B, K, T\] is"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_method_outside_the_package_that_breaks_a_law_is_told_which(method, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        laws.check_method(method(), copy.deepcopy(NETWORKS()[0]))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_method_outside_the_package_that_keeps_all_laws_passes():
+    laws.check_method(Outside(), *copy.deepcopy(NETWORKS()))

@@ -5,7 +5,6 @@ import inspect
 import json
 import math
 import pkgutil
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,15 +16,15 @@ import yaml
 from jsonargparse import ArgumentParser
 
 import lightning_xai.metrics
+from lightning_xai.metrics import laws
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.metrics.complexity import SpecialTokenShare
 from lightning_xai.metrics.top_units import Percentages
-from lightning_xai.types import Attribution
-from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch, rationale_of
+from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
 PRESETS = sorted((Path(__file__).parents[2] / "configs" / "presets").glob("*.yaml"))
-LENGTHS = [9, 14, 6, 11, 3, 8, 17]
+LENGTHS = laws.LENGTHS
 
 
 def concrete_metrics():
@@ -73,13 +72,7 @@ every_metric = pytest.mark.parametrize("name", list(DEFINITIONS))
 
 
 def values_of(name, batches):
-    metric, validation = DEFINITIONS[name](), DEFINITIONS[name]()
-    for attribution, batch in batches:
-        metric.update(attribution, batch, bag_of_words)
-    if metric.needs_tuning:
-        validation.update(*explained_batch([12, 15], seed=9), bag_of_words)
-        metric.tune_from(validation)
-    return {key: float(value) for key, value in metric.compute().items()}
+    return laws.values_of(DEFINITIONS[name], batches)
 
 
 def same(values):
@@ -93,100 +86,9 @@ def test_presets_may_name_a_metric_without_arguments(tmp_path):
 
 
 @every_metric
-def test_one_batch_equals_batches_of_one(name):
-    attribution, batch = explained_batch(LENGTHS)
-    singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
-    assert values_of(name, singles) == same(values_of(name, [(attribution, batch)]))
-
-
-@every_metric
-def test_padding_changes_nothing(name):
-    assert values_of(name, [explained_batch(LENGTHS, pad_to=30)]) == same(values_of(name, [explained_batch(LENGTHS)]))
-
-
-@every_metric
-def test_repeated_examples_count_once(name):
-    attribution, batch = explained_batch(LENGTHS)
-    again = [(attribution, batch), (attribution[:3], batch[:3])]
-    assert values_of(name, again) == same(values_of(name, [(attribution, batch)]))
-
-
-@every_metric
-def test_order_of_examples_changes_nothing(name):
-    attribution, batch = explained_batch(LENGTHS)
-    order = list(range(len(LENGTHS)))[::-1]
-    shuffled = [(attribution[order], batch[order])]
-    assert values_of(name, shuffled) == same(values_of(name, [(attribution, batch)]))
-
-
-@every_metric
-def test_some_row_is_measured(name):
-    values = values_of(name, [explained_batch(LENGTHS)])
-    assert values["num_examples"] > 0
-    assert any(key.split("/")[0] == DEFINITIONS[name]().name for key in values)
-
-
-@every_metric
-def test_reset_forgets_the_rows(name):
-    metric = DEFINITIONS[name]()
-    metric.update(*explained_batch(LENGTHS), bag_of_words)
-    metric.reset()
-    assert len(metric.table()[0]) == 0
-
-
-@every_metric
-def test_arguments_stay_as_they_were(name):
-    attribution, batch = explained_batch(LENGTHS)
-    copies = attribution.map(torch.clone), batch.map(torch.clone)
-    DEFINITIONS[name]().update(attribution, batch, bag_of_words)
-    values, unchanged = ((a, b.inputs, rationale_of(b)) for a, b in ((attribution, batch), copies))
-    for value, copy in zip(values, unchanged, strict=True):
-        for field in fields(value):
-            tensor = getattr(value, field.name)
-            assert tensor is None or torch.equal(tensor, getattr(copy, field.name))
-
-
-@every_metric
-def test_rows_outside_the_target_mask_do_not_count(name):
-    attribution, batch = explained_batch(LENGTHS)
-    spoiled = attribution.scores.clone()
-    spoiled[~attribution.target_mask] = 77.0
-    changed = replace(attribution, scores=spoiled)
-    assert values_of(name, [(changed, batch)]) == same(values_of(name, [(attribution, batch)]))
-
-
-@every_metric
-def test_batches_without_a_row_to_measure_are_accepted(name):
-    attribution, batch = explained_batch(LENGTHS)
-    nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
-    batches = [(nothing, batch), (attribution, batch)]
-    assert values_of(name, batches) == same(values_of(name, [(attribution, batch)]))
-
-
-@every_metric
-def test_single_precision_and_single_labels_are_accepted(name):
-    attribution, batch = explained_batch(LENGTHS)
-    attribution = Attribution(
-        attribution.scores.float(), attribution.targets, attribution.target_mask, attribution.token_mask
-    )
-    batch = replace(batch, labels=batch.labels.argmax(dim=1))
-    metric = DEFINITIONS[name]()
-    metric.update(attribution, batch, bag_of_words)
-    assert metric.table()[1].dtype == torch.float64
-
-
-def counts_of(values):
-    """Returns the number of rows of every value."""
-    return {key.removeprefix("num_examples/"): int(n) for key, n in values.items() if key.startswith("num_examples/")}
-
-
-@every_metric
-def test_every_value_has_its_number_of_rows(name):
-    values = values_of(name, [explained_batch(LENGTHS)])
-    counts = counts_of(values)
-    assert counts.keys() == {key for key in values if not key.startswith("num_")}
-    assert min(counts.values()) >= values["num_examples"]
-    assert max(counts.values()) <= values["num_examples"] + values["num_skipped"]
+@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+def test_law(law, name):
+    law(DEFINITIONS[name])
 
 
 @every_metric
@@ -196,21 +98,13 @@ def test_a_text_of_special_tokens_only_counts_for_no_value(name):
     if isinstance(DEFINITIONS[name](), SpecialTokenShare):
         pytest.skip("special tokens are what this metric measures")
     alone = values_of(name, [(attribution[:1], batch[:1])])
-    assert set(counts_of(alone).values()) == {0}
+    assert set(laws.counts_of(alone).values()) == {0}
     constant = {key for key in alone if key.endswith("/threshold") or key.startswith("num_")}
     assert all(math.isnan(value) for key, value in alone.items() if key not in constant)
     rest = values_of(name, [(attribution[1:], batch[1:])])
     together = values_of(name, [(attribution, batch)])
     assert together.pop("num_skipped") >= rest.pop("num_skipped")
     assert together == same(rest)
-
-
-@every_metric
-def test_a_text_of_one_token_counts_for_the_values_that_it_has(name):
-    attribution, batch = explained_batch([3])
-    values = values_of(name, [(attribution, batch)])
-    for key, number in counts_of(values).items():
-        assert math.isnan(values[key]) or number or key.endswith("/threshold"), key
 
 
 SHARDS = {"padded": [[0, 2, 4, 6], [1, 3, 5, 0]], "empty": [[0, 1, 2, 3, 4, 5, 6], []]}  # rows of each rank
@@ -251,3 +145,67 @@ def test_two_processes_equal_one(tmp_path):
         for shard in SHARDS:
             for name, values in expected.items():
                 assert values_by_name[f"{shard} {name}"] == same(values), (rank, shard, name)
+
+
+class Outside(AttributionMetric):
+    """A metric outside the package that keeps all laws. Its subclasses break one law each."""
+
+    columns = ("",)
+
+    def measure(self, attribution, batch, predict):
+        return (attribution.scores * attribution.token_mask.unsqueeze(1)).sum(dim=-1, keepdim=True)
+
+
+class SeesPadding(Outside):
+    def measure(self, attribution, batch, predict):
+        return super().measure(attribution, batch, predict) / attribution.scores.shape[-1]
+
+
+class ChangesScores(Outside):
+    def measure(self, attribution, batch, predict):
+        attribution.scores.mul_(2)
+        return super().measure(attribution, batch, predict)
+
+
+class KeepsState(Outside):
+    def measure(self, attribution, batch, predict):
+        self.number = getattr(self, "number", 0) + 1
+        return super().measure(attribution, batch, predict) + self.number
+
+
+class MeasuresNothing(Outside):
+    def measure(self, attribution, batch, predict):
+        return super().measure(attribution, batch, predict) * math.nan
+
+
+class DrawsNumbers(Outside):
+    def measure(self, attribution, batch, predict):
+        torch.rand(1)
+        return super().measure(attribution, batch, predict)
+
+
+class WrongShape(Outside):
+    def measure(self, attribution, batch, predict):
+        return super().measure(attribution, batch, predict).squeeze(-1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (SeesPadding, "SeesPadding: (other examples in the batch|padding) change"),
+        (ChangesScores, "change"),
+        (KeepsState, "other examples in the batch change"),
+        (MeasuresNothing, "measures no row of random texts"),
+        (DrawsNumbers, "torch's random state are not as before"),
+        (WrongShape, r"returned shape .* but \[B, K, len\(columns\)\]"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_metric_outside_the_package_that_breaks_a_law_is_told_which(metric, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        laws.check_metric(metric())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_metric_outside_the_package_that_keeps_all_laws_passes():
+    laws.check_metric(Outside())

@@ -6,6 +6,7 @@ import pytest
 
 from lightning_xai.data.sources.babi import BAbI, read_stories
 from lightning_xai.data.sources.babi_stories import Task
+from lightning_xai.data.sources.laws import check_source
 
 TASKS: list[Task] = [1, 2, 3]
 STORY = (
@@ -105,3 +106,7 @@ def test_published_form_has_1000_questions_and_divides_stories(shared, task):
     assert {name: len(part) for name, part in rows.items()} == {"train": 850, "validation": 150, "test": 1000}
     starts = [{text.split(".")[0] + text.split(".")[1] for text in rows[name]["text"]} for name in rows]
     assert len(starts[0]) <= 170 and len(starts[1]) <= 30  # five questions share the beginning of their story
+
+
+def test_laws(folder):
+    check_source(BAbI(1, str(folder), validation_fraction=0.5))

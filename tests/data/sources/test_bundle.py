@@ -5,6 +5,7 @@ import pytest
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.bundle import Bundle, join_snippets
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 
@@ -108,3 +109,7 @@ def test_document_of_six_thousand_tokens_flows_into_a_batch():
     batch = next(iter(data.train_dataloader()))
     assert batch.inputs.input_ids.shape[1] >= 6002
     assert (batch.rationale.scores.sum(dim=-1)[batch.rationale.target_mask] % 4 == 0).all()
+
+
+def test_laws():
+    check_source(bundle())

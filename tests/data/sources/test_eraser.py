@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lightning_xai.data.sources.eraser import Eraser, evidence_spans
+from lightning_xai.data.sources.laws import check_source
 
 
 def evidence(document, first, end):
@@ -97,3 +98,7 @@ def test_movies_have_the_published_size_and_evidence_reads_as_annotated(shared):
         marked = [" ".join(row["text"][begin:end].split()) for begin, end in row["rationales"][0]["spans"]]
         for group in annotated["evidences"]:
             assert all(any(e["text"] in text for text in marked) for e in group)
+
+
+def test_laws(tmp_path):
+    check_source(Eraser(corpus(tmp_path, ROWS, DOCUMENTS)))

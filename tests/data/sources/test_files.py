@@ -6,6 +6,7 @@ import pytest
 from datasets import Dataset
 
 from lightning_xai.data.sources.files import Files
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.rationale_cells import word_mask_spans
 
 ROWS = [
@@ -135,3 +136,7 @@ def test_validation_is_taken_from_train_where_there_is_none(tmp_path):
     splits = Files(files, validation_fraction=0.2, seed=1).load()
     assert (len(splits["train"]), len(splits["validation"])) == (16, 4)
     assert set(splits["train"]["text"]).isdisjoint(splits["validation"]["text"])
+
+
+def test_laws(tmp_path):
+    check_source(Files(write(tmp_path, "csv"), rationale_column="evidence", rationale_format="word_mask"))

@@ -5,6 +5,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
 from lightning_xai.data.sources.hub import Hub
 from lightning_xai.data.sources.imdb import IMDB
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.snli import SNLI
 
 ROWS = [{"text": "a good film", "label": "pos"}, {"text": "a bad film", "label": "neg"}]
@@ -51,3 +52,9 @@ def test_source_with_fixed_classes_refuses_other_numbers_for_them(tmp_path, sour
     DatasetDict({"train": rows, "validation": rows, "test": rows}).save_to_disk(tmp_path / "saved")
     with pytest.raises(ValueError, match=f"saved numbers the classes .*{names[0]}.*: read it with the source Hub"):
         source(str(tmp_path / "saved")).load()
+
+
+def test_laws(tmp_path):
+    part = Dataset.from_dict({"text": ["a", "b"], "label": ["yes", "no"]})
+    DatasetDict({"train": part, "validation": part, "test": part}).save_to_disk(tmp_path / "saved")
+    check_source(Hub(str(tmp_path / "saved")))

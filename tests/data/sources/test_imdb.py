@@ -4,6 +4,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from lightning_xai.data.sources.imdb import IMDB
+from lightning_xai.data.sources.laws import check_source
 
 
 @pytest.fixture
@@ -75,3 +76,7 @@ def test_foreign_file_is_named(folder):
 def test_impossible_range_is_refused():
     with pytest.raises(ValueError, match="min_words=7 and max_words=6"):
         IMDB(min_words=7, max_words=6)
+
+
+def test_laws(folder):
+    check_source(IMDB(str(folder)))

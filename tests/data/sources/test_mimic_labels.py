@@ -5,6 +5,7 @@ import gzip
 
 import pytest
 
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.mimic_labels import (
     MimicLabels,
     anemia_label,
@@ -193,3 +194,7 @@ def test_row_cut_off_is_named_with_its_line(folder):
 def test_wrong_option_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         MimicLabels("data", **options)
+
+
+def test_laws(folder):
+    check_source(MimicLabels(str(folder), "anemia", validation_fraction=0.3, test_fraction=0.3))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.planted import Planted
 
 SIZES: dict[str, Any] = {"num_train": 200, "num_validation": 5, "num_test": 5}
@@ -63,3 +64,7 @@ def test_signal_words_must_leave_other_words():
 def test_planted_words_must_fit():
     with pytest.raises(ValueError, match="do not fit"):
         Planted(words_per_document=(1, 9))
+
+
+def test_laws():
+    check_source(Planted(**SIZES))

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.snli import SNLI, marked_words
 
 HEADER = [
@@ -157,3 +158,7 @@ def test_published_highlights(shared, tmp_path):
     row = rows[rows["text"][:].index("A worker searches for the correct tool in their briefcase.")]
     begin, end = row["rationales"][0]["spans"][0]
     assert (len(rows), row["text"][begin:end]) == (90, "tool")
+
+
+def test_laws(sentence_files):
+    check_source(SNLI(str(sentence_files)))

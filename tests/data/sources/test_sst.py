@@ -6,6 +6,7 @@ import huggingface_hub
 import pytest
 from datasets import Dataset, DatasetDict
 
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.sst import SST, Tree, leaves, parse_tree, phrase_scores
 
 
@@ -145,3 +146,7 @@ def test_corpus_has_the_published_sizes_and_rationales_of_whole_words(shared):
 def test_short_sentences_are_left_out(folder):
     (folder / "dev.txt").write_text("(4 (2 a) (3 good))\n(4 (2 a) (3 (3 good) (2 film)))\n")
     assert SST(str(folder), min_words=3).load()["validation"]["id"][:] == ["dev-1"]
+
+
+def test_laws(folder):
+    check_source(SST(str(folder)))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.vader import (
     LEXICON_FILE,
     RATING_FILES,
@@ -128,3 +129,7 @@ def test_downloaded_movie_texts_have_the_known_size_and_no_leak():
     keys = [" ".join(text.casefold().split()) for split in rows.values() for text in split["text"]]
     main = sum(len(rows[s]) for s in ("train", "validation", "test"))
     assert len(set(keys[:main])) == main
+
+
+def test_laws(folder):
+    check_source(Vader(cache_dir=folder))

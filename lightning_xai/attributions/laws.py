@@ -1,0 +1,299 @@
+"""The laws of every attribution method: `check_method` checks a method of any package on tiny networks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, explaining
+from lightning_xai.functional.laws import (
+    changed_parts,
+    network_state,
+    process_state,
+    random_texts,
+    require,
+    require_close,
+)
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.models.tiny import TINY_BERT, with_large_weights
+from lightning_xai.types import TextInputs
+
+LENGTHS = [6, 13, 9]
+TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
+CHUNKS = ((1, 1), (5, 3), (14, 3))  # chunk size and number of texts: one row at a time is slow
+
+
+def check_method(method: AttributionMethod, *networks: Classifier) -> None:
+    """Checks that a method keeps the laws that this package's own methods keep.
+
+    Args:
+        method: the method.
+        networks: classifiers with at least 3 classes and 100 token ids to check it on; by default a tiny BERT and a
+            tiny PLM-CA.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> from lightning_xai.types import Passes
+        >>> class TokenIds(AttributionMethod):
+        ...     def scores(self, model, inputs, targets):
+        ...         return inputs.input_ids.unsqueeze(1).expand(*targets.shape, -1) - 50.0
+        ...     def passes(self, num_tokens, num_targets):
+        ...         return Passes(forward=1, backward=0)
+        >>> check_method(TokenIds())
+        Traceback (most recent call last):
+        ValueError: TokenIds states 1 forward passes per text, but makes 0: correct `passes`, or set passes_at_most
+    """
+    require(isinstance(method, AttributionMethod), f"{method!r} is no AttributionMethod", "derive it from that class")
+    for network in networks or tiny_networks():
+        laws = [*LAWS, *(DIFFERENTIABLE_LAWS if isinstance(method, DifferentiableAttribution) else ())]
+        for law in laws:
+            law(method, copy.deepcopy(network))
+        if "chunk_size" in vars(method):
+            chunk_size_changes_nothing(method, copy.deepcopy(network), lambda size: _with_chunk_size(method, size))
+
+
+def tiny_networks() -> tuple[Classifier, Classifier]:
+    """Returns a tiny BERT with 3 classes and a tiny PLM-CA with 5 classes, with eager attention.
+
+    Example:
+        >>> [type(network).__name__ for network in tiny_networks()]
+        ['HFClassifier', 'PLMCA']
+    """
+    networks = (
+        with_large_weights(lambda: HFClassifier(config=TINY_BERT, num_classes=3)),
+        with_large_weights(lambda: PLMCA(config=TINY_BERT, num_classes=5, segment_length=8)),
+    )
+    for network in networks:
+        network.set_attention("eager")
+        network(_texts(), output_attentions=True)  # at the first call transformers installs hooks that stay
+    return networks
+
+
+def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> None:
+    """An example has the same scores alone and in a batch."""
+    together = _scores(method, model, _texts())
+    for row in range(len(LENGTHS)):
+        alone = _scores(method, model, _texts()[row : row + 1].trim(), TARGETS[row : row + 1])
+        _require_same(
+            together[row : row + 1, :, : alone.shape[-1]],
+            alone,
+            f"{_name(method)}: other texts in the batch change scores",
+            "compute each row on its own, and seed random choices by inputs.index",
+        )
+
+
+def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> None:
+    """Padding changes no score, and scores 0."""
+    padded = _scores(method, model, random_texts(LENGTHS, pad_to=21))
+    width = max(LENGTHS)
+    rule, remedy = f"{_name(method)}: padding changes scores", "leave out tokens where attention_mask is False"
+    _require_same(padded[..., :width], _scores(method, model, _texts()), rule, remedy)
+    scores_zero = not padded[..., width:].any() and not padded[0, :, LENGTHS[0] :].any()
+    require(scores_zero, f"{_name(method)}: padding has scores other than 0", "do not override `attribute`")
+
+
+def same_class_alone_and_with_others(method: AttributionMethod, model: Classifier) -> None:
+    """A class has the same scores alone and explained together with others."""
+    together = _scores(method, model, _texts())
+    alone = [_scores(method, model, _texts(), TARGETS[:, k : k + 1]) for k in range(TARGETS.shape[1])]
+    _require_same(
+        together,
+        torch.cat(alone, dim=1),
+        f"{_name(method)}: scores of a class depend on the other explained classes",
+        "compute targets[:, k] for each k on its own",
+    )
+
+
+def masked_classes_score_zero(method: AttributionMethod, model: Classifier) -> None:
+    """Rows outside the target mask score 0 and change no other row."""
+    mask = torch.tensor([[True, False], [False, True], [False, False]])
+    scores = method.attribute(model, _texts(), TARGETS.masked_fill(~mask, -1), mask).scores
+    _require_same(
+        scores,
+        _scores(method, model, _texts()) * mask.unsqueeze(-1),
+        f"{_name(method)}: classes outside target_mask change scores, or have scores",
+        "do not override `attribute`",
+    )
+
+
+def chunk_size_changes_nothing(
+    method: AttributionMethod, model: Classifier, with_chunk_size: Callable[[int], AttributionMethod]
+) -> None:
+    """The option `chunk_size` changes no score."""
+    expected = _scores(method, model, _texts())
+    for chunk_size, rows in CHUNKS:
+        actual = _scores(with_chunk_size(chunk_size), model, _texts()[:rows], TARGETS[:rows])
+        rule = f"{_name(method)}: chunk_size {chunk_size} changes scores"
+        _require_same(actual, expected[:rows], rule, "let chunks share no state")
+
+
+def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
+    """A network keeps its weights, gradients, flags, modes, hooks and kernel, and the process its state."""
+    model.train()
+    next(model.modules()).training = False  # modes may differ between modules, and each is restored
+    next(model.parameters()).requires_grad_(False)
+    before, process = network_state(model), process_state()
+    _scores(method, model, _texts())
+    _require_unchanged(method, model, before, process, "after `scores`")
+
+
+def model_is_left_as_it_was_after_an_exception(method: AttributionMethod, model: Classifier) -> None:
+    """The same holds if the network fails."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("stop")
+
+    model.train()
+    before, process = network_state(model), process_state()
+    handle = list(model.modules())[-1].register_forward_hook(fail)
+    failed = False
+    try:
+        _scores(method, model, _texts())
+    except RuntimeError as error:
+        failed = "stop" in str(error)
+    handle.remove()
+    if method.passes(max(LENGTHS), TARGETS.shape[1]).forward:
+        require(failed, f"{_name(method)}: an error inside the network is hidden", "catch no exceptions of the network")
+    _require_unchanged(method, model, before, process, "after an exception")
+
+
+def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> None:
+    """Inference mode and autocast change no score."""
+    expected = _scores(method, model, _texts())
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        actual = method.attribute(model, _texts(), TARGETS.clone()).scores
+    require(
+        actual.dtype == torch.float32 and not actual.requires_grad,
+        f"{_name(method)}: scores are {actual.dtype}, requires_grad {actual.requires_grad}",
+        "do not override `attribute`, which returns detached float32",
+    )
+    rule = f"{_name(method)}: inference mode or autocast change scores"
+    _require_same(actual.clone(), expected, rule, "do not override `attribute`, which switches both off")
+
+
+def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
+    """`passes` states as many passes as are made."""
+    made = {"forward": 0, "backward": 0}
+
+    def count(_module: object, _arguments: object, output: object) -> None:
+        logits = output.logits  # type: ignore[attr-defined]
+        # DeepLift runs the baseline together with the input, and its logits hold both
+        baseline_logits = getattr(logits, "second_run", None)
+        made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))
+        if logits.requires_grad:
+            logits.register_hook(count_backward)
+
+    def count_backward(gradient: Tensor) -> None:
+        made["backward"] += len(gradient)
+
+    handle = model.register_forward_hook(count)
+    method.attribute(model, random_texts([9, 9, 9]), TARGETS)
+    handle.remove()
+    stated = method.passes(7, 2)  # of nine tokens two are special
+    # one backward pass through a cross-attention can serve all classes, but `passes` does not know the model
+    fewest = method.passes_at_most
+    may_be_fewer = {"forward": fewest, "backward": fewest or model.readout_is_attention}
+    for direction, number in made.items():
+        wanted = 3 * getattr(stated, direction)
+        fits = abs(number - wanted) <= 1e-6 * wanted or (may_be_fewer[direction] and 0 < number < wanted)
+        require(
+            fits,
+            f"{_name(method)} states {wanted / 3:g} {direction} passes per text, but makes {number / 3:g}",
+            "correct `passes`, or set passes_at_most",
+        )
+
+
+def negative_only_with_a_sign(method: AttributionMethod, model: Classifier) -> None:
+    """Scores are negative if, and only if, the method has a sign."""
+    negative = bool((_scores(method, model, _texts()) < 0).any())
+    problem = "no score is negative although has_sign is True" if method.has_sign else "a score is negative"
+    remedy = "define the property has_sign: True if a negative score speaks against the class"
+    require(negative == method.has_sign, f"{_name(method)}: {problem}", remedy)
+
+
+def method_of_a_split_is_itself(method: AttributionMethod, model: Classifier) -> None:
+    """`for_split` returns the method itself, unless it reads stored scores."""
+    require(method.for_split("test") is method, f"{_name(method)}.for_split returns another method", "return self")
+
+
+def loss_reaches_the_encoder(method: DifferentiableAttribution, model: Classifier) -> None:
+    """A loss on the scores has a gradient for weights of the first layer."""
+    model.zero_grad()
+    method.scores(model, _texts(), TARGETS, create_graph=True).square().sum().backward()
+    gradients = [weight.grad for weight in model.encoder_layers()[0].module.parameters() if weight.dim() > 1]
+    reached = [gradient for gradient in gradients if gradient is not None and gradient.abs().max() > 0]
+    finite = all(bool(gradient.isfinite().all()) for gradient in reached)
+    remedy = "with create_graph, keep the graph of every pass and detach nothing"
+    require(bool(reached) and finite, f"{_name(method)}: no loss on scores reaches the first layer", remedy)
+
+
+def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) -> None:
+    """`create_graph` changes no score."""
+    with explaining(model, "cpu"):
+        plain = method.scores(model, _texts(), TARGETS)
+    rule = f"{_name(method)}: create_graph changes scores"
+    with_graph = method.scores(model, _texts(), TARGETS, create_graph=True)
+    _require_same(with_graph.detach(), plain.detach(), rule, "compute the same numbers with and without it")
+
+
+def autocast_changes_little(method: DifferentiableAttribution, model: Classifier) -> None:
+    """Under autocast, scores are those in float32 up to a tenth."""
+    exact = method.scores(model, _texts(), TARGETS).detach()
+    for create_graph in (False, True):
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = method.scores(model, _texts(), TARGETS, create_graph=create_graph).detach()
+        inside = _texts().attention_mask.unsqueeze(1)  # attribute() zeroes the scores of padding
+        gap = float(((mixed - exact) * inside).abs().max() / (exact * inside).abs().max())
+        rule = f"{_name(method)}: under autocast scores differ by {gap:.0%} of the largest"
+        require(gap < 0.1, rule, "compute sums and differences of scores in float32")
+
+
+LAWS = (
+    method_of_a_split_is_itself,
+    same_alone_and_in_a_batch,
+    padding_changes_nothing,
+    same_class_alone_and_with_others,
+    masked_classes_score_zero,
+    contexts_change_nothing,
+    negative_only_with_a_sign,
+    passes_are_as_made,
+    model_is_left_as_it_was,
+    model_is_left_as_it_was_after_an_exception,
+)
+DIFFERENTIABLE_LAWS = (loss_reaches_the_encoder, graph_changes_nothing, autocast_changes_little)
+
+
+def _texts() -> TextInputs:
+    return random_texts(LENGTHS)
+
+
+def _scores(method: AttributionMethod, model: Classifier, inputs: TextInputs, targets: Tensor = TARGETS) -> Tensor:
+    return method.attribute(model, inputs, targets).scores
+
+
+def _name(method: AttributionMethod) -> str:
+    return type(method).__name__
+
+
+def _with_chunk_size(method: AttributionMethod, chunk_size: int) -> AttributionMethod:
+    changed = copy.copy(method)
+    vars(changed)["chunk_size"] = chunk_size
+    return changed
+
+
+def _require_same(actual: Tensor, expected: Tensor, rule: str, remedy: str) -> None:
+    largest = float(expected.abs().max()) if expected.numel() else 0.0
+    require_close(actual, expected, rule, remedy, relative=1e-4, absolute=1e-4 * largest)
+
+
+def _require_unchanged(method: AttributionMethod, model: Classifier, before: dict, process: dict, when: str) -> None:
+    changed = [*changed_parts(before, network_state(model)), *changed_parts(process, process_state())]
+    remedy = "restore them in a finally block; draw random numbers from a torch.Generator of your own"
+    require(not changed, f"{_name(method)}: {when}, {', '.join(changed)} are not as before", remedy)

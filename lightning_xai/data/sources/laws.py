@@ -1,0 +1,132 @@
+"""The laws of every data source: `check_source` checks a source of any package."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from datasets import DatasetDict
+
+from lightning_xai.data.sources.base import TextSource, checked_examples
+from lightning_xai.functional.laws import changed_parts, process_state, require
+
+
+def check_source(source: TextSource) -> None:
+    """Checks that a source keeps the laws that this package's own sources keep.
+
+    Args:
+        source: the source, which has loaded nothing yet. Its files are read twice.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> from lightning_xai.data.sources.base import rows_to_splits
+        >>> class Reviews(TextSource):
+        ...     class_names = ["bad", "good"]
+        ...     def load(self):
+        ...         return rows_to_splits({"test": [{"text": "a good film", "labels": 2, "id": "0"}]})
+        >>> check_source(Reviews())  # doctest: +NORMALIZE_WHITESPACE
+        Traceback (most recent call last):
+        ValueError: test row '0': label 2 is not one of the 2 classes (0-1); correct the label, or add its class to the
+        source
+    """
+    require(isinstance(source, TextSource), f"{source!r} is no TextSource", "derive it from that class")
+    name, again = type(source).__name__, copy.deepcopy(source)
+    process = process_state()
+    source.prepare()
+    splits = source.load()
+    changed = changed_parts(process, process_state())
+    rule = f"{name}: after `load`, {', '.join(changed)} are not as before"
+    require(not changed, rule, "draw random numbers from numpy.random.default_rng(seed)")
+    rows_are_valid(source, splits)
+    class_names_are_fixed(source, again)
+    a_second_load_is_equal(again, splits)
+    filler_is_apart(source)
+
+
+def rows_are_valid(source: TextSource, splits: Any) -> None:
+    """`load` returns splits whose rows have the columns, types, labels and spans that TextSource describes.
+
+    Raises:
+        ValueError: a row is not valid, or two rows of a split have one id.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> source = Planted(num_train=4, num_validation=2, num_test=2)
+        >>> rows_are_valid(source, source.load())
+    """
+    name = type(source).__name__
+    remedy = "return rows_to_splits({'train': rows, ...})"
+    require(
+        isinstance(splits, DatasetDict) and len(splits) > 0, f"{name}.load returned {type(splits).__name__}", remedy
+    )
+    for split, rows in splits.items():
+        examples = checked_examples(rows, str(split), source)
+        ids = [example["id"] for example in examples]
+        repeated = next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
+        rule = f"{name}: split {split!r} has the id {repeated!r} twice"
+        require(repeated is None, rule, "give every row its own id")
+        paired = {example.get("text_pair") is not None for example in examples}
+        rule = f"{name}: some rows of {split!r} have a text_pair"
+        require(len(paired) == 1, rule, "give it to all rows or to none")
+
+
+def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
+    """The class names are distinct strings, and the same before and after the rows are loaded.
+
+    Args:
+        source: a source that has loaded its rows.
+        other: the same source, which has loaded nothing yet.
+
+    Raises:
+        ValueError: a class name is no string, occurs twice, or changes.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> class_names_are_fixed(Planted(), Planted())
+    """
+    names, name = list(source.class_names), type(source).__name__
+    distinct = all(isinstance(one, str) for one in names) and len(set(names)) == len(names) > 0
+    require(distinct, f"{name}: class_names is {names}", "name every class once, by a string")
+    before = list(other.class_names)
+    rule = f"{name}: class_names is {before} before the rows are loaded, {names} after"
+    require(before == names, rule, "sort the names, or set them in the class")
+
+
+def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
+    """A second load, by a new object, gives the same rows in the same order.
+
+    Raises:
+        ValueError: a split or a row differs.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> sizes = {"num_train": 4, "num_validation": 2, "num_test": 2}
+        >>> a_second_load_is_equal(Planted(**sizes), Planted(**sizes).load())
+    """
+    name, second = type(source).__name__, source.load()
+    rule = f"{name}: a second load has the splits {list(second)}, the first {list(splits)}"
+    require(list(second) == list(splits), rule, "return the same splits in every process")
+    for split in splits:
+        rule = f"{name}: a second load gives other rows in split {split!r}"
+        remedy = "sort what comes from sets and folders, and seed every random choice"
+        require(second[split].to_list() == splits[split].to_list(), rule, remedy)
+
+
+def filler_is_apart(source: TextSource) -> None:
+    """No filler text is in two splits.
+
+    Raises:
+        ValueError: a text is in two splits.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> filler_is_apart(Planted())
+    """
+    seen: dict[str, str] = {}
+    for split, texts in source.load_filler().items():
+        for text in set(texts):
+            rule = f"{type(source).__name__}: filler {text[:30]!r} is in splits {seen.get(text)!r} and {split!r}"
+            require(text not in seen, rule, "divide filler between the splits")
+            seen[text] = split

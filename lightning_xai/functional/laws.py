@@ -1,0 +1,157 @@
+"""What the laws of every kind of class share: random texts, the comparison of numbers, and the state of the process."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lightning_xai.functional.untouched import HOOKS
+from lightning_xai.types import TextInputs
+
+PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 would be the unknown token
+VOCAB_SIZE = 100
+
+
+def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None, pad_id: int = PAD) -> TextInputs:
+    """Returns random inputs, [CLS] words [SEP] padded on the right, one row for each length (special tokens included).
+
+    A row depends only on the seed, its position and its length, so `random_texts([5, 9])[:1]` is `random_texts([5])`
+    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. Another `pad_id` changes places with 0.
+
+    Example:
+        >>> random_texts([3, 4]).input_ids.tolist()
+        [[1, 39, 2, 0], [1, 50, 74, 2]]
+    """
+    width = max([pad_to or 0, *lengths])
+    shape = (len(lengths), width)
+    input_ids = torch.full(shape, PAD)
+    attention_mask = torch.zeros(shape, dtype=torch.bool)
+    special = torch.ones(shape, dtype=torch.bool)
+    word_ids = torch.full(shape, -1)
+    for row, length in enumerate(lengths):
+        generator = torch.Generator().manual_seed(1000 * seed + row)
+        body = torch.randint(FIRST_WORD, VOCAB_SIZE, (length - 2,), generator=generator)
+        input_ids[row, :length] = torch.cat([torch.tensor([CLS]), body, torch.tensor([SEP])])
+        attention_mask[row, :length] = True
+        special[row, 1 : length - 1] = False
+        starts = torch.randint(0, 2, (length - 2,), generator=generator)
+        starts[1:] |= 1 - starts[:-1]
+        starts[:1] = 1
+        word_ids[row, 1 : length - 1] = starts.cumsum(0) - 1
+    token_mask = attention_mask & ~special
+    if pad_id != PAD:
+        input_ids = torch.where(input_ids == PAD, pad_id, torch.where(input_ids == pad_id, PAD, input_ids))
+    return TextInputs(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        token_mask=token_mask,
+        special_tokens_mask=special,
+        baseline_ids=input_ids.masked_fill(token_mask, MASK),
+        token_type_ids=torch.zeros(shape, dtype=torch.long),
+        word_ids=word_ids,
+        index=torch.arange(len(lengths)),
+    )
+
+
+def require(holds: bool, rule: str, remedy: str) -> None:
+    """Raises ValueError, with the broken rule and its remedy in one line, unless the rule holds.
+
+    Example:
+        >>> require(False, "Mine: padding changes scores", "use attention_mask")
+        Traceback (most recent call last):
+        ValueError: Mine: padding changes scores: use attention_mask
+    """
+    if not holds:
+        raise ValueError(f"{rule}: {remedy}")
+
+
+def require_close(
+    actual: Tensor, expected: Tensor, rule: str, remedy: str, *, relative: float = 0.0, absolute: float = 0.0
+) -> None:
+    """Raises ValueError unless two tensors have one shape and each number differs by at most a tolerance.
+
+    Args:
+        actual: numbers under the change that must not matter.
+        expected: numbers without it.
+        rule: what is broken if they differ.
+        remedy: what to change.
+        relative: tolerance as a fraction of the expected number.
+        absolute: tolerance that is added.
+
+    Example:
+        >>> require_close(torch.ones(2), torch.zeros(2), "Mine: padding changes scores", "use attention_mask")
+        Traceback (most recent call last):
+        ValueError: Mine: padding changes scores by up to 1: use attention_mask
+    """
+    require(actual.shape == expected.shape, f"{rule} (shape {list(actual.shape)}, not {list(expected.shape)})", remedy)
+    actual, expected = actual.detach().double(), expected.detach().double()
+    close = torch.isclose(actual, expected, rtol=relative, atol=absolute, equal_nan=True)
+    gap = float((actual - expected).abs().max()) if actual.numel() else 0.0
+    require(bool(close.all()), f"{rule} by up to {gap:.2g}", remedy)
+
+
+def network_state(network: nn.Module) -> dict[str, Any]:
+    """Returns what must be as before after a network was used: weights, gradients, flags, modes, hooks, kernel.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> before = network_state(layer)
+        >>> _ = layer.eval()
+        >>> changed_parts(before, network_state(layer))
+        ['train and eval modes']
+    """
+    tensors = [*network.parameters(), *network.buffers()]
+    gradients = [parameter.grad for parameter in network.parameters()]
+    return {
+        "weights": [tensor.detach().clone() for tensor in tensors],
+        "gradients": [None if gradient is None else gradient.clone() for gradient in gradients],
+        "requires_grad flags": [parameter.requires_grad for parameter in network.parameters()],
+        "train and eval modes": [module.training for module in network.modules()],
+        "hooks": [len(getattr(module, name)) for module in network.modules() for name in HOOKS],
+        "the attention kernel": getattr(network, "attention_implementation", None),
+    }
+
+
+def process_state() -> dict[str, Any]:
+    """Returns what must be as before after any call: random generators, and settings of the process.
+
+    Example:
+        >>> before = process_state()
+        >>> _ = torch.rand(1), random.random()
+        >>> changed_parts(before, process_state())
+        ["Python's random state", "torch's random state"]
+    """
+    numpy_state = np.random.get_state(legacy=False)
+    return {
+        "Python's random state": random.getstate(),
+        "numpy's random state": repr(numpy_state["state"]["pos"]) + str(numpy_state["state"]["key"].sum()),
+        "torch's random state": torch.get_rng_state(),
+        "whether gradients are on": torch.is_grad_enabled(),
+        "the default dtype": torch.get_default_dtype(),
+        "the number of threads": torch.get_num_threads(),
+        "the working directory": os.getcwd(),
+        "environment variables": dict(os.environ),
+    }
+
+
+def changed_parts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Returns the names of the parts of a state that have changed.
+
+    Example:
+        >>> changed_parts({"modes": [True]}, {"modes": [False]})
+        ['modes']
+    """
+    return [name for name in before if not _same(before[name], after[name])]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) if not isinstance(other, Tensor) else False

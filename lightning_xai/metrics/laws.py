@@ -1,0 +1,270 @@
+"""The laws of every attribution metric: `check_metric` checks a metric of any package on random explained texts."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.laws import VOCAB_SIZE, changed_parts, process_state, random_texts, require
+from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.types import Attribution, Batch, TextInputs
+
+NUM_CLASSES = 4
+LENGTHS = [9, 14, 6, 11, 3, 8, 17]
+
+Make = Callable[[], AttributionMetric]
+Explained = tuple[Attribution, Batch]
+
+
+def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
+    """Returns probabilities [B, C] in float64 of a linear model of tokens and their places; ids of 0 count too.
+
+    Example:
+        >>> bag_of_words(random_texts([4])).shape
+        torch.Size([1, 4])
+    """
+    weights = torch.randn(VOCAB_SIZE, NUM_CLASSES, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    mask = inputs.attention_mask if embed_mask is None else inputs.attention_mask & embed_mask
+    place = 1 + 0.1 * inputs.attention_mask.cumsum(dim=1)
+    logits = torch.einsum("btc,bt->bc", weights[inputs.input_ids], mask.double() * place) / 3
+    return logits.sigmoid() if multilabel else logits.softmax(dim=-1)
+
+
+def explained_batch(
+    lengths: list[int], *, seed: int = 0, pad_to: int | None = None, num_targets: int = 3
+) -> tuple[Attribution, Batch]:
+    """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes an example.
+
+    Args:
+        lengths: number of tokens of each text, special tokens included.
+        seed: seed of texts, scores, labels and evidence.
+        pad_to: smallest number of columns.
+        num_targets: number of explained classes.
+
+    Example:
+        >>> attribution, batch = explained_batch([4, 6])
+        >>> attribution.scores.shape, batch.labels.shape
+        (torch.Size([2, 3, 6]), torch.Size([2, 4]))
+    """
+    inputs = random_texts(lengths, seed=seed, pad_to=pad_to)
+    width = inputs.input_ids.shape[1]
+    rows: dict[str, list[torch.Tensor]] = {"targets": [], "annotated": [], "scores": [], "marked": [], "labels": []}
+    for row, length in enumerate(lengths):
+        generator = torch.Generator().manual_seed(100 * seed + row)
+        rows["targets"].append(torch.randperm(NUM_CLASSES, generator=generator)[:num_targets].sort().values)
+        rows["annotated"].append(torch.randperm(NUM_CLASSES, generator=generator)[:2])
+        random = torch.rand(num_targets + 2, length, generator=generator, dtype=torch.float64)
+        padded = torch.nn.functional.pad(random, (0, width - length))
+        rows["scores"].append((padded[:num_targets] * 20).round() / 20)  # some ties
+        rows["marked"].append((padded[num_targets:] > 0.6).float() * inputs.token_mask[row])
+        rows["labels"].append((torch.rand(NUM_CLASSES, generator=generator) < 0.6).float())
+    targets, annotated, scores, marked, labels = (torch.stack(tensors) for tensors in rows.values())
+    target_mask = torch.ones_like(targets, dtype=torch.bool)
+    target_mask[::3, -1] = False
+    rationale = Attribution(marked, annotated, torch.ones_like(annotated, dtype=torch.bool), inputs.token_mask)
+    return Attribution(scores, targets, target_mask, inputs.token_mask), Batch(inputs, labels, rationale)
+
+
+def check_metric(metric: AttributionMetric) -> None:
+    """Checks that a metric keeps the laws that this package's own metrics keep.
+
+    Args:
+        metric: the metric, which has measured nothing yet.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> class Longest(AttributionMetric):
+        ...     columns = ("",)
+        ...     def measure(self, attribution, batch, predict):
+        ...         return torch.full((*attribution.targets.shape, 1), float(attribution.scores.shape[-1]))
+        >>> check_metric(Longest())
+        Traceback (most recent call last):
+        ValueError: Longest: padding changes longest from 30 to 17: measure tokens of attribution.token_mask only
+    """
+    require(isinstance(metric, AttributionMetric), f"{metric!r} is no AttributionMetric", "derive it from that class")
+    for law in LAWS:
+        law(lambda: copy.deepcopy(metric))
+
+
+def values_of(make: Make, batches: Sequence[Explained]) -> dict[str, float]:
+    """Returns the values of a new metric on batches; thresholds are tuned on other random texts.
+
+    Example:
+        >>> from lightning_xai.metrics.complexity import Entropy
+        >>> values_of(Entropy, [explained_batch([4, 6])])["num_examples"]
+        5.0
+    """
+    metric, validation = make(), make()
+    for attribution, batch in batches:
+        metric.update(attribution, batch, bag_of_words)
+    if metric.needs_tuning:
+        validation.update(*explained_batch([12, 15], seed=9), bag_of_words)
+        metric.tune_from(validation)
+    return {key: float(value) for key, value in metric.compute().items()}
+
+
+def one_batch_equals_batches_of_one(make: Make) -> None:
+    """An example counts the same whatever stands beside it in its batch."""
+    attribution, batch = explained_batch(LENGTHS)
+    singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
+    rule, remedy = "other examples in the batch change", "measure each row on its own"
+    _require_same(make, [(attribution, batch)], singles, rule, remedy)
+
+
+def padding_changes_nothing(make: Make) -> None:
+    """Padding changes no value."""
+    padded = [explained_batch(LENGTHS, pad_to=30)]
+    remedy = "measure tokens of attribution.token_mask only"
+    _require_same(make, padded, [explained_batch(LENGTHS)], "padding changes", remedy)
+
+
+def repeated_examples_count_once(make: Make) -> None:
+    """An example that comes twice counts once."""
+    attribution, batch = explained_batch(LENGTHS)
+    again = [(attribution, batch), (attribution[:3], batch[:3])]
+    remedy = "do not override `update`, which keys records by batch.index"
+    _require_same(make, again, [(attribution, batch)], "repeated examples change", remedy)
+
+
+def order_changes_nothing(make: Make) -> None:
+    """The order of the examples changes no value."""
+    attribution, batch = explained_batch(LENGTHS)
+    order = list(range(len(LENGTHS)))[::-1]
+    shuffled = [(attribution[order], batch[order])]
+    remedy = "let `aggregate` ignore the order of records"
+    _require_same(make, shuffled, [(attribution, batch)], "the order of examples changes", remedy)
+
+
+def some_row_is_measured(make: Make) -> None:
+    """Random explained texts give a value, whose name begins with the name of the metric."""
+    values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
+    remedy = "return numbers from `measure`; NaN means that a value is undefined for the row"
+    require(values["num_examples"] > 0, f"{_name(metric)} measures no row of random texts", remedy)
+    named = any(key.split("/")[0] == metric.name for key in values)
+    require(named, f"{_name(metric)}: no value is named {metric.name!r}", "do not override `compute`")
+
+
+def reset_forgets_the_rows(make: Make) -> None:
+    """`reset` forgets all rows."""
+    metric = make()
+    metric.update(*explained_batch(LENGTHS), bag_of_words)
+    metric.reset()
+    require(len(metric.table()[0]) == 0, f"{_name(metric)}: rows stay after `reset`", "keep state by add_state only")
+
+
+def arguments_stay_as_they_were(make: Make) -> None:
+    """`update` changes neither its arguments nor the state of the process."""
+    attribution, batch = explained_batch(LENGTHS)
+    before = [_clone(part) for part in (attribution, batch.inputs, batch.rationale)]
+    metric, process = make(), process_state()
+    metric.update(attribution, batch, bag_of_words)
+    for part, kept in zip((attribution, batch.inputs, batch.rationale), before, strict=True):
+        for field in fields(part):  # type: ignore[arg-type]
+            tensor = getattr(part, field.name)
+            same = tensor is None or torch.equal(tensor, getattr(kept, field.name))
+            rule = f"{_name(metric)}: `update` changes {type(part).__name__}.{field.name}"
+            require(same, rule, "work on copies")
+    changed = changed_parts(process, process_state())
+    rule = f"{_name(metric)}: after `update`, {', '.join(changed)} are not as before"
+    require(not changed, rule, "draw random numbers from a torch.Generator of your own")
+
+
+def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
+    """Scores of rows outside the target mask change no value."""
+    attribution, batch = explained_batch(LENGTHS)
+    spoiled = attribution.scores.clone()
+    spoiled[~attribution.target_mask] = 77.0
+    changed = replace(attribution, scores=spoiled)
+    remedy = "measure each row on its own, and do not override `update`"
+    _require_same(make, [(changed, batch)], [(attribution, batch)], "rows outside target_mask change", remedy)
+
+
+def batches_without_a_row_are_accepted(make: Make) -> None:
+    """A batch in which no row is to be measured changes no value."""
+    attribution, batch = explained_batch(LENGTHS)
+    nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
+    batches, rule = [(nothing, batch), (attribution, batch)], "an empty batch changes"
+    _require_same(make, batches, [(attribution, batch)], rule, "do not override `update`")
+
+
+def single_precision_and_single_labels_are_accepted(make: Make) -> None:
+    """Scores in float32 and single labels [B] are accepted; records are kept in float64."""
+    attribution, batch = explained_batch(LENGTHS)
+    attribution = replace(attribution, scores=attribution.scores.float())
+    metric = make()
+    metric.update(attribution, replace(batch, labels=batch.labels.argmax(dim=1)), bag_of_words)
+    kept = metric.table()[1].dtype == torch.float64
+    require(kept, f"{_name(metric)}: records are not in float64", "do not override `update`")
+
+
+def every_value_has_its_number_of_rows(make: Make) -> None:
+    """`num_examples/<value>` exists for every value, between the fully defined rows and all rows."""
+    values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
+    counts = counts_of(values)
+    named = counts.keys() == {key for key in values if not key.startswith("num_")}
+    fewest, most = values["num_examples"], values["num_examples"] + values["num_skipped"]
+    remedy = "let `counted_rows` return the rows from which `aggregate` computes the value"
+    fits = named and fewest <= min(counts.values()) and max(counts.values()) <= most
+    require(fits, f"{_name(metric)}: values and their numbers of rows do not fit", remedy)
+
+
+def a_text_of_one_token_is_accepted(make: Make) -> None:
+    """A text of one word counts only for the values that it has."""
+    values, metric = values_of(make, [explained_batch([3])]), make()
+    for key, number in counts_of(values).items():
+        fits = math.isnan(values[key]) or number > 0 or key.endswith("/threshold")
+        rule = f"{_name(metric)}: {key} is {values[key]:g} for a text of one word that does not count"
+        require(fits, rule, "return NaN where a value is undefined")
+
+
+def counts_of(values: dict[str, float]) -> dict[str, int]:
+    """Returns the number of rows of every value.
+
+    Example:
+        >>> counts_of({"f1": 0.5, "num_examples/f1": 3.0})
+        {'f1': 3}
+    """
+    return {key.removeprefix("num_examples/"): int(n) for key, n in values.items() if key.startswith("num_examples/")}
+
+
+LAWS = (
+    some_row_is_measured,
+    one_batch_equals_batches_of_one,
+    padding_changes_nothing,
+    repeated_examples_count_once,
+    order_changes_nothing,
+    reset_forgets_the_rows,
+    arguments_stay_as_they_were,
+    rows_outside_the_target_mask_do_not_count,
+    batches_without_a_row_are_accepted,
+    single_precision_and_single_labels_are_accepted,
+    every_value_has_its_number_of_rows,
+    a_text_of_one_token_is_accepted,
+)
+
+
+def _name(metric: AttributionMetric) -> str:
+    return type(metric).__name__
+
+
+def _clone(part: Attribution | TextInputs | None) -> Attribution | TextInputs | None:
+    return None if part is None else part.map(torch.clone)
+
+
+def _require_same(
+    make: Make, actual: Sequence[Explained], expected: Sequence[Explained], rule: str, remedy: str
+) -> None:
+    before, after = values_of(make, expected), values_of(make, actual)
+    name = _name(make())
+    require(before.keys() == after.keys(), f"{name}: {rule} which values there are", remedy)
+    for key, value in before.items():
+        both_undefined = math.isnan(value) and math.isnan(after[key])
+        close = both_undefined or math.isclose(value, after[key], rel_tol=1e-9, abs_tol=1e-12)
+        require(close, f"{name}: {rule} {key} from {after[key]:.8g} to {value:.8g}", remedy)

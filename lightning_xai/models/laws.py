@@ -1,0 +1,291 @@
+"""The laws of every text classifier: `check_model` checks a network of any package."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from lightning_xai.functional.laws import VOCAB_SIZE, random_texts, require, require_close
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import TextInputs
+
+TOLERANCE = 1e-10  # in float64, as a fraction of the largest number, or absolute if that is below 1
+
+
+def check_model(model: Classifier) -> None:
+    """Checks that a classifier keeps the laws in the docstring of Classifier. The classifier itself is left alone.
+
+    Args:
+        model: a small classifier with random weights and at least 100 token ids, whose padding id is below 100.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> from lightning_xai.models.bilstm import BiLSTMAttention
+        >>> check_model(BiLSTMAttention(100, 3, embedding_size=4, hidden_size=4))
+    """
+    require(isinstance(model, Classifier), f"{model!r} is no Classifier", "derive it from that class")
+    says_how_it_reads(type(model))
+    rows = model.embedding_matrix.shape[0]
+    require(rows >= VOCAB_SIZE, f"{_name(model)} has {rows} token ids", f"build it with {VOCAB_SIZE} or more")
+    for law in LAWS:
+        law(copy.deepcopy(model).double().eval())
+
+
+def says_how_it_reads(network_class: type[Classifier]) -> None:
+    """The class sets `readout_is_attention`."""
+    require(
+        isinstance(getattr(network_class, "readout_is_attention", None), bool),
+        f"{network_class.__name__} does not define readout_is_attention",
+        "set it to True in the class if the head attends to tokens, or to False if it reads fixed tokens",
+    )
+
+
+def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
+    """With output_hidden_states there are hidden states. The head maps readout @ last hidden state to the logits."""
+    inputs = _texts(model)
+    output = model(inputs, output_hidden_states=True)
+    rule = f"{_name(model)}: hidden states are missing or have another shape than [B, T, D]"
+    states = output.hidden_states
+    shaped = states is not None and states[-1].shape[:2] == inputs.input_ids.shape == output.readout.shape[::2]
+    require(shaped, rule, "return the embeddings and the output of every layer if output_hidden_states is True")
+    require(model(inputs).hidden_states is None, f"{_name(model)}: hidden states come unasked", "return None then")
+    try:
+        layers = model.head_layers()
+    except ValueError:
+        return  # the head cannot be decomposed
+    assert states is not None
+    read = output.readout @ states[-1]
+    for layer in layers:
+        read = layer(read)
+    rule = f"{_name(model)}: head_layers on readout @ last hidden state miss the logits"
+    _close(read.reshape(output.logits.shape), output.logits, rule, "return the layers in the order of the forward pass")
+
+
+def embeddings_give_the_same_logits(model: Classifier) -> None:
+    """`model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings of another batch size are refused."""
+    inputs = _texts(model)
+    logits, rule = model(inputs).logits, f"{_name(model)}: logits from embeddings differ from logits from ids"
+    _close(model(inputs, model.embed(inputs)).logits, logits, rule, "read inputs_embeds as embed returns it")
+    _refused(lambda: model(inputs, model.embed(inputs)[:1]), f"{_name(model)}: inputs_embeds of another batch size")
+
+
+def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
+    """Logits do not depend on padding, its side, its content, or on neighbors in the batch."""
+    inputs = _texts(model)
+    logits, name = model(inputs).logits, _name(model)
+    mask = "use attention_mask in every sum over tokens and for positions"
+    _close(model(inputs[1:].trim()).logits, logits[1:], f"{name}: neighbors or padding change logits", mask)
+    left = _padded_left(inputs)
+    _close(model(left).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
+    _close(model(left, model.embed(left)).logits, logits[1:], f"{name}: padding on the left changes logits", mask)
+    ids = torch.where(inputs.attention_mask, inputs.input_ids, 7)
+    _close(model(replace(inputs, input_ids=ids)).logits, logits, f"{name}: ids at padding change logits", mask)
+    embeds = torch.where(inputs.attention_mask.unsqueeze(-1), model.embed(inputs), 100.0)
+    _close(model(inputs, embeds).logits, logits, f"{name}: embeddings at padding change logits", mask)
+
+
+def masked_tokens_count_as_deleted(model: Classifier) -> None:
+    """Tokens outside the attention mask count as deleted, also inside a text."""
+    text = random_texts([9], pad_id=model.pad_id)
+    holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
+    deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)
+    rule = f"{_name(model)}: a masked token inside a text is not the same as a deleted one"
+    _close(model(holes).logits, model(deleted).logits, rule, "number positions by attention_mask.cumsum")
+
+
+def pad_ids_move_no_position(model: Classifier) -> None:
+    """A padding id inside the attention mask is a token like any other."""
+    inputs = _texts(model)
+    ids = inputs.input_ids.clone()
+    ids[:, 2] = model.pad_id
+    erased = replace(inputs, input_ids=ids)
+    rule = f"{_name(model)}: a padding id inside a text does more than its embedding"
+    _close(model(inputs, model.embed(erased)).logits, model(erased).logits, rule, "find padding by attention_mask only")
+
+
+def readout_sums_to_one(model: Classifier) -> None:
+    """Rows of the readout [B, 1 or C, T] sum to 1 over tokens, and keep their columns under padding on the left."""
+    inputs = _texts(model)
+    readout = model(inputs).readout
+    shape = list(readout.shape)
+    fits = shape[0] == 2 and shape[1] in (1, model.num_classes) and shape[2] == 9
+    require(fits, f"{_name(model)}: readout has shape {shape}", "return [B, 1 or C, T]")
+    total = (readout * inputs.attention_mask.unsqueeze(1)).sum(dim=-1)
+    rule = f"{_name(model)}: rows of the readout do not sum to 1, but differ"
+    _close(total, torch.ones(readout.shape[:2], dtype=torch.double), rule, "normalize the readout over attention_mask")
+    left = _padded_left(inputs)
+    rule = f"{_name(model)}: padding on the left moves the readout or the hidden states"
+    remedy = "let column t of readout and hidden states belong to token t"
+    _close(model(left).readout, readout[1:].roll(4, dims=-1), rule, remedy)
+    states = model(left, output_hidden_states=True).hidden_states[-1]
+    _close(states[:, 4:], model(inputs[1:], output_hidden_states=True).hidden_states[-1][:, :5], rule, remedy)
+
+
+def attentions_belong_to_the_graph(model: Classifier) -> None:
+    """Eager attentions are in the graph of the logits, one fewer than the hidden states; else they are refused."""
+    inputs, name = _texts(model), _name(model)
+    model.set_attention("eager")
+    output = model(inputs, output_attentions=True, output_hidden_states=True)
+    if output.attentions is None:
+        return  # no attention between tokens
+    shapes = {tuple(state.shape) for state in output.hidden_states}
+    fits = len(output.hidden_states) == len(output.attentions) + 1
+    fits = fits and shapes == {(2, 9, output.hidden_states[0].shape[-1])}
+    require(fits, f"{name}: hidden states {sorted(shapes)} do not fit attentions", "return one per layer and the first")
+    gradients = torch.autograd.grad(output.logits.sum(), output.attentions, allow_unused=True)
+    reached = all(gradient is not None and bool(gradient.isfinite().all()) for gradient in gradients)
+    require(reached, f"{name}: attentions are not in the graph of the logits", "return the tensors that the layers use")
+    left = _padded_left(inputs)
+    _refused(lambda: model(left, output_attentions=True), f"{name}: attentions with padding on the left")
+    model.set_attention("sdpa")
+    _refused(lambda: model(inputs, output_attentions=True), f"{name}: attentions without eager attention")
+
+
+def kernels_give_the_same_logits(model: Classifier) -> None:
+    """`attention_implementation` is the kernel last given to `set_attention`; both kernels give equal logits."""
+    inputs = _texts(model)
+    model.set_attention("sdpa")
+    fast = model(inputs).logits
+    model.set_attention("eager")
+    stored = model.attention_implementation
+    require(stored == "eager", f"{_name(model)}: attention_implementation is {stored!r}", "store the last name given")
+    _close(model(inputs).logits, fast, f"{_name(model)}: the attention kernel changes logits", "mask both in one way")
+
+
+def double_backward_reaches_encoder_weights(model: Classifier) -> None:
+    """With eager attention, the norm of the input gradient has a gradient for every matrix that decides logits.
+
+    Tables of embeddings are left out, since a gradient with respect to embeddings need not depend on them.
+    """
+    inputs, weights = _texts(model), encoder_matrices(model)
+    model.set_attention("eager")
+    embeds = model.embed(inputs).detach().requires_grad_()
+    logits = model(inputs, embeds).logits
+    first = torch.autograd.grad(logits.sum(), [embeds, *weights], create_graph=True, allow_unused=True)
+    decide = [w for w, given in zip(weights, first[1:], strict=True) if given is not None and given.abs().max() > 0]
+    norm, second = first[0].norm(), [None] * len(decide)
+    if decide and norm.requires_grad:
+        second = list(torch.autograd.grad(norm, decide, allow_unused=True))
+    reached = all(g is not None and bool(g.isfinite().all()) and bool(g.abs().max() > 0) for g in second)
+    rule = f"{_name(model)}: a loss on the input gradient does not reach all weights of the encoder"
+    require(reached, rule, "with eager attention, use only operations that can be differentiated twice")
+
+
+def a_text_without_tokens_is_finite(model: Classifier) -> None:
+    """A text without any token gets finite logits and gradients."""
+    inputs = _texts(model)
+    empty = replace(inputs, attention_mask=inputs.attention_mask & torch.tensor([[True], [False]]))
+    for kernel in ("sdpa", "eager"):
+        model.set_attention(kernel)  # type: ignore[arg-type]
+        model.zero_grad()
+        logits = model(empty).logits
+        logits.sum().backward()
+        finite = all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
+        rule = f"{_name(model)}: a text without tokens gives logits or gradients that are no numbers"
+        require(finite and bool(logits.isfinite().all()), rule, "clamp sums over the mask before a division")
+
+
+def a_forward_leaves_no_hook(model: Classifier) -> None:
+    """A forward pass leaves no hook, also if it fails."""
+    inputs = _texts(model)
+    before = [len(module._forward_hooks) for module in model.modules()]
+    model(inputs, model.embed(inputs))
+    try:
+        model(inputs, model.embed(inputs)[..., :-1])
+    except RuntimeError:
+        pass
+    after = [len(module._forward_hooks) for module in model.modules()]
+    require(after == before, f"{_name(model)}: a forward pass leaves hooks", "remove them in a finally block")
+
+
+def predict_is_the_forward(model: Classifier) -> None:
+    """`predict` gives the probabilities of the forward pass for any chunk size, and zeroes embeddings where told."""
+    inputs = random_texts([5, 9, 7, 4, 8], pad_id=model.pad_id)
+    expected = model.probabilities(model(inputs).logits)
+    rule = f"{_name(model)}: predict differs from forward"
+    remedy = "do not override `predict`"
+    require_close(model.predict(inputs, chunk_size=2), expected, rule, remedy, absolute=1e-6)
+    keep = torch.ones(inputs.input_ids.shape, dtype=torch.bool)
+    keep[:, 2] = False
+    expected = model.probabilities(model(inputs, model.embed(inputs) * keep.unsqueeze(-1)).logits)
+    require_close(model.predict(inputs, keep), expected, rule, remedy, absolute=1e-6)
+
+
+def architecture_rebuilds_the_network(model: Classifier) -> None:
+    """A network built from `architecture()` starts in training mode, loads the weights, and gives the same logits."""
+    inputs, rule = _texts(model), f"{_name(model)}: architecture() does not rebuild the network"
+    remedy = "return the constructor arguments, primitives only, that give the same layers"
+    try:
+        twin = type(model)(**model.architecture())
+    except TypeError as error:
+        raise ValueError(f"{rule} ({error}): {remedy}") from error
+    fresh = all(module.training for module in twin.modules()) and all(p.grad is None for p in twin.parameters())
+    require(fresh, f"{_name(model)}: the constructor changes modes or gradients", "leave training mode to callers")
+    twin = twin.double().eval()
+    try:
+        twin.load_state_dict(model.state_dict())
+    except RuntimeError as error:
+        raise ValueError(f"{rule} ({str(error).splitlines()[0]}): {remedy}") from error
+    _close(twin(inputs).logits, model(inputs).logits, rule, remedy)
+
+
+LAWS = (
+    embeddings_give_the_same_logits,
+    neighbors_and_padding_change_no_logit,
+    masked_tokens_count_as_deleted,
+    pad_ids_move_no_position,
+    readout_sums_to_one,
+    readout_weighs_the_last_hidden_state,
+    attentions_belong_to_the_graph,
+    kernels_give_the_same_logits,
+    double_backward_reaches_encoder_weights,
+    a_text_without_tokens_is_finite,
+    a_forward_leaves_no_hook,
+    predict_is_the_forward,
+    architecture_rebuilds_the_network,
+)
+
+
+def encoder_matrices(model: Classifier) -> list[nn.Parameter]:
+    """Returns the weight matrices other than those of the head and of embedding tables.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> len(encoder_matrices(random_bert()))
+        7
+    """
+    head = {id(parameter) for parameter in model.head_parameters()}
+    head.add(id(model.embedding_matrix))
+    owners = [module for module in model.modules() if not isinstance(module, nn.Embedding)]
+    found = {id(p): p for module in owners for p in module.parameters(recurse=False) if p.dim() > 1}
+    return [parameter for key, parameter in found.items() if key not in head and parameter.requires_grad]
+
+
+def _texts(model: Classifier) -> TextInputs:
+    return random_texts([9, 5], pad_id=model.pad_id)
+
+
+def _padded_left(inputs: TextInputs) -> TextInputs:
+    return inputs[1:].map(lambda t: t.roll(4, dims=1) if t.dim() > 1 else t)
+
+
+def _name(model: Classifier) -> str:
+    return type(model).__name__
+
+
+def _refused(call, rule: str) -> None:
+    try:
+        call()
+    except ValueError:
+        return
+    raise ValueError(f"{rule} are not refused: raise ValueError (see Classifier)")
+
+
+def _close(actual: Tensor, expected: Tensor, rule: str, remedy: str) -> None:
+    largest = float(expected.detach().abs().max())
+    require_close(actual, expected, rule, remedy, absolute=TOLERANCE * max(largest, 1.0))
