@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -69,20 +70,18 @@ class Forecast(Callback):
                 if workload is None:
                     continue
                 seconds = workload.seconds_left(seconds_per_token(trainer, module, splits[0]))
-                counts = (
-                    " and ".join(f"{n * trainer.world_size:,} {s}" for s, n in workload.num_examples.items())
-                    + " examples"
-                )
+                counts = [f"{num * trainer.world_size:,} {split}" for split, num in workload.num_examples.items()]
                 say(f"{when}{line_of(len(source.methods), counts)}, {duration(seconds or 0)}")
 
 
-def line_of(num_methods: int, examples: str) -> str:
+def line_of(num_methods: int, counts: Sequence[str]) -> str:
     """Returns the work in words.
 
     Example:
-        >>> line_of(8, "40 test examples")
-        '8 methods explain 40 test examples'
+        >>> line_of(8, ["20 validation", "40 test", "9 tweets"])
+        '8 methods explain 20 validation, 40 test and 9 tweets examples'
     """
+    examples = f"{' and '.join(filter(None, [', '.join(counts[:-1]), counts[-1]]))} examples"
     return f"1 method explains {examples}" if num_methods == 1 else f"{num_methods} methods explain {examples}"
 
 
@@ -96,10 +95,9 @@ def seconds_per_token(trainer: Trainer, module: LightningModule, split: str) -> 
     """Returns the measured time of a forward pass over one token of an evaluation batch; changes nothing."""
     data, network = data_of(trainer), network_of(module)
     rows = data.split(split)
-    chosen = sorted(range(len(rows)), key=lambda row: int(rows.lengths[row]))[len(rows) // 2 :]  # of usual length
-    longest = int(rows.lengths[chosen].max())
-    num_rows = max(1, min(data.eval_batch_size, MAX_TOKENS // longest))
-    inputs = data.collate(rows[chosen[:num_rows]]).to(module.device).inputs
+    usual = rows.lengths.argsort(kind="stable")[len(rows) // 2 :][: data.eval_batch_size]  # from the median length on
+    num_rows = max(1, MAX_TOKENS // int(rows.lengths[usual].max()))
+    inputs = data.collate(rows[usual[:num_rows].tolist()]).to(module.device).inputs
     with ExitStack() as stack:
         for context in (memory_returned(module.device), random_states_kept(), network_kept(module)):
             stack.enter_context(context)

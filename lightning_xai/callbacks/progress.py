@@ -12,7 +12,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 
 from lightning_xai.callbacks.base import data_of, split_of_loader
 from lightning_xai.callbacks.training_lines import TrainingLines, epoch_name, validation_numbers
-from lightning_xai.runs.pace import Pace, time_left
+from lightning_xai.runs.pace import EVERY, FIRST_LINE, Pace, time_left
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION
 
@@ -34,6 +34,10 @@ class _TrainingProgress(ProgressBar):
         super().__init__()
         self.is_shown = True
 
+    def new_pace(self) -> Pace:
+        """Returns when lines about a piece of work that begins now are due."""
+        return Pace()
+
     def disable(self) -> None:
         self.is_shown = False
 
@@ -42,7 +46,7 @@ class _TrainingProgress(ProgressBar):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_train_start(trainer, pl_module)
-        self.training = TrainingLines(trainer)
+        self.training = TrainingLines(trainer, self.new_pace())
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, batch_idx) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
@@ -73,13 +77,21 @@ class _TrainingProgress(ProgressBar):
 class PlainProgress(_TrainingProgress):
     """Prints plain lines: for a training about every 30 s and at the end of each epoch, for evaluations every 30 s.
 
+    Args:
+        first: seconds until the first line of a training or an evaluation.
+        every: seconds between further lines.
+
     Example:
         >>> PlainProgress().show_work(lambda: "test: random explains examples 1-32 of 40")  # too early for a line
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: float = FIRST_LINE, every: float = EVERY) -> None:
         super().__init__()
-        self._pace = Pace()
+        self.first, self.every = first, every
+        self._pace = self.new_pace()
+
+    def new_pace(self) -> Pace:
+        return Pace(first=self.first, every=self.every)
 
     def print(self, *args: Any, **kwargs: Any) -> None:
         say(" ".join(map(str, args)))
@@ -95,13 +107,13 @@ class PlainProgress(_TrainingProgress):
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         super().on_validation_start(trainer, pl_module)
-        self._pace = Pace()
+        self._pace = self.new_pace()
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._pace = Pace()
+        self._pace = self.new_pace()
 
     def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._pace = Pace()
+        self._pace = self.new_pace()
 
     def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0) -> None:
         self._batch(VALIDATION, batch_idx, trainer.num_val_batches, dataloader_idx)

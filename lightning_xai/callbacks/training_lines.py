@@ -39,6 +39,7 @@ class TrainingLines:
 
     Args:
         trainer: the trainer, whose training has just begun or resumed.
+        pace: when a line about steps is due.
 
     Example:
         >>> lines = TrainingLines(Trainer(max_epochs=3, logger=False, accelerator="cpu"))
@@ -46,8 +47,8 @@ class TrainingLines:
         'loss 0.5, val accuracy 0.75'
     """
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.pace = Pace()
+    def __init__(self, trainer: Trainer, pace: Pace | None = None) -> None:
+        self.pace = pace or Pace()
         self.rate = TokenRate()
         self._first_step = trainer.global_step  # steps of an earlier, killed process took no time in this one
         self._total: float | None = None
