@@ -89,21 +89,21 @@ def test_only_the_first_process_prints(objective, tmp_path, capsys, monkeypatch)
 
 
 def test_terminal_has_a_bar_with_loss_and_validation_but_no_version(objective, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     bar = progress_bar()
     assert isinstance(bar, TerminalProgress)
     fit(objective, tmp_path, bar, logger=True)
-    shown = sys.stdout.getvalue()
+    shown = terminal.getvalue()
     assert "epoch 2 of 2: 100%" in shown and "loss=" in shown and "val_macro_f1=" in shown
     assert "v_num" not in shown
     assert "epoch 1 of 2 (step 2 of 4): loss" in shown
 
 
 def test_terminal_shows_the_method(objective, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     run = trainer(tmp_path, compute(Random()), evaluation(), TerminalProgress(), enable_progress_bar=True)
     run.test(objective, datamodule=planted_data(), verbose=False)
-    assert "Random (method 1 of 1) explains examples 1-" in sys.stdout.getvalue()
+    assert "Random (method 1 of 1) explains examples 1-" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("stage", ["fit", "test", "validate"])

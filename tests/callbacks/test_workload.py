@@ -53,8 +53,9 @@ def test_work_counts_limits_methods_and_metrics(tmp_path):
     preset = AttributionEvaluation("preset", [sizes, DiscreteRationale(name="rationale")], max_examples=2)
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=[source, preset], default_root_dir=tmp_path)
     data = planted_data()
-    trainer.datamodule = data
+    setattr(trainer, "datamodule", data)  # noqa: B010 - Lightning does not declare the attribute
     work = workload_of(trainer, source, ["validation", "test"])
+    assert work is not None
     assert work.num_examples == {"validation": 4, "test": 4}
     assert set(work.passes["validation"]) == {"Random", "Gradient", "IntegratedGradients", "preset/rationale"}
     passes = work.passes["test"]

@@ -74,11 +74,11 @@ class Terminal(io.StringIO):
 
 
 def test_terminal_has_one_line_that_is_erased_at_the_end(monkeypatch, clock):
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     counted = Counted("encoding train", 4, Pace(first=0, every=1, clock=clock))
     for _ in counted.over(range(4), lambda _: 1):
         clock.now += 2
-    written = sys.stdout.getvalue()
+    written = terminal.getvalue()
     assert "\n" not in written and written.count("encoding train: ") == 4
     assert "encoding train: 2 of 4, under 1 min left" in written and written.endswith("\r\x1b[K")
 

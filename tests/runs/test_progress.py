@@ -1,9 +1,12 @@
 """Messages of a run: each once, and none of the libraries' advertisements."""
 
 import logging
+import sys
 import warnings
 
-from lightning_xai.runs.progress import quiet, say
+import pytest
+
+from lightning_xai.runs.progress import PACKAGE, flush_every_line, quiet, say
 
 LIGHTNING = "lightning.pytorch.utilities.rank_zero"
 
@@ -35,3 +38,38 @@ def test_warnings_about_our_own_choices_are_silenced():
         warnings.warn("the dataloader does not have many workers", stacklevel=1)
         warnings.warn("something else", stacklevel=1)
     assert [str(warning.message) for warning in shown] == ["something else"]
+
+
+@pytest.mark.parametrize(
+    ("logger", "message"),
+    [
+        ("lightning.fabric.utilities.seed", "Seed set to 0"),
+        (LIGHTNING, "GPU available: False, used: False"),
+        (LIGHTNING, "TPU available: False, using: 0 TPU cores"),
+        (LIGHTNING, "Restoring states from the checkpoint path at runs/tm/seed0/checkpoints/best.ckpt"),
+        (LIGHTNING, "Loaded model weights from the checkpoint at runs/tm/seed0/checkpoints/best.ckpt"),
+        (LIGHTNING, "`Trainer.fit` stopped: `max_epochs=2` reached."),
+    ],
+)
+def test_greetings_of_the_trainer_are_silenced(caplog, logger, message):
+    with caplog.at_level(logging.INFO, logger=logger), quiet():
+        logging.getLogger(logger).info(message)
+    assert caplog.records == []
+
+
+def test_warnings_are_one_line_and_those_of_libraries_name_their_place(capsys):
+    before = warnings.formatwarning
+    with quiet():
+        ours = warnings.formatwarning("raise\nnum_steps", UserWarning, str(PACKAGE / "a.py"), 3)
+        theirs = warnings.formatwarning("old function", FutureWarning, "/lib/torch/nn.py", 7)
+    assert ours == "warning: raise num_steps\n"
+    assert theirs == "warning: old function (nn.py, line 7)\n"
+    assert warnings.formatwarning is before
+
+
+def test_every_line_is_flushed_into_a_file(tmp_path, monkeypatch):
+    with (tmp_path / "slurm.out").open("w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        flush_every_line()
+        print("step 1")
+        assert (tmp_path / "slurm.out").read_text() == "step 1\n"
