@@ -101,10 +101,11 @@ def explain(
     run, inputs = run_and_inputs(ckpt)
     page = Path(html) if html else (run.explain_page if run else Path("explain.html"))
     lines = output or (STANDARD if file == STANDARD else f"{file}.jsonl")
+    model = run.path if run else Path(ckpt)
     if file is None:
-        refuse_inputs("html", page, inputs)
+        refuse_inputs("html", page, inputs, model)
     elif lines != STANDARD:
-        refuse_inputs("output", Path(lines), {"file": Path(file)} | inputs)
+        refuse_inputs("output", Path(lines), {"file": Path(file)} | inputs, model)
     loaded = load_trained_run(ckpt, device=device, trust_remote_code=trust_remote_code)
     explainer = loaded.explainer(method, num_classes=num_classes, text_pair=text_pair)
     if text is not None:

@@ -8,14 +8,17 @@ from typing import TextIO
 
 from lightning_xai.runs.whole_files import write_whole
 
+EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
 
-def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path]) -> None:
-    """Raises ValueError if an output is one of the command's inputs, even if their paths differ (links).
+
+def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
+    """Raises ValueError if an output is an input of the command, even under another path (links), or a model's file.
 
     Args:
         option: name of the option that names the output.
         output: the output.
         inputs: description of an input -> its file.
+        model: folder of the explained model, in which only earlier explanations are replaced.
 
     Example:
         >>> import tempfile
@@ -29,6 +32,9 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path]) -> None
     for name, path in inputs.items():
         if output.exists() and path.exists() and output.samefile(path):
             raise ValueError(f"{option} {output} is the file that is read ({name}): give another name")
+    is_model = model is not None and model.is_dir() and output.resolve().is_relative_to(model.resolve())
+    if is_model and output.exists() and output.suffix not in EXPLANATIONS:
+        raise ValueError(f"{option} {output} is a file of the model in {model}: give another name")
 
 
 def write_output(file: Path, write: Callable[[TextIO], object]) -> None:

@@ -87,7 +87,8 @@ def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
     checkpoint = checkpoint_path(place)
     if checkpoint is not None and run.config_file.is_file():
         return run, {"ckpt": checkpoint, "configuration": run.config_file}
-    if path.is_file() or (path.is_dir() and not (path / "config.json").is_file() and not is_released(place)):
+    is_model = any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(place)
+    if path.is_file() or path.is_dir() and not is_model:
         raise ValueError(
             f"{place} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
         )

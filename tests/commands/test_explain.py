@@ -166,3 +166,9 @@ def test_pipes_hold_records_only(fitted, monkeypatch):
 def test_escape_codes_in_a_text_do_not_reach_a_pipe(fitted, tmp_path):
     page = ("--html", tmp_path / "page.html")
     assert "\x1b" not in command("explain", "--ckpt", fitted.path, "--text", "w1 \x1b[31mw2", *page)
+
+
+def test_adapter_without_its_base_is_named(tmp_path):
+    assert "lacks a checkpoint" in refusal("explain", "--ckpt", tmp_path, "--text", "w1")
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert "adapter" in refusal("explain", "--ckpt", tmp_path, "--text", "w1").replace(str(tmp_path), "")

@@ -27,6 +27,22 @@ def test_folder_is_no_output(tmp_path):
         refuse_inputs("html", tmp_path, {})
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "checkpoints/last.ckpt", "vocab.txt"])
+def test_file_of_the_model_is_no_output(tmp_path, name):
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    refuse_inputs("output", file, {}, tmp_path)  # a new file
+    file.touch()
+    with pytest.raises(ValueError, match=f"{name} is a file of the model in .*: give another name"):
+        refuse_inputs("output", file, {}, tmp_path)
+
+
+def test_earlier_explanation_in_the_folder_of_the_model_is_replaced(tmp_path):
+    page = tmp_path / "explain.html"
+    page.touch()
+    refuse_inputs("html", page, {}, tmp_path)
+
+
 @pytest.mark.parametrize("before", [None, "old"])
 def test_output_of_an_interrupted_command_is_as_before(tmp_path, before):
     file = tmp_path / "a.jsonl"
@@ -67,5 +83,7 @@ def test_explain_keeps_the_texts_it_reads(fitted, tmp_path):
         message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--output", output)
         assert f"output {output} is the file that is read" in message
         assert output.read_bytes() == before
+    message = refusal("explain", "--ckpt", fitted.path, "--file", file, "--output", fitted.path / "manifest.json")
+    assert "manifest.json is a file of the model" in message
     command("explain", "--ckpt", fitted.path, "--file", file)
     assert len((tmp_path / "a.txt.jsonl").read_text().splitlines()) == 2
