@@ -24,6 +24,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.workload import WorkInBatches, workload_of
+from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
@@ -85,6 +86,7 @@ class ComputeAttributions(Callback):
         self.methods = methods
         self.targets = targets
         self.num_top = num_top
+        require_max_examples(max_examples)
         self.max_examples = max_examples
         self.during_fit = during_fit
         self.costs = {name: Cost() for name in methods}

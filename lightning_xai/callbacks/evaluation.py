@@ -18,6 +18,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.trial_parts import try_metrics
 from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.callbacks.workload import part_of
+from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
@@ -68,6 +69,7 @@ class AttributionEvaluation(ExplainedCallback):
             raise ValueError(f"preset {preset!r} names {repeated} twice: give one of them another `name`")
         self.preset = preset
         self.metrics = metrics
+        require_max_examples(max_examples)
         self.max_examples = max_examples
         self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by (split, method)
         self._rows: list[ResultRow] = []

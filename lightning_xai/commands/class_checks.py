@@ -6,10 +6,11 @@ type is a callable, Any or dict.
 
 from __future__ import annotations
 
+from argparse import ArgumentError
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
 from jsonargparse._common import parser_context
@@ -32,6 +33,7 @@ from lightning_xai.commands.declared_types import (
     takes_data,
     takes_text,
 )
+from lightning_xai.commands.parser_errors import explained
 from lightning_xai.runs.class_paths import require_derived
 
 
@@ -71,6 +73,17 @@ class ChecksClasses:
         parser.validate(namespace, *args, **kwargs)
         if not self._is_nested:
             with_checked_classes(self, namespace)
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raises an ArgumentError with the message in one line; the parser calls this method for user errors."""
+        parser: Any = super()
+        is_explained = self._is_nested or getattr(ex, "is_explained", False)  # by the parser of the subcommand
+        try:
+            parser.error(message if is_explained else explained(message, self), ex)
+        except ArgumentError as error:
+            error.is_explained = not self._is_nested  # type: ignore[attr-defined]
+            raise
+        raise AssertionError("the parser raises or exits")
 
     def dump(self, *args: Any, **kwargs: Any) -> str:
         """Returns a configuration as text. The parser resolves interpolations in this text.

@@ -37,6 +37,7 @@ from lightning_xai.commands.run_callbacks import run_callbacks
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
+from lightning_xai.commands.trainer_settings import check_optimizer, check_seed, trainer_settings
 from lightning_xai.commands.trial_options import trial_of
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.objectives.base import Objective
@@ -98,6 +99,10 @@ class XAICLI(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         add_run_arguments(parser)
 
+    def _set_seed(self) -> None:
+        check_seed(self.config[self.subcommand].seed_everything)
+        super()._set_seed()
+
     def _build_data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
         module, settings = class_type(*args, **kwargs), data_settings(self.settings)
         if self.data is not None and self.data.settings == settings:
@@ -153,6 +158,8 @@ class XAICLI(LightningCLI):
         self.facts = RunFacts(config.experiment, self.seed, tests_after_fit, self.settings)
         self.results = ResultsFile(self.facts)
         check_network_tokenizer(config, self.model, self.datamodule)
+        if self.subcommand == "fit":
+            check_optimizer(self.model)
         if config.trainer.logger is None and not self.is_dry:
             # default_root_dir is not used, so that the logs lie in the run's folder
             kwargs["logger"] = TensorBoardLogger(
@@ -172,7 +179,8 @@ class XAICLI(LightningCLI):
             tests_after_fit=tests_after_fit,
         )
         self.trainer_defaults["callbacks"] = [self.results, *own]
-        trainer = super().instantiate_trainer(**kwargs)
+        with trainer_settings(config.trainer):
+            trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)
         # save_last writes only when the best checkpoint changes, so a resumed fit would lose all epochs since then;
         # this callback is the last in the list, so that last.ckpt records which checkpoint is the best

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+from lightning_xai.runs.disk import writing
 from lightning_xai.runs.whole_files import write_whole
 
 EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
@@ -56,7 +57,7 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
     """
 
     def write_text(place: Path) -> None:
-        with place.open("w", encoding="utf-8") as stream:
+        with writing(file), place.open("w", encoding="utf-8") as stream:
             write(stream)
 
     if file.exists() and not file.is_file():

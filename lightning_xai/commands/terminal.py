@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 import traceback
+from argparse import ArgumentError
 from pathlib import Path
+
+from omegaconf.errors import OmegaConfBaseException
+
+from lightning_xai.commands.library_errors import library_message
 
 PACKAGE = Path(__file__).parents[1]
 OTHER_TYPE = (  # phrases by which the parser says that a value has a wrong type
@@ -67,7 +72,9 @@ def reasons(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns the message in one line if this package or the parser raised the error as a ValueError, else None.
+    """Returns the message in one line if the user can correct the error, else None.
+
+    These are errors of the parser, ValueErrors that this package raises, and the kinds of errors in `library_errors`.
 
     Example:
         >>> from lightning_xai.runs.store import RaggedStore
@@ -77,13 +84,20 @@ def message_for_user(error: BaseException) -> str | None:
         ...     message_for_user(error)
         'no/such/folder is not a store (it has no store.json): check the path'
     """
+    if isinstance(error, ArgumentError):
+        return str(error)
     from_parser = _is_of_parser(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ValueError) and _raised_in(cause).is_relative_to(PACKAGE):
             return " ".join(str(cause).split("\n"))
         cause = (cause.__cause__ or cause.__context__) if from_parser else None  # the parser wraps the original error
-    return reasons(str(error)) if from_parser and isinstance(error, ValueError) else None
+    if isinstance(error, OmegaConfBaseException):
+        reason = str(error).splitlines()[0]
+        return f"{error.full_key or 'a setting'}: {reason}; define that key, or correct the ${{...}}"
+    if from_parser and isinstance(error, ValueError):
+        return reasons(str(error))
+    return library_message(error)
 
 
 def _is_of_parser(error: BaseException) -> bool:

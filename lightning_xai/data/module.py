@@ -20,7 +20,8 @@ from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.own_tokenizer import check_own_tokenizer
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource, checked_examples
-from lightning_xai.data.split_checks import encode_split, load_rows, report_unknown_tokens, require_sizes
+from lightning_xai.data.split_checks import encode_split, load_rows, report_unknown_tokens
+from lightning_xai.functional.sizes import max_examples_of, require_max_examples, require_sizes, require_workers
 from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
@@ -41,8 +42,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
         num_workers: number of loader processes. The batches do not depend on it.
         seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
-        max_examples: split -> largest number of its examples to use. For splits other than "train", the choice of
-            examples does not depend on `seed`.
+        max_examples: largest number of examples to use, for every split or as split -> number. For splits other than
+            "train", the choice of examples does not depend on `seed`.
         extra_test_splits: splits to test on besides "test"; None for all further splits of the source.
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
@@ -73,7 +74,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         max_tokens_per_batch: int | None = 16384,
         num_workers: int = 0,
         seed: int = 0,
-        max_examples: dict[str, int] | None = None,
+        max_examples: int | dict[str, int] | None = None,
         extra_test_splits: list[str] | None = None,
         predict_split: str = "test",
         tune_on_validation: bool = True,
@@ -82,13 +83,14 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     ) -> None:
         super().__init__()
         require_sizes(batch_size=batch_size, eval_batch_size=eval_batch_size, max_tokens_per_batch=max_tokens_per_batch)
-        require_sizes(**{f"max_examples.{split}": size for split, size in (max_examples or {}).items()})
+        require_max_examples(max_examples)
+        require_workers(num_workers)
         check_removal(erasure, encoder)
         self.source, self.encoder = source, encoder
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
         self.max_tokens_per_batch = max_tokens_per_batch
         self.num_workers, self.seed = num_workers, seed
-        self.max_examples = max_examples or {}
+        self.max_examples = max_examples
         self.extra_test_splits = extra_test_splits
         self.predict_split, self.tune_on_validation = predict_split, tune_on_validation
         self.erasures, self.erasure = erasures, erasure
@@ -169,7 +171,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Loads, checks and tokenizes the splits that `stage` needs; for None, the splits of all stages."""
         fit, test, predict = ["train", VALIDATION], self.test_splits, [self.predict_split]
         needed = {"fit": fit, "validate": [VALIDATION], "test": test, "predict": predict}
-        for unknown in sorted(set(self.max_examples) - set(self.rows)):
+        for unknown in sorted(set(self.max_examples if isinstance(self.max_examples, dict) else ()) - set(self.rows)):
             raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
         for name in needed.get(stage or "", [*fit, *test, *predict]):
             self.split(name)
@@ -211,7 +213,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     def _chosen(self, name: str) -> np.ndarray:
         """Returns the numbers of the rows that `max_examples` keeps. All splits but "train" use seed 0."""
         num_rows, seed = len(self.rows[name]), self.seed if name == "train" else 0
-        return choose_rows(num_rows, self.max_examples.get(name), (seed, num_rows))
+        return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
 
     def collate(self, items: Sequence[Item]) -> Batch:
         """Returns the batch of the given examples."""

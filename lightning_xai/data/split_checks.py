@@ -100,20 +100,6 @@ def _warn_of_unseen_classes(examples: Sequence[dict[str, Any]], source: TextSour
         warnings.warn(f"no training row has a class of {listed(unseen)}: the network cannot learn it", stacklevel=3)
 
 
-def require_sizes(**sizes: int | None) -> None:
-    """Checks that sizes such as batch_size are at least 1. None means no limit.
-
-    Raises:
-        ValueError: a size is below 1.
-
-    Example:
-        >>> require_sizes(batch_size=8, max_tokens_per_batch=None)
-    """
-    for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise ValueError(f"{name}={size} leaves nothing to load; set it to 1 or more")
-
-
 def load_rows(source: TextSource) -> DatasetDict:
     """Returns the splits of a source. Warns if two splits share texts.
 

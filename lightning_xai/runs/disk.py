@@ -14,11 +14,16 @@ REMEDIES = {
     errno.EROFS: "choose a folder that can be written",
     errno.EACCES: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "a part of this path is a file, so choose another path",
+    errno.EISDIR: "remove the folder of this name, or choose another name",
 }
+OF_WRITING = {errno.ENOENT: "choose a folder that can be made"}  # a file that is read may be missing for other reasons
+LONGEST_NAME = 120  # characters of a name that a message shows
 
 
 def disk_message(error: BaseException, file: Path | str | None = None, *, action: str = "written") -> str | None:
-    """Returns one line about a full or read-only disk, or None if the error has another cause.
+    """Returns one line about a disk or a name that cannot be used, or None if the error has another cause.
 
     Args:
         error: the disk's error, or an error that was raised while the disk's error was handled.
@@ -32,13 +37,15 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
         None
     """
     cause: BaseException | None = error
-    while cause is not None and not (isinstance(cause, OSError) and cause.errno in REMEDIES):
+    remedies = REMEDIES | (OF_WRITING if action == "written" else {})
+    while cause is not None and not (isinstance(cause, OSError) and cause.errno in remedies):
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return None
     assert isinstance(cause, OSError) and cause.errno is not None
-    name = file or cause.filename or "a file"
-    remedy = REMEDIES[cause.errno]
+    name = str(file or cause.filename or "a file")
+    name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    remedy = remedies[cause.errno]
     return f"{name} cannot be {action} ({cause.strerror}): {remedy} and run this again; earlier files are kept"
 
 

@@ -13,9 +13,9 @@ from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import FOLDER_LOCK
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.new_options import without_new_options
-from lightning_xai.runs.results_table import ResultsTable
+from lightning_xai.runs.results_table import ResultsTable, read_table
 from lightning_xai.runs.settings import hash_of_test_data
-from lightning_xai.runs.whole_files import read_json, write_json
+from lightning_xai.runs.whole_files import damaged, read_json, write_json
 
 OLD_RUN = (
     "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "
@@ -206,7 +206,7 @@ class RunFolder:
     @property
     def results(self) -> pd.DataFrame | None:
         """The table of the run's test results, or None if the run has not been tested."""
-        return pd.read_parquet(self.results_file) if self.results_file.exists() else None
+        return read_table(self.results_file) if self.results_file.exists() else None
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -220,7 +220,14 @@ class RunFolder:
     @property
     def _written_manifest(self) -> dict[str, Any]:
         file = self.manifest_file
-        return read_json(file) if file.exists() else with_format({"status": "new"})
+        if not file.exists():
+            return with_format({"status": "new"})
+        facts = read_json(file)
+        if not isinstance(facts.get("format", 1), int) or not isinstance(facts.get("status"), str):
+            raise damaged(file, "it has no format and status")
+        if not isinstance(facts.get("settings", {}), dict):
+            raise damaged(file, "its settings have no names")
+        return facts
 
     @property
     def has_begun(self) -> bool:

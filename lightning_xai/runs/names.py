@@ -27,7 +27,8 @@ def check_name(kind: str, name: str, *, nested: bool = False) -> None:
     for part in name.split("/"):
         problem = _problem(part)
         if problem is not None:
-            raise ValueError(f"{kind} is {name!r}: choose a name that {problem}")
+            shown = name if len(name) <= 80 else f"{name[:77]}..."
+            raise ValueError(f"{kind} is {shown!r}: choose a name that {problem}")
 
 
 def _problem(part: str) -> str | None:

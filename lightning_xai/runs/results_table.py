@@ -9,12 +9,34 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
 from lightning_xai.runs.format import with_format
-from lightning_xai.runs.whole_files import read_json, write_json, write_whole
+from lightning_xai.runs.whole_files import damaged, read_json, write_json, write_whole
 
 RESULTS = "results"
+
+
+def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
+    """Returns a table of results, or some of its columns.
+
+    Raises:
+        ValueError: the file is damaged.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "results.parquet")
+        >>> pd.DataFrame({"value": [0.5]}).to_parquet(file)
+        >>> read_table(file)["value"].tolist()
+        [0.5]
+    """
+    try:
+        return pd.read_parquet(file, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # not about the contents of the file
+            raise
+        raise damaged(file, error) from error
 
 
 @dataclass(frozen=True)
@@ -57,12 +79,17 @@ class ResultsTable:
     @property
     def checkpoint(self) -> str:
         """Hash of the tested checkpoint."""
-        return str(pd.read_parquet(self.parquet, columns=["checkpoint"])["checkpoint"].iloc[0])
+        return str(read_table(self.parquet, columns=["checkpoint"])["checkpoint"].iloc[0])
 
     @property
     def settings(self) -> dict[str, Any] | None:
         """All settings of the command that made the table; None if an older version of the package made the table."""
-        return read_json(self.settings_file)["settings"] if self.settings_file.exists() else None
+        if not self.settings_file.exists():
+            return None
+        settings = read_json(self.settings_file).get("settings")
+        if not isinstance(settings, dict):
+            raise damaged(self.settings_file, "it has no settings")
+        return settings
 
     def write(self, table: pd.DataFrame, settings: Mapping[str, Any]) -> None:
         """Writes the three files, each atomically. The parquet file comes last, so if it exists, the table is complete.

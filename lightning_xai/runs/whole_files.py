@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -58,7 +59,8 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
             check_owned()  # again, since the lock may be lost during a long write
             partial.replace(file)
         except BaseException:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # if the name itself is the error
+                partial.unlink(missing_ok=True)
             raise
         _sync(file.parent)
 
@@ -77,7 +79,10 @@ def write_json(file: Path, facts: dict[str, Any]) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Returns the contents of a JSON file.
+    """Returns the contents of a JSON file that this package wrote.
+
+    Raises:
+        ValueError: the file is damaged.
 
     Example:
         >>> import tempfile
@@ -86,7 +91,24 @@ def read_json(file: Path) -> dict[str, Any]:
         >>> read_json(file)
         {'status': 'finished'}
     """
-    return json.loads(file.read_text())
+    try:
+        facts = json.loads(file.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise damaged(file, error) from error
+    if not isinstance(facts, dict):
+        raise damaged(file, "it holds no facts by name")
+    return facts
+
+
+def damaged(file: Path, reason: object) -> ValueError:
+    """Returns the error about a file of a run that cannot be read.
+
+    Example:
+        >>> str(damaged(Path("runs/tm/seed0/manifest.json"), "it holds no facts by name"))
+        'runs/tm/seed0/manifest.json is damaged (it holds no facts by name): remove it and run the command again'
+    """
+    first = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
+    return ValueError(f"{file} is damaged ({first[:100]}): remove it and run the command again")
 
 
 def remove_partial_files(folder: Path) -> None:

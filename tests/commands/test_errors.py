@@ -2,8 +2,10 @@
 
 import copy
 import csv
+from argparse import ArgumentError
 
 import pytest
+from lightning import Callback
 
 from tests.commands.conftest import ERASER, METHODS, NETWORK, ROOT, changed, command, refusal, save, tiny_config
 
@@ -63,7 +65,7 @@ def test_a_report_of_no_experiment_is_refused_in_a_line():
     assert refusal("racu").startswith("error: no experiment is named")
 
 
-@pytest.mark.parametrize("argv", [[], ["fti"]], ids=["none", "misspelt"])
+@pytest.mark.parametrize("argv", [["--fit"], ["fti"]], ids=["option", "misspelt"])
 def test_unknown_command_is_named_with_those_there_are(argv):
     message = refusal(*argv)
     assert "is no command" in message and "fit, validate, test, predict, explain" in message
@@ -198,9 +200,23 @@ def test_data_of_other_classes_than_the_evaluated_network_is_refused(fitted, fit
     assert "2 classes" in message and "3" in message
 
 
-def test_error_of_another_package_keeps_its_traceback(fit):
-    with pytest.raises(Exception, match="gradient_clip_algorithm"):
-        command(*fit(gradient_clip_algorithm="none"))
+class Faulty(Callback):
+    """A callback with a fault that no user can correct."""
+
+    def setup(self, trainer, pl_module, stage):
+        raise KeyError("weights")
+
+
+def test_a_fault_keeps_its_traceback(fit):
+    with pytest.raises(KeyError, match="weights"):
+        command(*fit(callbacks=[{"class_path": f"{__name__}.Faulty"}]))
+
+
+@pytest.mark.parametrize("arguments", [["--seed_everything", "-1"], ["--foo"], ["--trainer.devices", "0"]])
+def test_user_errors_keep_their_traceback_by_an_environment_variable(fit, monkeypatch, arguments):
+    monkeypatch.setenv("LIGHTNING_XAI_TRACEBACK", "1")
+    with pytest.raises((ValueError, ArgumentError)):
+        command(*fit(), *arguments)
 
 
 def test_threshold_that_no_split_tunes_is_refused_before_the_fit(tmp_path):

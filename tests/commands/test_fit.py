@@ -8,7 +8,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lightning_xai.callbacks.results import COLUMNS
-from lightning_xai.commands.main import run_stages
+from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.supervised import Supervised
 from tests.commands.conftest import command, numbers, refusal, save, tiny_config

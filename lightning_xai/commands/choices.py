@@ -1,0 +1,40 @@
+"""Lists of choices in error messages: the most similar first, and not too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+MOST_CHARACTERS = 80
+
+
+def listed_choices(names: Iterable[str], given: str = "") -> str:
+    """Returns names for a message, the most similar to a given name first; a long list ends with the number left out.
+
+    Example:
+        >>> listed_choices(["num_steps", "pooling", "baseline"], "num_step")
+        'num_steps, baseline, pooling'
+        >>> listed_choices([f"class_{i:03}" for i in range(90)], "class_017")[:20]
+        'class_017, class_001'
+    """
+
+    def similarity(name: str) -> float:
+        return SequenceMatcher(None, given.lower(), name.lower()).ratio()
+
+    ordered = sorted(dict.fromkeys(names), key=lambda name: (-round(similarity(name), 2) if given else 0, name))
+    kept = list(ordered)
+    while kept and len(", ".join(kept)) > MOST_CHARACTERS:
+        kept.pop()
+    left_out = len(ordered) - len(kept)
+    return ", ".join(kept) + (f" and {left_out} others" if left_out else "")
+
+
+def shortened(value: object, most: int = 60) -> str:
+    """Returns a value as text for a message; a long text is cut.
+
+    Example:
+        >>> shortened("abc"), shortened("x" * 99, 9)
+        ('abc', 'xxxxxx...')
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= most else f"{text[: most - 3]}..."

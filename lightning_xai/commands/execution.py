@@ -1,0 +1,43 @@
+"""Carries out one command, and ends it in one line if the user can correct the error."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from lightning_xai.commands.disk_errors import one_line_for_disks
+from lightning_xai.commands.overview import READERS
+from lightning_xai.commands.signals import ending_in_one_line
+from lightning_xai.commands.terminal import message_for_user
+from lightning_xai.runs.progress import flush_every_line, quiet
+
+TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # environment variable by which user errors keep their traceback
+
+
+def carry_out(argv: list[str]) -> None:
+    """Carries out a command line whose first word is a command or --help.
+
+    Raises:
+        SystemExit: the user made an error, which its message names. Other errors keep their traceback.
+
+    Example:
+        >>> carry_out(["racu"])
+        Traceback (most recent call last):
+        SystemExit: error: no experiment is named: give folders of finished chains, such as runs/roar
+    """
+    flush_every_line()
+    try:
+        with quiet(), ending_in_one_line(), one_line_for_disks():
+            command = argv[0]  # modules are imported late, to start fast
+            if command in ("-h", "--help"):
+                print(import_module("lightning_xai.commands.class_help").class_help(argv[1]))
+            elif command in READERS:
+                module = import_module(f"lightning_xai.commands.{command}")
+                getattr(module, f"{command}_command")(argv[1:])
+            else:
+                import_module("lightning_xai.commands.stage_runs").run_stages(argv)
+    except Exception as error:
+        message = None if os.environ.get(TRACEBACK) else message_for_user(error)
+        if message is None:
+            raise
+        raise SystemExit(f"error: {message}") from None

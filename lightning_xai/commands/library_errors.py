@@ -1,0 +1,63 @@
+"""Errors of libraries that a user can correct, by class and origin; all other errors keep their traceback."""
+
+from __future__ import annotations
+
+import traceback
+from typing import NamedTuple
+
+from lightning_xai.commands.choices import shortened
+
+SETTINGS_CODE = (  # modules of Lightning that check settings; errors of other modules may be faults of this package
+    "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",
+    "trainer/connectors/callback_connector.py", "trainer/connectors/data_connector.py", "pytorch/callbacks/",
+    "pytorch/loops/", "pytorch/strategies/", "pytorch/plugins/", "pytorch/profilers/", "pytorch/accelerators/",
+    "lightning/fabric/",
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A kind of error of a library.
+
+    Args:
+        error: name of the class of the error.
+        origins: parts of the path of the file that raises it; () for any file.
+        remedy: what the user can do.
+
+    Example:
+        >>> Row("OutOfMemoryError", (), "lower batch_size").error
+        'OutOfMemoryError'
+    """
+
+    error: str
+    origins: tuple[str, ...]
+    remedy: str
+
+
+TABLE = (
+    Row(
+        "MisconfigurationException",
+        SETTINGS_CODE,
+        "correct this setting of trainer or checkpoint, which run.py fit --help lists",
+    ),
+    Row("RuntimeError", ("pytorch/callbacks/early_stopping.py",), "correct monitor of EarlyStopping"),
+    Row(
+        "OutOfMemoryError",
+        (),
+        "lower data.init_args.batch_size, eval_batch_size or max_tokens_per_batch, or chunk_size of the method",
+    ),
+)
+
+
+def library_message(error: BaseException) -> str | None:
+    """Returns the line about an error of a library, or None if the table has no row for it.
+
+    Example:
+        >>> print(library_message(RuntimeError("expected scalar type Float")))
+        None
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    origin = frames[-1].filename.replace("\\", "/") if frames else ""
+    for row in TABLE:
+        if type(error).__name__ == row.error and (not row.origins or any(part in origin for part in row.origins)):
+            return f"{shortened(str(error), 200)}; {row.remedy}"
+    return None

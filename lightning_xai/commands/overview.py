@@ -1,0 +1,69 @@
+"""The help of all commands. It imports no library, so that it is printed at once."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "fit": (
+        "train a network, then test, explain and measure it",
+        "fit --config tm.yaml",
+    ),
+    "validate": (
+        "print the results on the validation split",
+        "validate --config runs/tm/seed0/config.yaml",
+    ),
+    "test": (
+        "test and explain a trained network, and measure its explanations",
+        "test --config runs/tm/seed0/config.yaml",
+    ),
+    "predict": (
+        "write the classes and probabilities of a split to a file",
+        "predict --config runs/tm/seed0/config.yaml",
+    ),
+    "explain": (
+        "explain new texts with a trained network",
+        'explain --ckpt runs/tm/seed0 --text "The battery died."',
+    ),
+    "racu": (
+        "compare the ROAR curves of finished chains",
+        "racu runs/roar",
+    ),
+    "stability": (
+        "compare the explanations of finished runs",
+        "stability runs/tm/seed0 runs/tm/seed1",
+    ),
+}
+READERS = ("explain", "racu", "stability")  # commands that read finished runs; the module of each has the same name
+
+
+def overview(program: str = "run.py") -> str:
+    """Returns one line for each command with an example, and where further help is.
+
+    Args:
+        program: name by which the user starts the commands.
+
+    Example:
+        >>> print(overview().splitlines()[0])
+        usage: run.py COMMAND [OPTIONS]
+    """
+    lines = [f"usage: {program} COMMAND [OPTIONS]", ""]
+    for name, (purpose, example) in COMMANDS.items():
+        lines += [f"  {name:<10} {purpose}", f"  {'':<10} {program} {example}"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{program} COMMAND --help lists the options of a command.",
+            f"{program} --help CLASS lists the arguments of a class, such as Supervised, Files or IntegratedGradients.",
+            "configs/README.md lists all configurations.",
+        ]
+    )
+
+
+def unknown_command(name: str) -> str:
+    """Returns the error message about a word that is no command.
+
+    Example:
+        >>> unknown_command("fti")
+        'fti is no command: choose one of fit, validate, test, predict, explain, racu, stability'
+    """
+    return f"{name} is no command: choose one of {', '.join(COMMANDS)}"

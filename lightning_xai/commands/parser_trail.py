@@ -1,0 +1,124 @@
+"""Reads the messages of the parser: they are trees of keys and class paths whose leaves are sentences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+
+NOISE = (
+    "Does not validate", "Subtypes:", "Errors:", "Given value type:", "Subclass types expect", "a class path (",
+    "a dict ", "Expected a <class 'NoneType'>",
+)  # fmt: skip
+_KEY = re.compile(r'Parser key "([^"]+)":')
+_CLASS = re.compile(r"Problem with given class_path '([^']+)':")
+_CALLABLE = re.compile(r"expects a function or a callable class: ")
+_BUILT = re.compile(r"Got value: Namespace\(class_path='([^']+)'")
+_SPEC = re.compile(r"\.? Got value: Namespace\(class_path=")
+_GOT = re.compile(r"\.? Got value: (.*)")
+
+
+@dataclass(eq=False)
+class Node:
+    """A key or a class of a configuration, as the parser names it.
+
+    Args:
+        indent: column at which the line begins.
+        name: the key, or the class path.
+        is_class: whether this is a class.
+        value: value of the key, if the message shows it.
+
+    Example:
+        >>> Node(0, "seed_everything", is_class=False).value is None
+        True
+    """
+
+    indent: int
+    name: str
+    is_class: bool
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The one problem in a message that the user meant to be right, out of one for each type that the parser tried.
+
+    Args:
+        path: keys and classes from the outside to the inside.
+        sentences: sentences about the innermost of them.
+
+    Example:
+        >>> Problem([Node(0, "seed", False)], ["Expected a <class 'int'>"]).value is None
+        True
+    """
+
+    path: list[Node]
+    sentences: list[str]
+
+    @property
+    def value(self) -> str | None:
+        """The wrong value, if the message shows it."""
+        innermost = list(takewhile(lambda node: not node.is_class, reversed(self.path)))
+        return next((node.value for node in innermost if node.value is not None), None)
+
+
+def read_problem(message: str) -> Problem | None:
+    """Returns the problem deepest in a configuration; None if a message names no key.
+
+    Where a type has alternatives, the message has a branch for each; the user meant the one that goes deepest.
+
+    Example:
+        >>> message = '''Parser key "model":
+        ...   Does not validate against any of the Union subtypes
+        ...   Errors:
+        ...     - Problem with given class_path 'a.Net':
+        ...         Parser key "dropout":
+        ...           Expected a <class 'float'>. Got value: high
+        ...     - Expected a <class 'NoneType'>'''
+        >>> problem = read_problem(message)
+        >>> [node.name for node in problem.path], problem.sentences, problem.value
+        (['model', 'a.Net', 'dropout'], ["Expected a <class 'float'>"], 'high')
+    """
+    stack: list[Node] = []
+    leaves: list[tuple[list[Node], str]] = []
+    for number, line in enumerate(lines := message.splitlines()):
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if not text:
+            continue
+        while stack and stack[-1].indent >= indent:
+            stack.pop()
+        text = text.removeprefix("- ")
+        if text.startswith("Given value:") and stack:
+            given = _SPEC.split(text.removeprefix("Given value:").strip())[0]
+            nested = re.match(r"NestedArg\(key='[^']*', val=(.*)\)", given)
+            stack[-1].value = stack[-1].value or (nested[1].strip("'\"") if nested else given)
+            continue
+        if text.startswith(NOISE):
+            continue
+        while text:
+            key, built = _KEY.match(text), _CLASS.match(text)
+            called = _CALLABLE.search(text)
+            if key or built:
+                found = key or built
+                assert found is not None
+                stack.append(Node(indent, found[1], is_class=built is not None))
+                text = text[found.end() :].strip()
+            elif called:
+                path = _BUILT.search("\n".join(lines[number:]))
+                if path:
+                    stack.append(Node(indent, path[1], is_class=True))
+                text = text[called.end() :]
+            else:
+                text = _SPEC.split(text)[0]
+                got = _GOT.search(text)
+                if got and stack:
+                    stack[-1].value = got[1]
+                leaves.append((list(stack), _GOT.split(text)[0]))
+                break
+    deepest = max((len(path) for path, _ in leaves), default=0)
+    if not deepest:
+        return None
+    first = next(path for path, _ in leaves if len(path) == deepest)
+    sentences = [text for path, text in leaves if len(path) == deepest and path[-1] is first[-1]]
+    return Problem(first, list(dict.fromkeys(sentences)))

@@ -1,0 +1,43 @@
+"""Runs a command of the kind that carries out runs, with all other runs that it needs."""
+
+from __future__ import annotations
+
+from lightning_xai.callbacks.trial import TrialMemory
+from lightning_xai.commands.cli import XAICLI
+from lightning_xai.commands.config_files import with_config_paths, with_overrides
+from lightning_xai.commands.config_syntax import check_files
+from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.loaded_data import LoadedData
+from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
+from lightning_xai.runs.lock import release
+from lightning_xai.runs.progress import say
+
+
+def run_stages(argv: list[str]) -> XAICLI:
+    """Runs a command and all other runs that it needs, before or after it; returns the last run."""
+    import_all()
+    find_shipped_parts()
+    argv = with_part_paths(argv)
+    check_files(with_config_paths(argv))
+    data: LoadedData | None = None
+    trials = TrialMemory()
+    stack, asked_for = [argv], [argv]
+    while True:
+        command = stack[-1]
+        try:
+            cli = XAICLI(with_config_paths(command), data, trials)
+        finally:
+            release()  # the folder of each stage is owned only while the stage runs
+        data = cli.data
+        if cli.is_done or not cli.next_run:
+            stack.pop()
+        if cli.next_run:
+            following = with_overrides(command, cli.next_run)
+            if following in asked_for and cli.is_dry:
+                say(f"{cli.run.path} needs files that a dry run does not write, so fast_dev_run ends before that run")
+                return cli
+            assert following not in asked_for, f"a run asks for itself: {cli.next_run}"
+            asked_for.append(following)
+            stack.append(following)
+        if not stack:
+            return cli

@@ -1,0 +1,100 @@
+"""Settings of the trainer, the seed and the optimizer: an error of Lightning or torch names the key and the value."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch import nn
+
+from lightning_xai.commands.choices import shortened
+
+LARGEST_SEED = 2**32 - 1  # of numpy
+AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning would divide by them
+HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
+TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
+
+
+def check_seed(seed: Any) -> None:
+    """Raises ValueError if a seed is none that numpy takes.
+
+    Example:
+        >>> check_seed(0)
+        >>> check_seed(-1)
+        Traceback (most recent call last):
+        ValueError: seed_everything is -1: give a whole number from 0 to 4294967295
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed_everything is {seed}: give a whole number from 0 to {LARGEST_SEED}")
+
+
+@contextmanager
+def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Within the context, in which a trainer is built, errors of Lightning name the settings that they are about.
+
+    Args:
+        settings: the options of the trainer by name.
+
+    Raises:
+        ValueError: Lightning refuses a setting.
+
+    Example:
+        >>> from lightning import Trainer
+        >>> with trainer_settings({"max_epochs": -5}):
+        ...     Trainer(max_epochs=-5, logger=False)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: trainer.max_epochs is -5: `max_epochs` must be a non-negative integer or -1. ...
+    """
+    for name in AT_LEAST_ONE:
+        number = settings.get(name)
+        if isinstance(number, int) and number < 1:
+            raise ValueError(f"trainer.{name} is {number}: give 1 or more, or leave it out")
+    try:
+        yield
+    except (MisconfigurationException, ValueError, TypeError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if "/lightning/" not in frames[-1].filename.replace("\\", "/"):
+            raise
+        message = str(error)
+        named = [name for name, value in settings.items() if value is not None and _is_about(message, name, value)]
+        if not named:
+            named = [name for name in HARDWARE if settings.get(name) is not None][:2]
+        values = " and ".join(f"trainer.{name} is {shortened(settings[name])}" for name in named[:2]) or "trainer"
+        raise ValueError(f"{values}: {shortened(message, 200).rstrip('.!')}; {TRAINER_HELP}") from error
+
+
+def _is_about(message: str, name: str, value: Any) -> bool:
+    return f"{name}" in message or isinstance(value, str) and len(value) > 2 and f"'{value}'" in message
+
+
+def check_optimizer(objective: Any) -> None:
+    """Raises ValueError if an objective's optimizer refuses its arguments, or has a learning rate that is no number.
+
+    Args:
+        objective: an objective; nothing is checked if it has no optimizer.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
+        >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=-0.1)))
+        Traceback (most recent call last):
+        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct its init_args
+    """
+    build = getattr(objective, "optimizer", None)
+    if not callable(build):
+        return
+    try:
+        optimizer = build([nn.Parameter(torch.zeros(1))])
+    except (ValueError, TypeError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
+            raise
+        raise ValueError(f"model.init_args.optimizer: {shortened(error, 150)}; correct its init_args") from error
+    for group in optimizer.param_groups:
+        if not math.isfinite(float(group.get("lr", 0.0))):
+            raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a number, such as 5e-5")

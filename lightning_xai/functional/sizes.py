@@ -1,0 +1,60 @@
+"""Sizes that a user gives: batch sizes, numbers of examples and of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def require_sizes(**sizes: int | None) -> None:
+    """Checks sizes such as batch_size; None sets no limit.
+
+    Raises:
+        ValueError: a size is below 1.
+
+    Example:
+        >>> require_sizes(batch_size=8, max_tokens_per_batch=None)
+    """
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name}={size} leaves nothing; set it to 1 or more")
+
+
+def require_workers(num_workers: int) -> None:
+    """Checks the number of loader processes.
+
+    Raises:
+        ValueError: the number is negative.
+
+    Example:
+        >>> require_workers(0)
+    """
+    if num_workers < 0:
+        raise ValueError(f"num_workers is {num_workers}: give 0 to load in this process, or the number of processes")
+
+
+def require_max_examples(max_examples: int | Mapping[str, int] | None) -> None:
+    """Checks the largest numbers of examples.
+
+    Raises:
+        ValueError: a number is below 1.
+
+    Example:
+        >>> require_max_examples(100)
+        >>> require_max_examples({"train": 0})
+        Traceback (most recent call last):
+        ValueError: max_examples.train=0 leaves nothing; set it to 1 or more
+    """
+    if isinstance(max_examples, Mapping):
+        require_sizes(**{f"max_examples.{split}": size for split, size in max_examples.items()})
+    else:
+        require_sizes(max_examples=max_examples)
+
+
+def max_examples_of(max_examples: int | Mapping[str, int] | None, split: str) -> int | None:
+    """Returns the largest number of examples of a split, or None if it has no limit.
+
+    Example:
+        >>> max_examples_of(100, "test"), max_examples_of({"train": 8}, "test"), max_examples_of(None, "test")
+        (100, None, None)
+    """
+    return max_examples.get(split) if isinstance(max_examples, Mapping) else max_examples
