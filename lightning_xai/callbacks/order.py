@@ -22,6 +22,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
     """
     source: Callback | None = None
     is_used = True
+    num_sources = 0
     for callback in callbacks:
         if isinstance(callback, AttributionSource):
             if source is not None and not is_used:
@@ -31,6 +32,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     "behind each"
                 )
             source, is_used = callback, False
+            num_sources += 1
         elif isinstance(callback, ExplainedReceiver):
             is_used = True
             if source is None:
@@ -38,6 +40,11 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
                     "ComputeAttributions stands before it: move it behind one in trainer.callbacks"
                 )
+    if source is not None and not is_used and num_sources > 1:  # alone, it may be there for its costs
+        raise ValueError(
+            f"no callback behind {_named(source)} uses its attributions, since they go to the callbacks that follow: "
+            "put a callback such as AttributionEvaluation behind it, or its methods into the ComputeAttributions before"
+        )
 
 
 def _named(source: Callback) -> str:

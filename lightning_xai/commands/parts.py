@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from jsonargparse import get_loader, set_loader
 
+from lightning_xai.commands.repeated_keys import check_repeated_keys
+
 _PACKAGE = Path(__file__).parents[1]
 # an installed wheel holds the configurations in the package, a checkout beside it
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
@@ -79,7 +81,14 @@ def find_shipped_parts() -> None:
     The parser reads a file in the file's own folder, so the working directory tells which folder that is.
     """
     load = get_loader("yaml")
-    set_loader(PARSER_MODE, lambda text: _with_shipped(load(text)), (yaml.YAMLError,))
+
+    def load_checked(text: str) -> Any:
+        value = load(text)
+        if isinstance(value, dict | list):
+            check_repeated_keys(text)
+        return _with_shipped(value)
+
+    set_loader(PARSER_MODE, load_checked, (yaml.YAMLError,))
 
 
 def _with_shipped(value: Any) -> Any:

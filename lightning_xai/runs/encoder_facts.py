@@ -108,7 +108,10 @@ def check_network_encoder(before: Facts | None, now: Facts, place: str) -> None:
         return
     if before["fingerprint"] != now["fingerprint"]:
         path = before["init_args"].get("path")
-        remedy = f"leave its path out, or set it to {path}" if path else "give the data the network's encoder"
+        if path and path == now["init_args"].get("path"):
+            remedy = "the files there have changed, so put back those of the training"
+        else:
+            remedy = f"leave its path out, or set it to {path}" if path else "give the data the network's encoder"
         raise ValueError(
             f"{place} was trained with {encoder_name(before)}, but the encoder of the data is {encoder_name(now)}: "
             f"{remedy}"

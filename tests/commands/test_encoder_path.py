@@ -19,6 +19,7 @@ from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import numbered_words, word_tokenizer
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.objectives.token_masking import TokenMasking
+from lightning_xai.runs.encoder_facts import check_network_encoder, tokenizer_at
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
 from tests.commands.conftest import fitted as fitted  # a fixture
 from tests.objectives.conftest import quiet_trainer
@@ -243,3 +244,9 @@ def test_a_network_without_a_fingerprint_is_used_and_one_line_says_so(folders, t
         f"{folders['bare']} has no fingerprint of its tokenizer, so the tokenizer of the data is compared with nothing"
     )
     assert printed.count(line) == 1
+
+
+def test_files_of_a_tokenizer_that_changed_since_the_training_are_said_to_have_changed():
+    facts = tokenizer_at("models/bert") | {"vocab_size": 9, "fingerprint": "12ab"}
+    with pytest.raises(ValueError, match="models/bert .9 ids, fingerprint 34cd.: the files there have changed, so put"):
+        check_network_encoder(facts, facts | {"fingerprint": "34cd"}, "runs/tm/seed0")
