@@ -115,7 +115,7 @@ def test_texts_that_cannot_be_fetched_are_refused_with_a_remedy(tmp_path, monkey
     with pytest.raises(ValueError, match="cannot fetch vaderSentiment.* by hand"):
         fetch_vader(tmp_path / "vader")
 
-@pytest.mark.slow
+
 def test_downloaded_movie_texts_have_the_known_size_and_no_leak():
     source = Vader()
     try:
