@@ -3,6 +3,11 @@
 __all__ = [  # noqa: F822 - __getattr__ finds them
     "Explanations",
     "Run",
+    "check_method",
+    "check_metric",
+    "check_model",
+    "check_objective",
+    "check_source",
     "load_run",
 ]
 

@@ -34,6 +34,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from lightning_xai.attributions.laws import check_method
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.predictions import predictions_table
 from lightning_xai.commands.discovery import import_all
@@ -41,13 +42,22 @@ from lightning_xai.commands.given_texts import given_pairs, given_texts
 from lightning_xai.commands.measuring import measure
 from lightning_xai.commands.trained_run import Methods, TrainedRun, chosen_methods, load_trained_run
 from lightning_xai.data.sources.columns import RationaleFormat
+from lightning_xai.data.sources.laws import check_source
 from lightning_xai.functional.modes import eager_attention
+from lightning_xai.metrics.laws import check_metric
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.laws import check_model
+from lightning_xai.objectives.laws import check_objective
 from lightning_xai.report.explanations import Explanations
 
 __all__ = [
     "Explanations",
     "Run",
+    "check_method",
+    "check_metric",
+    "check_model",
+    "check_objective",
+    "check_source",
     "load_run",
 ]
 

@@ -33,7 +33,7 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Tests check the following rules for every subclass in this package:
+    Tests check the following laws for every subclass in this package, and `lightning_xai.check_model` for any other:
 
     - The class sets `readout_is_attention`. The class or its constructor sets `num_classes`, `multilabel` and `pad_id`.
       If the constructor takes the size of the vocabulary, this argument is named `vocab_size`.
@@ -42,11 +42,19 @@ class Classifier(nn.Module, ABC):
     - Logits do not depend on padding, on its side, on batch size or on neighbors in the batch. Tokens outside the
       attention mask count as deleted. A text without any token gets finite logits and gradients.
     - Rows of the readout sum to 1 over the tokens of a text that has tokens.
-    - With `output_hidden_states` the output has hidden states. The readout holds weights of the last hidden state.
+    - With `output_hidden_states` the output has hidden states, else it has none. The readout holds weights of the last
+      hidden state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout
+      and hidden states belongs to token t, also if padding is on the left.
+    - A padding id inside the attention mask is a token like any other; it moves no position.
+    - With "eager" and `output_attentions`, attentions are tensors in the graph of the logits, one fewer than the hidden
+      states. Without "eager", or with padding on the left, they are refused by ValueError.
+    - With "eager", a gradient with respect to embeddings can be differentiated again, by every weight of the encoder.
+    - A forward pass leaves no hook, also if it fails. `predict` gives the probabilities of the forward pass.
     - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
       "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
     - The network works in float64 after `.double()`, so `forward` makes no tensor of a fixed floating-point type.
-    - A network built from `architecture()` loads the state dict and then gives the same logits.
+    - A network built from `architecture()` is in training mode without gradients, loads the state dict and then gives
+      the same logits.
 
     Example:
         >>> class BagOfWords(Classifier):

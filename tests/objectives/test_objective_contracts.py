@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import pkgutil
 import typing
 from dataclasses import replace
@@ -9,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from lightning import seed_everything
-from lightning.pytorch.callbacks import ModelCheckpoint
 
 import lightning_xai.objectives
+from lightning_xai.objectives import laws
 from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import tiny_classifier
-from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher
+from tests.objectives.conftest import fast_optimizer, loader, quiet_trainer, save_teacher
 
 DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
 
@@ -92,35 +93,10 @@ def test_a_word_that_an_option_does_not_have_is_refused_at_construction(objectiv
 
 
 @every_objective
-def test_loss_is_finite_and_reaches_the_encoder(objective_class, ready):
-    objective = ready(objective_class)
-    losses = objective.losses(planted_batch(**DATA))
-    weight = next(p for name, p in objective.named_parameters() if "layer.0.attention.self.value.weight" in name)
-    (gradient,) = torch.autograd.grad(losses["loss"], weight)
-    assert all(value.dim() == 0 and value.isfinite() for value in losses.values()) and gradient.abs().max() > 0
-
-
-@every_objective
-def test_losses_leave_modes_flags_and_gradients_as_they_were(objective_class, ready):
-    objective = ready(objective_class)
-    next(objective.network.children()).eval()
-    next(objective.parameters()).requires_grad_(False)
-    modes = [module.training for module in objective.modules()]
-    flags = [parameter.requires_grad for parameter in objective.parameters()]
-    weights = [parameter.clone() for parameter in objective.parameters()]
-    objective.losses(planted_batch(**DATA))
-    assert [module.training for module in objective.modules()] == modes
-    assert [parameter.requires_grad for parameter in objective.parameters()] == flags
-    assert all(parameter.grad is None for parameter in objective.parameters())
-    assert all(torch.equal(a, b) for a, b in zip(weights, objective.parameters(), strict=True))
-
-
-@every_objective
-def test_losses_draw_no_random_numbers_in_eval_mode(objective_class, ready):
-    objective = ready(objective_class).eval()
-    before = torch.get_rng_state()
-    objective.losses(planted_batch(**DATA))
-    assert torch.equal(torch.get_rng_state(), before)
+@pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
+def test_law(law, objective_class, build, monkeypatch):
+    monkeypatch.setenv("PL_GLOBAL_SEED", "0")
+    law(lambda network: build(objective_class, network))
 
 
 @every_objective
@@ -134,35 +110,58 @@ def test_single_label_networks_are_trained_too(objective_class, build, tmp_path)
     quiet_trainer(tmp_path, max_epochs=1).fit(objective, loader(1))
 
 
-@every_objective
-def test_fit_with_bfloat16_clipping_accumulation_and_validation_changes_the_weights(objective_class, build, tmp_path):
-    objective = build(objective_class)
-    trainer = quiet_trainer(
-        tmp_path, max_epochs=1, precision="bf16-mixed", gradient_clip_val=1.0, accumulate_grad_batches=2
-    )
-    if not objective.automatic_optimization:
-        trainer = quiet_trainer(tmp_path, max_epochs=1, precision="bf16-mixed")
-    objective.setup("fit")  # so that weights taken from a teacher do not count as a change
-    before = {name: value.clone() for name, value in objective.network.named_parameters()}
-    trainer.fit(objective, loader(4, **DATA), loader(1, **DATA))
-    assert trainer.callback_metrics["loss"].isfinite() and "val/micro_f1" in trainer.callback_metrics
-    assert any(not torch.equal(before[name], value) for name, value in objective.network.named_parameters())
+class Outside(Supervised):
+    """An objective outside the package that keeps all laws. Its subclasses break one law each."""
 
 
-@every_objective
-def test_run_resumed_after_an_epoch_ends_with_the_weights_of_an_uninterrupted_one(
-    objective_class, build, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("PL_GLOBAL_SEED", "0")
+class LacksLoss(Outside):
+    def losses(self, batch):
+        return {"cross_entropy": super().losses(batch)["loss"]}
 
-    def fit(folder, **arguments):
-        seed_everything(5, verbose=False)
-        objective = build(objective_class)
-        saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
-        trainer = quiet_trainer(folder, max_epochs=2, enable_checkpointing=True, callbacks=[saving])
-        trainer.fit(objective, loader(2, **DATA), loader(1, **DATA), weights_only=True, **arguments)
-        return objective.state_dict()
 
-    whole = fit(tmp_path / "whole")
-    resumed = fit(tmp_path / "resumed", ckpt_path=tmp_path / "whole" / "epoch=0.ckpt")
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+class ReturnsExamples(Outside):
+    def losses(self, batch):
+        return {"loss": super().losses(batch)["loss"].expand(3)}
+
+
+class LeavesGradients(Outside):
+    def losses(self, batch):
+        losses = super().losses(batch)
+        losses["loss"].backward(retain_graph=True)
+        return losses
+
+
+class DrawsNumbers(Outside):
+    def losses(self, batch):
+        return {"loss": super().losses(batch)["loss"] * (1 + torch.rand(()))}
+
+
+class HidesState(Outside):
+    number = 0
+
+    def losses(self, batch):
+        self.number += 1
+        return {"loss": super().losses(batch)["loss"] * self.number}
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        (LacksLoss, 'losses has cross_entropy: return the loss to minimize as "loss"'),
+        (ReturnsExamples, "return finite scalars"),
+        (LeavesGradients, "after `losses`, gradients are not as before"),
+        (DrawsNumbers, "draws from torch's random state in eval mode"),
+        (HidesState, "a resumed fit ends with other weights"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_an_objective_outside_the_package_that_breaks_a_law_is_told_which(objective, message):
+    environment, state = dict(os.environ), torch.get_rng_state()
+    with pytest.raises(ValueError, match=message) as caught:
+        laws.check_objective(lambda network: objective(network, optimizer=fast_optimizer))
+    assert "\n" not in str(caught.value)
+    assert dict(os.environ) == environment and torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_objective_outside_the_package_that_keeps_all_laws_passes():
+    laws.check_objective(Outside)

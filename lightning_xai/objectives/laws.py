@@ -1,0 +1,241 @@
+"""The laws of every training objective: `check_objective` checks an objective of any package on a planted problem."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning import Trainer, seed_everything
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader, Dataset
+
+from lightning_xai.functional.laws import random_texts, require
+from lightning_xai.functional.untouched import random_states_kept
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.models.tiny import TINY_BERT, with_large_weights
+from lightning_xai.objectives.base import Objective
+from lightning_xai.runs.progress import quiet
+from lightning_xai.types import Attribution, Batch
+
+PLANTED = 5  # the token PLANTED + label at position 1 or 2 decides the label
+MULTILABEL: dict[str, Any] = {"num_classes": 5, "multilabel": True}
+
+Make = Callable[[Classifier], Objective]
+
+
+def check_objective(make: Make) -> None:
+    """Checks that an objective keeps the laws that this package's own objectives keep.
+
+    Args:
+        make: builds the objective on a network: its class, or a function such as
+            `lambda network: MyObjective(network, weight=0.5)`. The networks are tiny PLM-CAs.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> class Mean(Objective):
+        ...     def losses(self, batch):
+        ...         return {"loss": self.network(batch.inputs).logits.detach().mean()}
+        >>> check_objective(Mean)
+        Traceback (most recent call last):
+        ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
+    """
+    with quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
+        warnings.simplefilter("ignore")
+        for law in LAWS:
+            law(make)
+
+
+def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3, multilabel: bool = False) -> Batch:
+    """Returns examples whose label follows from one token, which is their rationale.
+
+    Example:
+        >>> planted_batch(num_examples=2).labels.shape
+        torch.Size([2])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(5, 10, (num_examples,), generator=generator).tolist()
+    inputs = random_texts(lengths, seed=seed, pad_to=10)
+    labels = torch.randint(0, num_classes, (num_examples,), generator=generator)
+    places = torch.randint(1, 3, (num_examples,), generator=generator)
+    rows = torch.arange(num_examples)
+    ids = inputs.input_ids.clone()
+    planted = inputs.token_mask & (ids < PLANTED + num_classes)
+    ids[planted] = PLANTED + num_classes
+    ids[rows, places] = PLANTED + labels
+    inputs = type(inputs)(**(vars(inputs) | {"input_ids": ids, "index": rows + seed * num_examples}))
+    scores = torch.zeros(num_examples, 1, 10)
+    scores[rows, 0, places] = 1.0
+    targets = labels.unsqueeze(1)
+    rationale = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
+    if multilabel:
+        labels = torch.nn.functional.one_hot(labels, num_classes).float()
+    return Batch(inputs, labels, rationale)
+
+
+class Batches(Dataset[Batch]):
+    """Batches in a list.
+
+    Example:
+        >>> len(Batches([planted_batch()]))
+        1
+    """
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, position: int) -> Batch:
+        return self.batches[position]
+
+
+def loader(num_batches: int = 4, **arguments: Any) -> DataLoader[Batch]:
+    """Returns a loader of planted batches with the seeds 0, 1, ...
+
+    Example:
+        >>> len(loader(2))
+        2
+    """
+    return DataLoader(Batches([planted_batch(seed, **arguments) for seed in range(num_batches)]), batch_size=None)
+
+
+def quiet_trainer(folder: str | Path, **arguments: Any) -> Trainer:
+    """Returns a trainer on the CPU that logs nothing and writes no checkpoints unless told to.
+
+    Example:
+        >>> quiet_trainer("runs", max_epochs=1).max_epochs
+        1
+    """
+    defaults: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_progress_bar": False}
+    defaults |= {"enable_model_summary": False, "enable_checkpointing": False, "num_sanity_val_steps": 0}
+    return Trainer(default_root_dir=folder, **(defaults | arguments))
+
+
+def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float = 0.1) -> PLMCA:
+    """Returns a tiny PLM-CA, which every objective of the package can train.
+
+    Example:
+        >>> tiny_plm_ca(3, multilabel=False).num_classes
+        3
+    """
+    sizes: dict[str, Any] = {"config": TINY_BERT, "segment_length": 8}
+    return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, dropout=dropout, **sizes))
+
+
+def loss_reaches_the_encoder(make: Make) -> None:
+    """All losses are finite scalars, and "loss" has a gradient for the first layer."""
+    objective = _ready(make)
+    losses, name = objective.losses(planted_batch(**MULTILABEL)), type(objective).__name__
+    require("loss" in losses, f"{name}: losses has {', '.join(losses)}", 'return the loss to minimize as "loss"')
+    for key, value in losses.items():
+        fits = value.dim() == 0 and bool(value.isfinite())
+        require(fits, f"{name}: {key} is {value.detach()}", "return finite scalars, the means over a batch")
+    weight = objective.network.encoder_layers()[0].value.weight
+    rule, remedy = f"{name}: the loss has no gradient for the first layer", "do not detach the logits"
+    require(losses["loss"].requires_grad, rule, remedy)
+    (gradient,) = torch.autograd.grad(losses["loss"], weight, allow_unused=True)
+    require(gradient is not None and bool(gradient.abs().max() > 0), rule, remedy)
+
+
+def losses_leave_the_network_as_it_was(make: Make) -> None:
+    """`losses` leaves weights, modes, requires_grad flags and gradients as they were."""
+    objective = _ready(make)
+    next(objective.network.children()).eval()
+    next(objective.parameters()).requires_grad_(False)
+    modes = [module.training for module in objective.modules()]
+    flags = [parameter.requires_grad for parameter in objective.parameters()]
+    weights = [parameter.clone() for parameter in objective.parameters()]
+    objective.losses(planted_batch(**MULTILABEL))
+    kept = {
+        "train and eval modes": [module.training for module in objective.modules()] == modes,
+        "requires_grad flags": [parameter.requires_grad for parameter in objective.parameters()] == flags,
+        "gradients": all(parameter.grad is None for parameter in objective.parameters()),
+        "weights": all(torch.equal(a, b) for a, b in zip(weights, objective.parameters(), strict=True)),
+    }
+    changed = ", ".join(name for name, same in kept.items() if not same)
+    rule = f"{type(objective).__name__}: after `losses`, {changed} are not as before"
+    require(not changed, rule, "use torch.autograd.grad in inner loops, and restore what they change")
+
+
+def losses_draw_no_numbers_in_eval_mode(make: Make) -> None:
+    """In eval mode `losses` draws no random number."""
+    objective = _ready(make).eval()
+    before = torch.get_rng_state()
+    objective.losses(planted_batch(**MULTILABEL))
+    rule = f"{type(objective).__name__}: losses draws from torch's random state in eval mode"
+    require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator that is seeded by step_seed")
+
+
+def fit_changes_the_weights(make: Make) -> None:
+    """A fit with bfloat16, clipping, accumulation and validation changes the weights and reports its numbers."""
+    objective = make(tiny_plm_ca())
+    options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
+    if objective.automatic_optimization:
+        options |= {"gradient_clip_val": 1.0, "accumulate_grad_batches": 2}
+    objective.setup("fit")  # so that weights taken from a teacher do not count as a change
+    before = {name: value.clone() for name, value in objective.network.named_parameters()}
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = quiet_trainer(folder, **options)
+        trainer.fit(objective, loader(4, **MULTILABEL), loader(1, **MULTILABEL))
+    name, logged = type(objective).__name__, trainer.callback_metrics
+    reports = "loss" in logged and bool(logged["loss"].isfinite()) and "val/micro_f1" in logged
+    require(reports, f"{name}: a fit logs no loss or no val/micro_f1", "call the hooks of Objective by super()")
+    changed = any(not torch.equal(before[key], value) for key, value in objective.network.named_parameters())
+    require(changed, f"{name}: a fit changes no weight", "minimize a loss that depends on the network")
+
+
+def resumed_fit_ends_equal(make: Make) -> None:
+    """A run that is resumed after an epoch ends with the weights of an uninterrupted one."""
+
+    def fit(folder: Path, **arguments: Any) -> dict[str, Any]:
+        seed_everything(5, verbose=False)
+        objective = make(tiny_plm_ca())
+        saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
+        trainer = quiet_trainer(folder, max_epochs=2, enable_checkpointing=True, callbacks=[saving])
+        trainer.fit(objective, loader(2, **MULTILABEL), loader(1, **MULTILABEL), weights_only=True, **arguments)
+        return {"": type(objective).__name__, **objective.state_dict()}
+
+    with tempfile.TemporaryDirectory() as folder:
+        whole = fit(Path(folder, "whole"))
+        resumed = fit(Path(folder, "resumed"), ckpt_path=Path(folder, "whole", "epoch=0.ckpt"))
+    name = whole.pop("")
+    same = all(torch.equal(whole[key], resumed[key]) for key in whole)
+    remedy = "seed random numbers by step_seed, and store other state as buffers"
+    require(same, f"{name}: a resumed fit ends with other weights than an uninterrupted one", remedy)
+
+
+LAWS = (
+    loss_reaches_the_encoder,
+    losses_leave_the_network_as_it_was,
+    losses_draw_no_numbers_in_eval_mode,
+    fit_changes_the_weights,
+    resumed_fit_ends_equal,
+)
+
+
+def _ready(make: Make) -> Objective:
+    objective = make(tiny_plm_ca())
+    require(isinstance(objective, Objective), f"{objective!r} is no Objective", "derive it from that class")
+    objective.setup("fit")
+    return objective
+
+
+@contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Afterwards, environment variables are as before; seed_everything sets some."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
