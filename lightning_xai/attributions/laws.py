@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -182,8 +183,8 @@ def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
     """`passes` states as many passes as are made."""
     made = {"forward": 0, "backward": 0}
 
-    def count(_module: object, _arguments: object, output: object) -> None:
-        logits = output.logits  # type: ignore[attr-defined]
+    def count(_module: object, _arguments: object, output: Any) -> None:
+        logits = output.logits
         # DeepLift runs the baseline together with the input, and its logits hold both
         baseline_logits = getattr(logits, "second_run", None)
         made["forward"] += len(logits) + (0 if baseline_logits is None else len(baseline_logits))

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -162,11 +163,12 @@ def reset_forgets_the_rows(make: Make) -> None:
 def arguments_stay_as_they_were(make: Make) -> None:
     """`update` changes neither its arguments nor the state of the process."""
     attribution, batch = explained_batch(LENGTHS)
-    before = [_clone(part) for part in (attribution, batch.inputs, batch.rationale)]
+    parts: list[Any] = [attribution, batch.inputs, batch.rationale]
+    before = [part.map(torch.clone) for part in parts]
     metric, process = make(), process_state()
     metric.update(attribution, batch, bag_of_words)
-    for part, kept in zip((attribution, batch.inputs, batch.rationale), before, strict=True):
-        for field in fields(part):  # type: ignore[arg-type]
+    for part, kept in zip(parts, before, strict=True):
+        for field in fields(part):
             tensor = getattr(part, field.name)
             same = tensor is None or torch.equal(tensor, getattr(kept, field.name))
             rule = f"{_name(metric)}: `update` changes {type(part).__name__}.{field.name}"
@@ -252,10 +254,6 @@ LAWS = (
 
 def _name(metric: AttributionMetric) -> str:
     return type(metric).__name__
-
-
-def _clone(part: Attribution | TextInputs | None) -> Attribution | TextInputs | None:
-    return None if part is None else part.map(torch.clone)
 
 
 def _require_same(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -168,9 +169,10 @@ def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     logits = model(inputs, embeds).logits
     first = torch.autograd.grad(logits.sum(), [embeds, *weights], create_graph=True, allow_unused=True)
     decide = [w for w, given in zip(weights, first[1:], strict=True) if given is not None and given.abs().max() > 0]
-    norm, second = first[0].norm(), [None] * len(decide)
+    norm = first[0].norm()
+    second: Sequence[Tensor | None] = [None] * len(decide)
     if decide and norm.requires_grad:
-        second = list(torch.autograd.grad(norm, decide, allow_unused=True))
+        second = torch.autograd.grad(norm, decide, allow_unused=True)
     reached = all(g is not None and bool(g.isfinite().all()) and bool(g.abs().max() > 0) for g in second)
     rule = f"{_name(model)}: a loss on the input gradient does not reach all weights of the encoder"
     require(reached, rule, "with eager attention, use only operations that can be differentiated twice")
@@ -181,7 +183,7 @@ def a_text_without_tokens_is_finite(model: Classifier) -> None:
     inputs = _texts(model)
     empty = replace(inputs, attention_mask=inputs.attention_mask & torch.tensor([[True], [False]]))
     for kernel in ("sdpa", "eager"):
-        model.set_attention(kernel)  # type: ignore[arg-type]
+        model.set_attention(kernel)
         model.zero_grad()
         logits = model(empty).logits
         logits.sum().backward()
@@ -278,7 +280,7 @@ def _name(model: Classifier) -> str:
     return type(model).__name__
 
 
-def _refused(call, rule: str) -> None:
+def _refused(call: Callable[[], object], rule: str) -> None:
     try:
         call()
     except ValueError:

@@ -123,7 +123,8 @@ def test_a_loss_on_the_scores_reaches_every_weight_that_decides_attention(cls, m
     deciding = [part for part in layer.module.modules() if isinstance(part, torch.nn.Linear) and id(part) not in parts]
     assert len(deciding) == 2  # queries and keys, which have no role in the sum that mixes values
     for part in deciding:
-        assert part.weight.grad.isfinite().all() and part.weight.grad.abs().max() > 0
+        gradient = part.weight.grad
+        assert gradient is not None and gradient.isfinite().all() and gradient.abs().max() > 0
 
 
 def test_a_class_that_the_model_does_not_have_is_refused(tiny_hf):
@@ -238,4 +239,4 @@ def test_a_method_outside_the_package_that_breaks_a_law_is_told_which(method, me
 
 
 def test_a_method_outside_the_package_that_keeps_all_laws_passes():
-    laws.check_method(Outside(), *copy.deepcopy(NETWORKS()))
+    laws.check_method(Outside(), copy.deepcopy(NETWORKS()[1]))

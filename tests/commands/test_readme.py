@@ -19,7 +19,7 @@ def code(first_line: str) -> str:
     lines = README.split("\n")
     start = next(number for number, line in enumerate(lines) if line.strip() == first_line)
     indent = len(lines[start]) - len(lines[start].lstrip())
-    block = []
+    block: list[str] = []
     for line in lines[start:]:
         begins_file = block and line.strip().startswith("# ") and line.strip().endswith(".py")
         if line.strip() and (len(line) - len(line.lstrip()) < indent or begins_file):
