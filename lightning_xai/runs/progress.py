@@ -37,6 +37,8 @@ SILENCED_MESSAGES = (
     "Loaded model weights from the checkpoint",
     "`Trainer.fit` stopped: `max_",
     "LOCAL_RANK: ",
+    "Initializing distributed: ",  # the summary names the number of processes
+    "distributed_backend=",
     "Automatic Mixed Precision (AMP)",  # the summary names the precision
     "Missing logger folder",
     "You are using a CUDA device",  # the precision of matrix products is a choice of this package

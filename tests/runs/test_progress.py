@@ -48,6 +48,7 @@ def test_warnings_about_our_own_choices_are_silenced():
         (LIGHTNING, "TPU available: False, using: 0 TPU cores"),
         (LIGHTNING, "Restoring states from the checkpoint path at runs/tm/seed0/checkpoints/best.ckpt"),
         (LIGHTNING, "Loaded model weights from the checkpoint at runs/tm/seed0/checkpoints/best.ckpt"),
+        (LIGHTNING, "-----\ndistributed_backend=gloo\nAll distributed processes registered."),
         (LIGHTNING, "`Trainer.fit` stopped: `max_epochs=2` reached."),
     ],
 )
