@@ -33,8 +33,8 @@ from lightning_xai.types import Batch
 class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
-    Both methods return the command-line overrides of one run, or [] if no other run is needed. After that run, the same
-    method is called again, until it returns []. Every process calls these methods, and all must get the same answer.
+    Both methods return the command-line overrides of one run, or [] if no other run is needed. After the run has ended,
+    the same method is called again, until it returns []. Each method must return the same value in every process.
 
     Example:
         >>> class NeedsTeacher:
@@ -123,7 +123,7 @@ class ChainCallback(Callback, ABC):
         self._in_fit = True
 
     def tried(self, trial: TrialRun) -> None:
-        """Decides the erasures of short texts by each method, and writes none; a chain cannot leave a method out."""
+        """Tries each method on short texts, and writes no erasures. A chain cannot leave out a method that fails."""
         _, stage = self.chain_of(trial.trainer)
         if not (trial.fits and "test" in trial.stages):
             return  # only the test that ends a fit is followed by erasures
@@ -192,7 +192,7 @@ class ChainCallback(Callback, ABC):
     def runs_after(self, trainer: Trainer, data: TextDataModule) -> list[str]:
         """Returns overrides for the first unfinished stage; if all stages are finished, reports and returns [].
 
-        A finished stage with a configuration of its own is asked for once: its command refuses other settings.
+        The command of a finished stage with a `config` runs once more, to check whether the file has changed.
 
         Raises:
             ValueError: a finished stage has other settings than the root, or was trained on other erasures.

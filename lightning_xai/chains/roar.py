@@ -106,9 +106,9 @@ class ROAR(ChainCallback):
         recursive: whether each run's network scores the tokens that the next run erases. If not, the root's network
             scores the tokens for all runs (ROAR). "both" runs every method twice: "gradient" is recursive,
             "gradient_once" is not.
-        control: whether to train also on the positions of the erasures only: one word replaces all other tokens. A
-            control that performs better than the run at 100 percent shows that the choice of the erased tokens leaks
-            the label. The run at 100 percent also serves as the control at 0 and 100 percent.
+        control: whether to train controls, which see only the positions of the erasures, because the unknown token
+            replaces all other tokens. If a control performs better than the run at 100 percent, the choice of the
+            erased tokens leaks the label. The run at 100 percent is also the control at 0 and 100 percent.
         bounds: whether to add two baselines that use the annotated evidence of the gold class: "evidence_first"
             erases the evidence first, like the best method; "evidence_last" erases it last, like the worst.
             The order within the evidence and within the other tokens is random.

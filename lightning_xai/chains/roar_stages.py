@@ -10,7 +10,7 @@ from lightning_xai.chains.stages import Stage
 AmountUnit = Literal["percentage", "token"]
 
 RANDOM = "random"  # name of the random order, the baseline of all methods
-EVERYTHING = "all"  # begins the name of the stage that erases all tokens, where other names have a method
+EVERYTHING = "all"  # in the name of the stage that erases all tokens, replaces the name of a method
 POSITIONS = "_positions"  # suffix of a control, which trains on the positions of the erasures only
 
 

@@ -97,10 +97,10 @@ class Chain:
         return by_name[name]
 
     def unfinished(self, own: Stage | None = None) -> list[Stage]:
-        """Returns the stages that are not finished, or whose results were made with another evaluation.
+        """Returns the stages that are not finished, or whose results were made with other evaluation settings.
 
-        All stages are evaluated as the root is. Only stages with a `config` of their own may be evaluated otherwise: as
-        `own`, the stage that has just run, or as the first run with the same `config`.
+        A stage without a `config` needs the evaluation settings of the root. A stage with a `config` needs those of
+        `own`, the stage that has just run, if `own` has the same `config`; otherwise those of the first run with it.
         """
         return [stage for stage in self.stages if not self._is_done(stage, own)]
 
@@ -118,7 +118,7 @@ class Chain:
         return next((run for run in alike if run.has_begun), self.root)
 
     def to_compare(self, own: Stage) -> list[Stage]:
-        """Returns the first stage with a `config`, unless `own` has one. Only its command knows whether it changed."""
+        """Returns [] if `own` has a `config`, else the first stage with one: its command checks if the file changed."""
         return [stage for stage in self.stages if stage.config is not None and own.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
@@ -158,8 +158,8 @@ class Chain:
     def check_finished(self) -> None:
         """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run belongs to a different root run, which was removed or was trained by another command. It is also an
-        error if the root's last evaluation failed, so that its results are of an earlier one.
+        Such a run belongs to a different root run, which was removed or was trained by another command. The
+        error is also raised if the last evaluation of the root failed, because the root has only older results.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):

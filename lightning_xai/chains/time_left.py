@@ -58,7 +58,7 @@ def stage_time(manifest: Mapping[str, Any], group: str, *, is_done: bool, scores
 
 
 class ScoringClock:
-    """Measures the pass over all examples in which scores decide which tokens are erased: in total and by method.
+    """Measures the time of an erasure pass, in which methods score all examples: the total and the time per method.
 
     Attributes:
         num_examples: number of examples scored so far. After an interruption, only the remaining examples are scored.

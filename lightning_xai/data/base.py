@@ -35,7 +35,7 @@ class Encoded:
     offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, without outer spaces; 0 at special tokens
     token_type_ids: np.ndarray | None = None  # [T] int8
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
-    evidence_kept: float | None = None  # fraction of evidence characters that truncation left; None without evidence
+    evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence
     truncated: bool = False
     evidence_cut: tuple[int, ...] = ()  # classes whose evidence tokens were all truncated
 
@@ -114,7 +114,7 @@ class Encoder(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Replaces what this encoder learned by a `state_dict` from a checkpoint.
+        """Loads a `state_dict` from a checkpoint. It replaces everything that this encoder has learned.
 
         Raises:
             ValueError: the vocabulary of this encoder is fixed.
@@ -137,7 +137,9 @@ class Encoder(ABC):
         return encoder_fingerprint(self)
 
     def facts(self) -> dict[str, Any]:
-        """Returns facts about this encoder, in the format of `runs.encoder_facts`, without arguments that are objects.
+        """Returns facts about this encoder, in the format of `runs.encoder_facts`.
+
+        Constructor arguments are left out unless they consist of plain values, such as numbers, strings and lists.
 
         Example:
             >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -86,7 +86,7 @@ def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attrib
 
 
 def collate_evidence_cut(encoded: Sequence[Encoded], num_classes: int) -> Tensor:
-    """Returns [B, C] bool: True if the text has evidence for the class, but all its tokens were truncated.
+    """Returns [B, C] bool: True if the example has evidence for the class, but truncation removed all of this evidence.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

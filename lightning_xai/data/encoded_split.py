@@ -82,7 +82,7 @@ class EncodedSplit(Dataset[list[Item]]):
 
         `examples` is the number of examples, `mean_tokens` the mean number of tokens in an example, and
         `truncated_fraction` the fraction of examples that were truncated. `evidence_kept_fraction` is the fraction of
-        evidence characters that truncation left, averaged over the examples with evidence. It is None if no example
+        evidence characters kept by truncation, averaged over the examples with evidence. It is None if no example
         has evidence.
         """
         kept = [e.evidence_kept for e in self.encoded if e.evidence_kept is not None]

@@ -51,7 +51,7 @@ def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_t
 
 
 def check_removal(removal: Removal, encoder: Encoder) -> None:
-    """Checks that the encoder has the tokens that `removal` puts in place of others.
+    """Checks that the encoder has the replacement tokens that `removal` needs.
 
     Raises:
         ValueError: `removal` is not a Removal, or "positions" is chosen and the encoder has no unknown token other than

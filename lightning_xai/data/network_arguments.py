@@ -1,4 +1,4 @@
-"""Constructor arguments of networks that depend on the encoder of the data."""
+"""Takes constructor arguments of a network, such as its vocabulary size, from the encoder of the data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lightning_xai.data.base import Encoder
 
 
 class NetworkArguments:
-    """Base of data modules: computes the constructor arguments of networks that depend on the encoder.
+    """Base of data modules. Its properties are constructor arguments that a network takes from the encoder.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder

@@ -15,9 +15,9 @@ _LENGTH_RATIO = 1.15  # a bucket grows further as long as its longest row is at 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
     """Returns a partition of the rows into buckets of similar lengths, longest first, as (rows, number of batches).
 
-    The partition is not random, so every epoch has the same number of batches. A bucket's rows may be divided into that
-    number of nearly equal batches in any way: no batch exceeds `batch_size`, and only a batch of one row may exceed
-    `max_tokens`.
+    The partition is not random, so every epoch has the same number of batches. The rows of a bucket can be shuffled and
+    then divided into this number of nearly equal batches. No batch then exceeds `batch_size`, and only a batch of one
+    row may exceed `max_tokens`.
 
     Example:
         >>> buckets = bucket_rows(np.array([2, 9, 9, 9, 9, 2]), batch_size=1, max_tokens=None)

@@ -30,7 +30,7 @@ PROBES = (
     "http://a.b/c?d=e user@mail.com (x)[y] C++ ...",
 )
 PAIR = ("A dog runs.", "It sleeps.")
-NUM_WORDS = 50  # largest number of vocabulary entries that are tokenized, as they are, in upper case and in lower case
+NUM_WORDS = 50  # at most this many vocabulary entries are tokenized, each unchanged, in upper case and in lower case
 ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
 # tokenizer -> (size of its vocabulary, fingerprint); the size reveals whether tokens were added later

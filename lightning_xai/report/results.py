@@ -42,7 +42,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = rows["left_out"].fillna("") != "" if "left_out" in rows else rows["method"] != rows["method"]
         rows = pd.concat(
             [rows[~missing], rows[missing]]
-        )  # rows with a number first, because they hold the cost of a method
+        )  # only rows with numbers have the cost of a method, so they come first
         notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)

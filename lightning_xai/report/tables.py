@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 GAP = 2  # spaces before a column
-INDENT = "  "  # before all lines but the first of a wrapped row name
+INDENT = "  "  # before the second and all later lines of a wrapped row name
 HEADER_WIDTH = 10  # longer headers are wrapped; a wider cell or a longer unbreakable part raises this limit
 
 

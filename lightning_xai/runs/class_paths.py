@@ -1,4 +1,4 @@
-"""Imports the classes that configurations and checkpoints name, and checks their base before any call."""
+"""Imports classes by the names in configurations and checkpoints. Base classes are checked before a class is called."""
 
 from __future__ import annotations
 

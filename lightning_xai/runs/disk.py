@@ -18,7 +18,7 @@ REMEDIES = {
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
     errno.EISDIR: "remove the folder of this name, or choose another name",
 }
-OF_WRITING = {errno.ENOENT: "choose a folder that can be made"}  # a file that is read may be missing for other reasons
+OF_WRITING = {errno.ENOENT: "choose a folder that can be made"}  # not for reading, where this error has other causes
 LONGEST_NAME = 120  # characters of a name that a message shows
 
 

@@ -69,7 +69,7 @@ def encoder_name(facts: Facts) -> str:
 
 
 def changed_options(before: Facts, now: Facts) -> str:
-    """Returns a text that lists OPTIONS with two different values in two encoders; "" if all values are equal.
+    """Returns a text that lists the OPTIONS whose values differ between two encoders; "" if all values are equal.
 
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))

@@ -27,8 +27,8 @@ def training_settings(settings: Settings) -> dict[str, Any]:
 
     All settings count, except the settings in ONLY_EVALUATION and the settings of callbacks that only evaluate. A
     callback only evaluates if its own class (not a base class) sets `only_evaluates = True`, and its argument
-    `during_fit` is not True. So every callback whose values `checkpoint.monitor` can read counts as training. The
-    training callbacks are renumbered from 0, so that the positions of the left-out callbacks have no effect.
+    `during_fit` is not True. With `during_fit`, a callback counts as training, because `checkpoint.monitor` can read
+    its values. The training callbacks are renumbered from 0, so the positions of left-out callbacks have no effect.
 
     Example:
         >>> name = "lightning_xai.callbacks.heatmaps.Heatmaps"

@@ -51,7 +51,7 @@ class FactsOfTest:
 
 
 def table_of_test(run: RunFolder, checkpoint: str, settings: Mapping[str, Any]) -> ResultsTable:
-    """Returns the files for the results of the command `test`. They never replace results of another kind.
+    """Returns the files for the results of the command `test`. Results of other tests are never overwritten.
 
     By default, the files are the run's current table. If the test uses other examples than the run, or if the current
     table has results of another checkpoint or of other evaluation settings, hashes of the examples, checkpoint or

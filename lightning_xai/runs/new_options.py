@@ -1,4 +1,4 @@
-"""Compares settings without options that did not exist when a run began and that have their default value."""
+"""Ignores new options that have their default value, so that runs of older versions can be compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.settings import flat
 
 
 def without_new_options(settings: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings without those options that `other` lacks and that have the default value of their class.
+    """Returns the settings. An option is left out if `other` lacks it and its value is the default of its class.
 
     Args:
         settings: settings by dotted name.

@@ -1,4 +1,4 @@
-"""Files with a table of results, and with the checkpoint's hash and the settings of this table."""
+"""A table of results on disk, with the hash of the tested checkpoint and the settings of the test."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
 
 
 def finish_run(run: RunFolder, *, seconds: float) -> None:
-    """Records that a run is finished, `seconds` after the end of its training.
+    """Records that a run is finished. `seconds` is the time from the end of the training to the end of the run.
 
     Example:
         >>> import tempfile
@@ -72,6 +72,6 @@ def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:
         >>> is_evaluated_with(RunFolder(Path("no/such/run")), {})
         False
     """
-    begun = run.settings  # read before the table: a writing process changes the table first
+    begun = run.settings  # read before the table, because `begin_run` writes the table before the manifest
     made_with = run.results_table.settings or begun or settings
     return run.is_tested and not changed_evaluation(made_with, settings)

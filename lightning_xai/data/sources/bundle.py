@@ -42,8 +42,8 @@ class Bundle(TextSource):
         sources: single-label sources. Their rows are the labelled snippets, their `load_filler` gives the filler.
         evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
         filler_per_document: smallest and largest number of filler snippets.
-        words_per_document: smallest and largest length to aim at, in whitespace words. Each document draws its length
-            from this range, and gets more filler until it has that many words or a few more. None adds no more filler.
+        words_per_document: smallest and largest target length, in whitespace words. Each document draws its target
+            from this range, and more filler is added until the document reaches the target. None means no target.
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
         seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.

@@ -154,7 +154,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """Returns the class name of a label that is the number of a named class; returns any other label unchanged."""
+        """If a label is the number of a named class, returns the name of the class; otherwise returns the label."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label

@@ -1,4 +1,4 @@
-"""The laws of every data source: `check_source` checks a source of any package."""
+"""The laws that every data source must keep. `check_source` checks the laws, also for sources of other packages."""
 
 from __future__ import annotations
 
