@@ -183,7 +183,7 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] bool, classes of whose evidence truncation left no token
+    evidence_cut: Tensor | None = None  # [B, C] bool, True for classes whose evidence was all truncated
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -166,7 +166,7 @@ class ClassificationMetrics(Metric):
         return probs[first], scores[first], gold_classes(labels[first], self.num_classes)
 
     def best_threshold(self) -> float:
-        """Tries 100 evenly spaced thresholds in [0, 1], returns the best by micro-F1; 0.5 if nothing is gold."""
+        """Returns the best of 100 evenly spaced thresholds in [0, 1] by micro-F1; 0.5 if nothing is gold."""
         with self.sync_context(dist_sync_fn=self.dist_sync_fn, process_group=self.process_group):
             probs, _, gold = self.table()
             return micro_f1_threshold(probs, gold)

@@ -1,4 +1,4 @@
-"""Metrics that measure how concentrated scores are, and which share of the scores special tokens hold."""
+"""Metrics of how concentrated scores are, and of the share that special tokens have."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of the absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens with at least the share `mass` of all absolute scores.
 
     NaN for scores that are all 0.
 
     Args:
         scores: [..., T]; their signs are ignored.
         mask: [..., T] bool, the tokens that count.
-        mass: share of the sum of absolute scores that the tokens hold together.
+        mass: the share, in (0, 1], of the sum of all absolute scores.
 
     Example:
         >>> float(mass_fraction(torch.tensor([6.0, -3.0, 1.0, 0.0]), torch.ones(4, dtype=torch.bool), mass=0.9))
@@ -77,7 +77,7 @@ def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
 
 
 def top_shares(scores: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
-    """Returns [..., J] in [0, 1]: the share of all absolute scores that the k largest scores hold, for J numbers k.
+    """Returns [..., J] in [0, 1]: the k largest scores' share of all absolute scores, for each of J values of k.
 
     NaN for scores that are all 0.
 
@@ -141,7 +141,7 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Gini index of absolute scores, and the smallest fraction of tokens that hold the share `mass` of their sum.
+    """Gini index of absolute scores, and the smallest fraction of tokens with the share `mass` of all absolute scores.
 
     Args:
         mass: share of the sum of absolute scores, in (0, 1].
@@ -174,7 +174,7 @@ class Sparsity(AttributionMetric):
 
 
 class TopShare(AttributionMetric):
-    """Share of the sum of absolute scores that the k largest scores hold, for several k, as in a sparsity curve.
+    """The k largest scores' share of all absolute scores, for several values of k, as in a sparsity curve.
 
     Args:
         sizes: the numbers k of tokens, as percentages of a text's tokens or as fixed counts.
@@ -205,7 +205,7 @@ class TopShare(AttributionMetric):
 
 
 class SpecialTokenShare(AttributionMetric):
-    """Share of the sum of absolute scores that special tokens hold, in [0, 1].
+    """The special tokens' share of all absolute scores, in [0, 1].
 
     Example:
         >>> from lightning_xai.types import TextInputs

@@ -60,8 +60,8 @@ class ErasureMetric(AttributionMetric):
         rank_special: whether special tokens are ranked and count among the top k units. Special tokens are never
             erased.
         erasure: how tokens are erased; `erase` describes the options.
-        aggregate: with n values, one for each k: "mean" averages the values, "sum_over_n_plus_1" divides their sum by n
-            + 1, and "per_k" keeps each value.
+        aggregate: how the n values of a row, one for each k, are combined. "mean" averages the values,
+            "sum_over_n_plus_1" divides the sum of the values by n + 1, and "per_k" keeps each value.
         explained: see AttributionMetric.
         name: see AttributionMetric.
 

@@ -23,7 +23,7 @@ Explained = tuple[Attribution, Batch]
 
 
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
-    """Returns probabilities [B, C] in float64 of a linear model of tokens and their places; ids of 0 count too.
+    """Returns probabilities [B, C] in float64 of a linear model of token ids and places. Token id 0 has weights too.
 
     Example:
         >>> bag_of_words(random_texts([4])).shape
@@ -112,7 +112,7 @@ def values_of(make: Make, batches: Sequence[Explained]) -> dict[str, float]:
 
 
 def one_batch_equals_batches_of_one(make: Make) -> None:
-    """An example counts the same whatever stands beside it in its batch."""
+    """The values do not depend on how examples are grouped into batches."""
     attribution, batch = explained_batch(LENGTHS)
     singles = [(attribution[[row]], batch[[row]]) for row in range(len(LENGTHS))]
     rule, remedy = "other examples in the batch change", "measure each row on its own"
@@ -189,7 +189,7 @@ def rows_outside_the_target_mask_do_not_count(make: Make) -> None:
 
 
 def batches_without_a_row_are_accepted(make: Make) -> None:
-    """A batch in which no row is to be measured changes no value."""
+    """A batch whose target mask is all False changes no value."""
     attribution, batch = explained_batch(LENGTHS)
     nothing = replace(attribution, target_mask=torch.zeros_like(attribution.target_mask))
     batches, rule = [(nothing, batch), (attribution, batch)], "an empty batch changes"
@@ -207,7 +207,7 @@ def single_precision_and_single_labels_are_accepted(make: Make) -> None:
 
 
 def every_value_has_its_number_of_rows(make: Make) -> None:
-    """`num_examples/<value>` exists for every value, between the fully defined rows and all rows."""
+    """Every value has a `num_examples/<value>`, which lies between `num_examples` and the number of all rows."""
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     counts = counts_of(values)
     named = counts.keys() == {key for key in values if not key.startswith("num_")}
@@ -218,7 +218,7 @@ def every_value_has_its_number_of_rows(make: Make) -> None:
 
 
 def a_text_of_one_token_is_accepted(make: Make) -> None:
-    """A text of one word counts only for the values that it has."""
+    """For a text of one word, every value is NaN or is computed from at least one row; tuned thresholds are exempt."""
     values, metric = values_of(make, [explained_batch([3])]), make()
     for key, number in counts_of(values).items():
         fits = math.isnan(values[key]) or number > 0 or key.endswith("/threshold")

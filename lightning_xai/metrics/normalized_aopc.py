@@ -1,4 +1,4 @@
-"""Faithfulness on a scale from 0, the worst order of erasure for a text, to 1, the best order."""
+"""Faithfulness, scaled for each text: the worst order of erasure gets 0, the best order gets 1."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class NormalizedAOPC(AttributionMetric):
         return (ranks < num_units.view(-1, 1, 1) - counts) | (ranks >= num_units.view(-1, 1, 1))
 
     def _bounds(self, rows: _Rows, predict: PredictOnce) -> Tensor:
-        """Returns the smallest and the largest AOPC [R, 2] in float64; only bounds not in the memo are searched."""
+        """Returns the smallest and the largest AOPC [R, 2] in float64. Bounds in the memo are not searched again."""
         definition = ("aopc bounds", self.erasure, predict.pad_id, self.search.beam_size, self.search.exact_up_to)
         memo: dict[tuple[int, int, bytes], Tensor] = predict.memo.setdefault(definition, {})
         pairs = zip(rows.example.tolist(), rows.target.tolist(), strict=True)

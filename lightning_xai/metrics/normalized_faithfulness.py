@@ -38,9 +38,9 @@ def normalized_comprehensiveness(prob: Tensor, removed: Tensor, empty: Tensor, *
 
 
 def normalized_sufficiency(prob: Tensor, kept: Tensor, empty: Tensor) -> Tensor:
-    """Returns in [0, 1] the share of the drop for the empty input that the most important units prevent.
+    """Returns 1 minus (drop of the probability with only the most important units / drop for the empty input).
 
-    Higher is better.
+    Higher is better. The result is clipped to [0, 1].
 
     The value is 1 if the most important units give the probability of the whole input or more. The value is 0 if they
     give the probability of the empty input or less. NaN where the probability does not drop for the empty input.
@@ -134,7 +134,7 @@ class NormalizedComprehensiveness(ErasureMetric):
 
 
 class NormalizedSufficiency(ErasureMetric):
-    """An empty input lowers the class's probability: the share of this drop that keeping the top k units prevents.
+    """1 minus (drop of the probability with only the top k units / drop for an empty input), clipped to [0, 1].
 
     Higher is better.
 

@@ -62,8 +62,8 @@ class EvidenceOverlap(EvidenceMetric):
     """Compares attributions, normalized to a distribution over the tokens of a text, with evidence for the class.
 
     Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
-    Three values are means over examples: empty (1 if no token is selected), span_recall (fraction of spans with a
-    selected token) and span_cover (selected fraction of the tokens in these spans, 0 without such a span).
+    Three values are means over examples. empty is 1 if no token is selected. span_recall is the fraction of spans with
+    a selected token. span_cover is the fraction of selected tokens in these spans, or 0 without such a span.
 
     The remaining values need no threshold. auprc, precision_at_k and recall_at_k (of the top k tokens) come from
     counts summed over all examples. iou and kl are means over examples. iou compares the n top tokens with the n

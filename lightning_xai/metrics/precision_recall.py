@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] of all scores [R, T] above it.
+    """Returns [R, G] float64: for each of G thresholds, the sum of weights [R, T] of scores [R, T] above the threshold.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
@@ -41,9 +41,9 @@ def span_ids(evidence: Tensor) -> Tensor:
 
 
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
-    """Counts, for each of G thresholds, the spans with a score above it and all tokens of these spans: [R, G] each.
+    """Returns the number of spans with a score above each of G thresholds, and the number of tokens of these spans.
 
-    A span is a maximal run of evidence [R, T].
+    Both results are [R, G]. A span is a maximal run of evidence [R, T].
 
     Example:
         >>> scores, evidence = torch.tensor([[0.9, 0.0, 0.1, 0.4]]).double(), torch.tensor([[True, False, True, True]])

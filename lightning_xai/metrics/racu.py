@@ -1,4 +1,4 @@
-"""RACU, the area between ROAR's random curve and an attribution method's curve, and confidence intervals of means."""
+"""RACU (the area between ROAR's random curve and an attribution method's curve), and confidence intervals of means."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
 
 
 def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
-    """Returns the area under `heights` [..., P], divided by the area of `random` above the level of its last point."""
+    """Returns the area under `heights` [..., P], divided by the area of `random` above the last value of `random`."""
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
         raise ValueError(f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points")

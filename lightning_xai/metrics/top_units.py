@@ -166,7 +166,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Window(Counts):
-    """Takes `window` - k top units for each number k, but at least 0.
+    """For each k, the number of top units is `window` - k, but at least 0.
 
     Args:
         counts: the numbers k, each at least 0.

@@ -1,4 +1,4 @@
-"""Compares settings of two architectures that weight shapes do not reveal, such as the number of attention heads."""
+"""Compares settings of two architectures. Equal weight shapes do not imply equal numbers of attention heads."""
 
 from __future__ import annotations
 

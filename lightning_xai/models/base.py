@@ -104,7 +104,7 @@ class Classifier(nn.Module, ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
-        # bind_partial, because copies are made without arguments, and __init__ itself reports missing arguments
+        # copies call __new__ without arguments, so arguments may be missing here; __init__ reports missing arguments
         bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
         bound.apply_defaults()
         # nn.Module.__init__ has not run yet, so nn.Module.__setattr__ would raise an error

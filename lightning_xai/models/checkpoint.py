@@ -178,7 +178,7 @@ def read_encoder(path: str) -> dict[str, Any]:
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
-    """Raises ValueError unless a run can continue from a checkpoint's content, by resuming the fit or by testing.
+    """Raises ValueError unless a checkpoint has the current format, which resuming a fit and testing need.
 
     Example:
         >>> check_format({"format": FORMAT})

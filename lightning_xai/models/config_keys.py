@@ -14,7 +14,7 @@ from typing import Any
 import transformers
 from transformers import GenerationConfig, PretrainedConfig
 
-# matches "config.name", getattr(config, "name") and kwargs.pop("name"), with which config classes read older names
+# matches config.name, getattr(config, "name") and kwargs.pop("name"); config classes pop older names of settings
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",

@@ -1,4 +1,4 @@
-"""The contracts that attributions need a classifier to keep, checked on two short random texts."""
+"""Checks on two short random texts that a classifier keeps the contracts on which attributions rely."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ DECOMPOSABLE = "BERT, RoBERTa, ELECTRA, DistilBERT, BigBird (full attention), De
 
 
 def _part(module: Any, *names: str) -> Any:
-    """Returns the part of `module` under the first of the dotted `names` that exists, None if none exists."""
+    """Tries the dotted `names` in order, and returns the first part of `module` that exists; None if no part exists."""
     for name in names:
         part = module
         for attribute in name.split("."):

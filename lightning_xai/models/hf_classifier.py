@@ -108,7 +108,7 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that do not
+        # decoders apply a layer named `score` to the last token; check_contracts refuses any other decoder
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -147,8 +147,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # the pad id of the original config, which may be None: a pad id that was added here would stop the training of
-        # this token's embedding in the rebuilt network
+        # If a decoder's config has no pad id, `__init__` adds one. The added id is not stored, because the rebuilt
+        # network would not train the embedding of this token.
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
         return arguments
@@ -182,7 +182,7 @@ def random_bert(num_classes: int = 2) -> HFClassifier:
         torch.manual_seed(0)
         network = HFClassifier(config={"model_type": "bert", "intermediate_size": 4, **sizes}, num_classes=num_classes)
         for weight in network.parameters():
-            if weight.dim() > 1:  # biases stay 0, and the weights of norms 1
+            if weight.dim() > 1:  # biases stay 0, and the weights of norms stay 1
                 weight.normal_()
     network.set_attention("eager")
     return network.eval()

@@ -110,7 +110,7 @@ def pad_ids_move_no_position(model: Classifier) -> None:
 
 
 def readout_sums_to_one(model: Classifier) -> None:
-    """Rows of the readout [B, 1 or C, T] sum to 1 over tokens, and keep their columns under padding on the left."""
+    """Rows of the readout [B, 1 or C, T] sum to 1 over tokens; column t belongs to token t, also with left padding."""
     inputs = _texts(model)
     readout = model(inputs).readout
     shape = list(readout.shape)
@@ -128,7 +128,10 @@ def readout_sums_to_one(model: Classifier) -> None:
 
 
 def attentions_belong_to_the_graph(model: Classifier) -> None:
-    """Eager attentions are in the graph of the logits, one fewer than the hidden states; else they are refused."""
+    """Eager attentions are in the graph of the logits. There is one more hidden state than attentions.
+
+    Attentions are refused if attention is not eager, or if padding is on the left.
+    """
     inputs, name = _texts(model), _name(model)
     model.set_attention("eager")
     output = model(inputs, output_attentions=True, output_hidden_states=True)
@@ -159,9 +162,10 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 
 
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
-    """With eager attention, the norm of the input gradient has a gradient for every matrix that decides logits.
+    """With eager attention, the norm of the input gradient has nonzero gradients at the encoder's matrices.
 
-    Tables of embeddings are left out, since a gradient with respect to embeddings need not depend on them.
+    The law covers the matrices on which logits depend. Embedding tables are left out, since the gradient with respect
+    to embeddings need not depend on the tables.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")
@@ -206,7 +210,7 @@ def a_forward_leaves_no_hook(model: Classifier) -> None:
 
 
 def predict_is_the_forward(model: Classifier) -> None:
-    """`predict` gives the probabilities of the forward pass for any chunk size, and zeroes embeddings where told."""
+    """`predict` gives the probabilities of the forward pass for any chunk size, also with an `embed_mask`."""
     inputs = random_texts([5, 9, 7, 4, 8], pad_id=model.pad_id)
     expected = model.probabilities(model(inputs).logits)
     rule = f"{_name(model)}: predict differs from forward"

@@ -1,4 +1,4 @@
-"""What loaders of trained networks share: they read tensor files, build networks, and check and copy weights."""
+"""Functions for loaders of trained networks: read tensor files, build networks, check weights and copy weights."""
 
 from __future__ import annotations
 

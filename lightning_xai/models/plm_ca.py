@@ -166,7 +166,7 @@ class PLMCA(HuggingFaceClassifier):
             name: value.reshape(num_rows * num_segments, size) for name, value in self.network_inputs(padded).items()
         }
         keep = padded.attention_mask.reshape(num_rows * num_segments, size)
-        # a segment of padding attends to itself, so that no kernel sees an empty row; real tokens never read it
+        # a padding segment attends to itself, so that no kernel sees an empty row; text tokens never attend to padding
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
@@ -175,7 +175,7 @@ class PLMCA(HuggingFaceClassifier):
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on positions, so the caller's order can be restored first
+        # class attention does not depend on the order of tokens, so tokens are first put into the caller's order
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         values = self.value(states[-1])
         scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)

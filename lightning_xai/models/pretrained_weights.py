@@ -82,7 +82,7 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the gaps because of which the loaded network may differ from the trained network.
+    """Returns the gaps that may make the loaded network differ from the trained network.
 
     A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder or
     may belong to the trained head. It may belong to the trained head if no pretraining network of transformers (such as

@@ -65,7 +65,7 @@ def read_config(
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # otherwise a short batch would switch the network to original_full permanently, which changes logits
+        # a block_sparse network switches to original_full for good at its first short batch, which changes later logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
         settings._attn_implementation = None  # a kernel name would make transformers download code

@@ -140,7 +140,7 @@ class Objective(LightningModule, ABC):
         return getattr(self._trainer, "datamodule", None)
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Gives the data the vocabulary that a network's encoder learned, and checks that the tokenizers are equal.
+        """Copies the learned vocabulary of a network's encoder to the data, and checks that the tokenizers are equal.
 
         Args:
             before: facts about the network's encoder; None if the facts are not known.

@@ -19,7 +19,7 @@ class Evaluation(Objective):
 
     Raises:
         ValueError: there is no trained network at `path`. `setup` raises the error if the trainer is asked to fit, or
-            if the classes of network and data differ, also in their order.
+            if network and data have different classes, or the network's classes cannot get the order of the data.
 
     Example:
         >>> import tempfile

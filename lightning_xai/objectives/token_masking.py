@@ -209,7 +209,7 @@ class TokenMasking(Objective):
             path = str(self.teacher_path(self.trainer))
             if not _is_trained(Path(path)):
                 raise ValueError(f"the teacher's run {path} is not finished: use run.py fit, which trains it first")
-        trusted = bool(self.network.init_args.get("trust_remote_code"))  # both have the same architecture
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # teacher and student share an architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
