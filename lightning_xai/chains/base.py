@@ -34,7 +34,7 @@ class AsksForRuns(Protocol):
     """An objective or callback that needs other runs, such as the training of a teacher before the fit.
 
     Both methods return the command-line overrides of one run, or [] if no other run is needed. After the run has ended,
-    the same method is called again, until it returns []. Each method must return the same value in every process.
+    the same method is called again, until it returns []. Every process calls it, and must get the same value.
 
     Example:
         >>> class NeedsTeacher:

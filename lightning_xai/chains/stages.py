@@ -158,8 +158,8 @@ class Chain:
     def check_finished(self) -> None:
         """Raises ValueError if a finished run has other settings than the root, or was trained on other erasures.
 
-        Such a run belongs to a different root run, which was removed or was trained by another command. The
-        error is also raised if the last evaluation of the root failed, because the root has only older results.
+        Such a run belongs to a different root run, which was removed or was trained by another command. The error
+        is also raised if the last evaluation of the root failed, because the root then has only older results.
         """
         root = self.root
         if root.is_finished and root.is_tested and not is_evaluated_with(root, root.settings or {}):

@@ -42,7 +42,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = rows["left_out"].fillna("") != "" if "left_out" in rows else rows["method"] != rows["method"]
         rows = pd.concat(
             [rows[~missing], rows[missing]]
-        )  # only rows with numbers have the cost of a method, so they come first
+        )  # rows with numbers come first, because only they have the cost of a method
         notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)

@@ -50,7 +50,7 @@ class RaggedWriter:
                 raise ValueError(
                     f"{self.path} holds rows of {stored}, not of {metadata}: remove it or choose another folder"
                 )
-        elif rank == 0 or not description.exists():  # process 0 may have no rows and no writer
+        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
             write_json(description, with_format(metadata or {}))
         rows = _complete_rows(self.path, rank)
         self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
