@@ -58,9 +58,9 @@ class ALTI(DifferentiableAttribution):
     The output y_i of an attention block, with residual connection and LayerNorm, is a sum of biases and of one vector
     T_ij for each source token j, if the deviation of the LayerNorm is held fixed. The contribution c_ij of token j to
     token i is max(0, |y_i| - |y_i - T_ij|), divided by the sum of these values over all j.
-    Feed-forward layers are left out, because they do not mix tokens. Scores sum to the sum of the weights with which
-    the head reads token states, usually 1. All classes have the same scores, unless the head attends to tokens for each
-    class separately.
+    Feed-forward layers are left out, because they do not mix tokens. The head reads token states with certain weights;
+    scores have the same sum as these weights, usually 1. All classes have the same scores, unless the head attends to
+    tokens for each class separately.
 
     In networks that normalize before attention (Llama), y_i is the residual stream after attention, without a norm.
     T_ij is then what source j adds to y_i by attention; T_ii also contains the residual stream before attention.

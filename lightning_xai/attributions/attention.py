@@ -13,9 +13,10 @@ from lightning_xai.types import Passes, TextInputs
 class Attention(DifferentiableAttribution):
     """Scores tokens by the attention weights with which the head reads them.
 
-    If the head attends to tokens, these are the weights of the class. Otherwise they are the weights with which the
-    token that the head reads ([CLS] or the last token) attends to all tokens in the last encoder layer, averaged over
-    heads (and over tokens, if the head reads the mean of all states). They are then the same for every class.
+    If the head attends to tokens, these are the weights of the class. Otherwise the head reads the state of one token
+    ([CLS] or the last token) or the mean of all states. The scores are then the attention weights of the last encoder
+    layer, from the tokens that the head reads to all tokens, averaged over the tokens that are read and over attention
+    heads. They are the same for every class.
 
     Passes: one forward pass for all classes.
 

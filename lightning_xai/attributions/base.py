@@ -119,7 +119,8 @@ class AttributionMethod(ABC):
         """Returns the detached float32 Attribution of `model` for `targets` [B, K], and leaves the model as it was.
 
         Scores are 0 at padding and where `target_mask` [B, K] is False; special tokens keep their scores. Targets
-        where `target_mask` is False may be any number. Mask rows and columns of only False cost nothing.
+        where `target_mask` is False may be any number. Rows and columns of `target_mask`
+        that are all False take no computation.
 
         Raises:
             ValueError: a target is not one of the model's classes, `scores` returned another shape than [B, K, T], or a

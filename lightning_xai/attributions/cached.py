@@ -28,8 +28,8 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
         hashes: hashes of the texts, stored by example and NO_CLASS; None if the run stored no hashes.
 
     Raises:
-        ValueError: `inputs.index` is None, or the store has no scores for an example and class, or has the scores of
-            another text or of another number of tokens.
+        ValueError: `inputs.index` is None, the store has no scores for an example and class, or the stored scores
+            belong to another text or to another number of tokens.
 
     Example:
         >>> import numpy as np, tempfile
@@ -71,7 +71,9 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
 
 def name_data(methods: Iterable[AttributionMethod], data: Any) -> None:
-    """Gives the explained data to all Cached methods, also inside other methods, so that they can compare encoders.
+    """Tells every Cached method which data are explained, so that the method can compare encoders.
+
+    Cached methods inside other methods are included.
 
     Args:
         data: the data module. A module without `encoder_facts` has no effect.
@@ -117,7 +119,7 @@ class Cached(AttributionMethod):
         self._store = None if "{split}" in path else RaggedStore(path)
         hashes = Path(path) / TEXT_HASHES
         self._hashes = RaggedStore(hashes) if is_store(hashes) else None
-        self._is_said = False  # whether the line about missing hashes was printed
+        self._is_said = False  # whether the user was told that hashes are missing
         self._data: Any = None  # the explained data; None if not known
         self._methods: dict[str, Cached] = {}  # one for each split, so that each store is opened once
 

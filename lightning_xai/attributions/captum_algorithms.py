@@ -63,7 +63,11 @@ def _one_gradient(num_tokens: int, options: dict[str, Any]) -> Passes:
 
 
 def _path(more_forwards: int, more_points: int = 0) -> CountPasses:
-    """Returns a function that counts passes: one per point of a path, and `more_forwards` for a layer and the ends."""
+    """Returns a function that counts the passes of an algorithm that integrates along a path.
+
+    Each point of the path takes one forward and one backward pass. The ends of the path and a layer take
+    `more_forwards` further forward passes.
+    """
 
     def count(num_tokens: int, options: dict[str, Any]) -> Passes:
         points = options["n_steps"] + more_points
@@ -95,7 +99,8 @@ ALGORITHMS: dict[str, Algorithm] = {
     "InputXGradient": Algorithm("embeds", _one_gradient),
     "IntegratedGradients": Algorithm("embeds", _path(2), is_complete=True),
     "GradientShap": Algorithm("embeds", _samples("n_samples"), draws=True),
-    "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),  # if the wrapped algorithm needs one pass
+    # counted for a wrapped algorithm that needs one pass; `Captum.passes` multiplies the count for other algorithms
+    "NoiseTunnel": Algorithm("embeds", _samples("nt_samples"), draws=True),
     "LayerActivation": Algorithm("layer", _forwards(lambda t, o: 1)),
     "LayerGradientXActivation": Algorithm("layer", _one_gradient),
     "LayerGradCam": Algorithm("layer", _one_gradient, averages_tokens=True),

@@ -156,7 +156,7 @@ def decompose_text(
     logits: Tensor,
     rules: DecompositionRules,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the tokens' vectors [R, T, D] in R states that the head reads, and shares [R, T, C or 1] of the logits.
+    """Divides R states that the head reads, and the logits, among T tokens: vectors [R, T, D], shares [R, T, C or 1].
 
     With the bias rule "token", one more vector and share at the end belong to all biases together.
 
@@ -203,18 +203,18 @@ class DecompX(DifferentiableAttribution):
     norms, slopes of activations and activation(gate) in gated feed-forward blocks are held fixed at their true values.
     The network is then linear apart from its biases, which are divided among the tokens.
 
-    Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit with the bias
-    rules "token" and "none", with the activation "relu", with `feed_forward` "left_out", and with `score` "norm". Both
-    bias rules leave biases out of the scores.
+    Scores of all tokens, special tokens included, usually sum to the logit. They do not sum to the logit if `bias` is
+    "token" or "none" (both rules leave biases out of the scores), if `activation` is "relu", if `feed_forward` is
+    "left_out", or if `score` is "norm".
 
     Passes: one forward pass for all classes. Time and memory grow with the square of the number S of tokens in a text,
     or in a segment if the model segments: S^2 D numbers are stored, and more while a layer is computed.
 
     Args:
-        bias: how a bias is divided. A token's share is proportional to the magnitude of the inner product ("absdot") or
-            of the cosine ("abssim") between its vector and the bias, or to the length of its vector ("norm"); or all
-            shares are equal ("equal"). The other rules give the bias to the first token ("cls"), to a source that is no
-            token ("token"), or to nothing ("none"). The value bias of the first layer always stays with its own token.
+        bias: how a bias b is divided. The share of a token with the vector x is proportional to |x . b| ("absdot"), to
+            the absolute cosine of x and b ("abssim"), or to |x| ("norm"). "equal" gives equal shares. "cls" gives b to
+            the first token, "token" to a source that is no token, and "none" to nothing. The value bias of the first
+            layer always stays with its own token.
         activation: the line that replaces an activation at its true input z: the line through (0, 0) and
             (z, activation(z)) ("zero_origin"), the tangent at z, whose intercept counts as a bias ("local_affine"), or
             slope 1 for z > 0 and slope 0 otherwise ("relu"; the head then uses "zero_origin").
@@ -225,8 +225,8 @@ class DecompX(DifferentiableAttribution):
 
     Reference: Modarressi et al. (2023), "DecompX: Explaining Transformers Decisions by Propagating Token
     Decomposition", arXiv 2306.02873, Section 3.
-    Differs: with "token", the published code finally divides the logit share of the biases by "absdot"; here the share
-    is left out.
+    Differs: with "token", the published code finally divides the biases' share of the logit among the tokens, by the
+    rule "absdot"; here this share is left out.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -26,9 +26,9 @@ Coefficients = Literal["detached", "differentiable"]
 def override_states(
     layer: EncoderLayer, states: Callable[[Tensor], Tensor], values: Callable[[Tracked], Tensor]
 ) -> Iterator[None]:
-    """Within the context, `states` maps the input of `layer` to the input that the layer gets instead.
+    """Within the context, `layer` gets `states(x)` instead of its input x.
 
-    `values` maps the value vectors that the layer computes to the value vectors that the layer uses instead.
+    The layer also uses `values(v)` instead of its value vectors v.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -77,7 +77,7 @@ def parallel_gradients(
     target_sums = logits.gather(1, targets).sum(dim=0)
     num_targets = len(target_sums)
     num_tokens = sources[0].shape[:-1].numel()
-    # limited like forward passes without a graph: a backward pass of several classes needs no more memory than these
+    # the limit is that of forward passes without a graph; a backward pass of several classes needs no more memory
     max_columns = rows_per_forward(None, num_tokens, logits.device, differentiated=False)
     for columns in even_slices(num_targets, max_columns):
         is_last = columns.stop == num_targets
@@ -99,11 +99,11 @@ class DecompXReverse(DifferentiableAttribution):
     share of token i is x_i . d logit / d x_i. The scores of all tokens and `bias_scores` sum to the logit. Scores do
     not depend on the attention kernel; "sdpa" saves memory, because it stores no T x T attention probabilities.
 
-    Scores equal the scores of DecompX with the bias rules "none" and "token", which give tokens the same scores. The
-    other bias rules of DecompX are not available here.
+    DecompX gives the same scores with the bias rule "none" or "token". The other bias rules of DecompX are not
+    available here.
 
-    Passes: one forward pass, and one backward pass for each class; classes share a backward pass unless the text is
-    long.
+    Passes: one forward pass, and at most one backward pass for each class. Unless the text is long, classes share a
+    backward pass.
 
     Args:
         value_bias: True gives the value bias of the first layer to the token whose value vector contains this bias, as

@@ -23,7 +23,7 @@ from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # mixed into the seed, so that no other method has the same draws
 
-# maps the numbers of n samples to points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
+# function: numbers that identify n samples -> points [B, n, 1, 1] and noise, [B, n, T, D] or [B, 1, 1, 1]
 Draw = Callable[[range], tuple[Tensor, Tensor]]
 
 
@@ -85,7 +85,7 @@ def expected_gradients(
         inputs: B texts.
         targets: [B, K] long, the classes.
         ends: embeddings of the baselines and of the inputs.
-        draw: a function of the numbers of n samples that returns their points and noise, as `random_points` does.
+        draw: takes the numbers that identify n samples; returns the samples' points and noise, see `random_points`.
         num_samples: number of samples in the average.
         chunk_size: largest number of rows (examples times samples) in one forward pass; None lets the device decide.
         create_graph: whether the averages can be differentiated.

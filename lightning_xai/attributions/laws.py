@@ -26,7 +26,7 @@ from lightning_xai.types import TextInputs
 
 LENGTHS = [6, 13, 9]
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])
-CHUNKS = ((1, 1), (5, 3), (14, 3))  # chunk size and number of texts: one row at a time is slow
+CHUNKS = ((1, 1), (5, 3), (14, 3))  # (chunk size, number of texts); chunk size 1 is slow
 
 
 def check_method(method: AttributionMethod, *networks: Classifier) -> None:
@@ -34,8 +34,8 @@ def check_method(method: AttributionMethod, *networks: Classifier) -> None:
 
     Args:
         method: the method.
-        networks: classifiers with at least 3 classes and 100 token ids to check it on; by default a tiny BERT and a
-            tiny PLM-CA.
+        networks: the classifiers on which the method is checked, with at least 3 classes and 100 token ids; by default
+            a tiny BERT and a tiny PLM-CA.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -91,7 +91,7 @@ def same_alone_and_in_a_batch(method: AttributionMethod, model: Classifier) -> N
 
 
 def padding_changes_nothing(method: AttributionMethod, model: Classifier) -> None:
-    """Padding changes no score, and scores 0."""
+    """Padding does not change the scores of tokens; the scores of padding are 0."""
     padded = _scores(method, model, random_texts(LENGTHS, pad_to=21))
     width = max(LENGTHS)
     rule, remedy = f"{_name(method)}: padding changes scores", "leave out tokens where attention_mask is False"
@@ -136,7 +136,7 @@ def chunk_size_changes_nothing(
 
 
 def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> None:
-    """A network keeps its weights, gradients, flags, modes, hooks and kernel, and the process its state."""
+    """Weights, gradients, flags, modes, hooks and kernel of the network do not change, nor does the process state."""
     model.train()
     next(model.modules()).training = False  # modes may differ between modules, and each is restored
     next(model.parameters()).requires_grad_(False)
@@ -146,7 +146,7 @@ def model_is_left_as_it_was(method: AttributionMethod, model: Classifier) -> Non
 
 
 def model_is_left_as_it_was_after_an_exception(method: AttributionMethod, model: Classifier) -> None:
-    """The same holds if the network fails."""
+    """An exception inside the network leaves the network and the process as they were before the call."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("stop")
@@ -180,7 +180,7 @@ def contexts_change_nothing(method: AttributionMethod, model: Classifier) -> Non
 
 
 def passes_are_as_made(method: AttributionMethod, model: Classifier) -> None:
-    """`passes` states as many passes as are made."""
+    """`passes` states the number of passes that the method makes, or an upper bound if `passes_at_most` is set."""
     made = {"forward": 0, "backward": 0}
 
     def count(_module: object, _arguments: object, output: Any) -> None:
@@ -245,7 +245,7 @@ def graph_changes_nothing(method: DifferentiableAttribution, model: Classifier) 
 
 
 def autocast_changes_little(method: DifferentiableAttribution, model: Classifier) -> None:
-    """Under autocast, scores are those in float32 up to a tenth."""
+    """Autocast changes scores by less than a tenth of the largest magnitude of a score."""
     exact = method.scores(model, _texts(), TARGETS).detach()
     for create_graph in (False, True):
         with torch.autocast("cpu", torch.bfloat16):

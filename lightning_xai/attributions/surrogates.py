@@ -52,8 +52,8 @@ def _normal_equations(design: Tensor, outputs: Tensor, weights: Tensor) -> tuple
 def ridge(design: Tensor, outputs: Tensor, weights: Tensor, *, alpha: float) -> Tensor:
     """Returns coefficients c [B, M, K] that minimize sum_n w_n (y_n - b - x_n c)^2 + alpha |c|^2.
 
-    The intercept b is free. scikit-learn's Ridge with sample weights has the same objective. A unit that all samples
-    keep, or none, gets 0.
+    The intercept b is free. scikit-learn's Ridge with sample weights has the same objective. A unit that is kept
+    in every sample or in no sample gets 0.
 
     Args:
         design: [B, N, M] bool, the units x_n that each sample keeps.
@@ -152,9 +152,9 @@ def _solve_signed(gram: np.ndarray, moments: np.ndarray, signs: np.ndarray, alph
 def additive_fit(keep: Tensor, outputs: Tensor, weights: Tensor, differences: Tensor, exists: Tensor) -> Tensor:
     """Returns scores [B, M, K] that minimize sum_n w_n (y_n - sum of kept scores)^2 and sum to `differences` exactly.
 
-    Each unit first gets an equal share of `differences`, so the remaining scores sum to 0. A constant can then be
-    subtracted from all indicators of a coalition without any effect, and all units are treated alike: no unit's score
-    has to be computed from the other scores to meet the sum. If several scores fit equally well, those with the
+    Each unit first gets an equal share of `differences`. What is added to these shares must sum to 0, so a constant can
+    be subtracted from all 0/1 entries of a coalition without any effect. All units are thus treated alike: no unit's
+    score is computed from the scores of the others. If several scores fit equally well, those with the
     smallest L2 norm are returned.
 
     Args:

@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput
 
 
 def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
-    """Returns readout @ mixing [B, R, T]: the weight of every input token in what the classification head reads.
+    """Returns readout @ mixing [B, R, T]: the weights with which the classification head reads input tokens.
 
     Args:
         readout: [B, R, T] weights of token states. Each of the R rows is shared by all classes or belongs to one class.
@@ -37,7 +37,7 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
 
 
 def read_through(readout: Tensor, mixings: Sequence[Tensor]) -> Tensor:
-    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the input tokens' weights in what the classification head reads.
+    """Returns readout @ M_L @ ... @ M_1 [B, R, T]: the weights with which the classification head reads input tokens.
 
     Args:
         readout: [B, R, T] weights of the last layer's states.
@@ -105,8 +105,9 @@ def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_att
     """Returns the attention weights [B, K, T] with which the classification head reads tokens for `targets` [B, K].
 
     A classification head that attends to tokens (`readout_is_attention`) has one attention row per class; the result is
-    this row. Any other classification head reads the state of one token ([CLS] or the last token). The result is then
-    the last layer's attention from this token, averaged over attention heads, which is the same for every class.
+    this row. Any other classification head reads the state of one token ([CLS] or the last token) or the mean of all
+    states. The result is then the last layer's attention from the tokens that the head reads, averaged over these
+    tokens and over attention heads. It is the same for every class.
 
     Example:
         >>> readout = torch.tensor([[[1.0, 0.0]]])  # the classification head reads the first token

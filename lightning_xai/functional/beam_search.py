@@ -55,13 +55,14 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
+    """Returns, for each problem, the best order of its N units that a beam search finds: the one with the largest sum.
 
     The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
     depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates with equal sums, the one whose
-    prefix comes first in the beam is preferred, then the one whose added unit comes first.
+    result is exact and needs 2^N sets, while brute force needs N! orders. If candidates have equal sums, the candidate
+    whose prefix comes first in the beam wins. If they also have the same prefix, the candidate whose added unit comes
+    first wins.
 
     Args:
         values: gives the values of sets. It is called once per set size with the distinct sets of all problems, or
@@ -127,7 +128,10 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 
 
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
-    """Returns each problem's beam size [P] long; for exact problems, the largest number of sets of one size."""
+    """Returns each problem's beam size [P] long.
+
+    For an exactly solved problem of n units, this is comb(n, n // 2), the largest number of sets of equal size.
+    """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 

@@ -37,8 +37,8 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
         owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: only some names are in both lists, and these names have different positions or the lists have
-            different lengths. So neither names nor positions tell which classes are equal.
+        ValueError: only some names are in both lists. Moreover, these names have different positions, or the lists have
+            different lengths. Neither names nor positions then tell which classes are equal.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")

@@ -21,7 +21,8 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
     """Returns random inputs, [CLS] words [SEP] padded on the right, one row for each length (special tokens included).
 
     A row depends only on the seed, its position and its length, so `random_texts([5, 9])[:1]` is `random_texts([5])`
-    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. Another `pad_id` changes places with 0.
+    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. If `pad_id` is not 0, the
+    ids 0 and `pad_id` are swapped.
 
     Example:
         >>> random_texts([3, 4]).input_ids.tolist()
@@ -76,8 +77,8 @@ def require_close(
     """Raises ValueError unless two tensors have one shape and each number differs by at most a tolerance.
 
     Args:
-        actual: numbers under the change that must not matter.
-        expected: numbers without it.
+        actual: numbers after a change that must not have an effect.
+        expected: numbers without this change.
         rule: what is broken if they differ.
         remedy: what to change.
         relative: tolerance as a fraction of the expected number.
@@ -96,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns what must be as before after a network was used: weights, gradients, flags, modes, hooks, kernel.
+    """Returns what a use of a network must not change: weights, gradients, flags, modes, hooks, kernel.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -118,7 +119,7 @@ def network_state(network: nn.Module) -> dict[str, Any]:
 
 
 def process_state() -> dict[str, Any]:
-    """Returns what must be as before after any call: random generators, and settings of the process.
+    """Returns what no call may change: the states of random generators, and settings of the process.
 
     Example:
         >>> before = process_state()

@@ -39,7 +39,7 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for one example, with the same numbers in every batch and process and after a resume.
+    """Returns a random generator for one example. Its numbers do not depend on the batch, the process or a resume.
 
     Args:
         seed: seed of the method, non-negative.
@@ -64,7 +64,9 @@ def example_generator(
 
 @contextmanager
 def global_seed(seed: int) -> Iterator[None]:
-    """Within the context, the global generators of torch and numpy start from `seed`. Then the old states return.
+    """Within the context, the global generators of torch and numpy start from `seed`.
+
+    Afterwards, their former states are restored.
 
     Example:
         >>> with global_seed(3):

@@ -128,9 +128,11 @@ def cut_batch(batch: Batch, keep: Tensor, pad_id: int) -> Batch:
 
 
 def text_forms(inputs: TextInputs) -> set[tuple[int, bool, bool]]:
-    """Returns the distinct forms (number of explainable tokens, at most 2; has other words; has a second segment).
+    """Returns the distinct forms of B texts. A form has three entries.
 
-    If a method runs without an error on one text of a form, it should also run on all other texts of this form.
+    The first entry is the number of explainable tokens, where 2 stands for two or more. The second entry tells whether
+    the text has tokens that are neither explainable nor special. The third entry tells whether the text has a second
+    segment. If a method runs without an error on one text of a form, it should also run on all other texts of the form.
 
     Example:
         >>> text_forms(TextInputs.of_ids([[1, 5, 6], [1]], special_ids=[1])) == {(2, False, False), (0, False, False)}

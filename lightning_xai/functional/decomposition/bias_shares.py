@@ -57,7 +57,7 @@ class BiasShares:
         return torch.cat([columns, bias.unsqueeze(1)], dim=1)
 
     def record(self, place: str, vectors: Tensor) -> Tensor:
-        """Returns the vectors [R, c, dim] unchanged, and keeps the inner products that the shares in the bias need."""
+        """Returns the vectors [R, c, dim] unchanged, and keeps the inner products that `shares` needs."""
         if place not in self.biases:
             return vectors
         bias, parts = self.biases[place], []

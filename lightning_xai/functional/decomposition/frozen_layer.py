@@ -153,8 +153,8 @@ class FrozenLayer:
     ) -> Tensor:
         """Returns W mixtures of targets, weights @ `after_attention(vectors)` [W, c, D], for a layer with post-norm.
 
-        Targets are mixed before the down-projection M, which then has W rows instead of R. The vectors M v of single
-        targets are not formed. Their inner products with a bias b are computed with the transposed map M':
+        Targets are mixed before the down-projection M, so M is applied to W rows instead of R. The vectors M v of
+        single targets are not formed. Their inner products with a bias b are computed with the transposed map M':
         (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
 
         Args:

@@ -100,7 +100,8 @@ def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) ->
     """Returns (scale, middle, slope) of the norm f(c) = c / sqrt(mean(c^2) + eps) between `x` and `b`.
 
     With d = x - b: f(x) - f(b) = scale * d + middle * slope * mean(middle * d). The two terms follow from the rule for
-    the product of c and 1 / sqrt(...). `slope` combines the secant slopes of the square and of 1 / sqrt.
+    the product of c and 1 / sqrt(...). `middle` is (x + b) / 2. `slope` combines the secant slopes of the square and of
+    1 / sqrt.
 
     Args:
         x: states for the input, centered if the norm centers.

@@ -171,7 +171,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # faster than values - mean: the backward pass negates a gradient of the mean's size
+            # faster than values - mean, whose backward pass negates a gradient of the size of `values`
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():
