@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.class_names import class_positions, listed
 from lightning_xai.models.base import Classifier
 from lightning_xai.runs.encoder_facts import check_positions
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.store import RaggedStore, is_store
-from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
+from lightning_xai.runs.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, text_hash
 from lightning_xai.types import Passes, TextInputs
 
 
@@ -127,7 +128,8 @@ class Cached(AttributionMethod):
         """Returns the method that reads the store of `split`.
 
         Raises:
-            ValueError: there is no store at the path, or the store holds the scores of another split or encoder.
+            ValueError: there is no store at the path, or the store holds the scores of another split or encoder, or of
+                classes in another order.
         """
         if split not in self._methods:
             method = Cached(self.path.replace("{split}", split))
@@ -139,6 +141,7 @@ class Cached(AttributionMethod):
                 )
             if self._data is not None:
                 check_positions(method._store.metadata.get("encoder"), self._data.encoder_facts(), method.path)
+                _check_classes(method._store.metadata.get(CLASS_NAMES), self._data.class_names, method.path)
             self._methods[split] = method
         return self._methods[split]
 
@@ -153,3 +156,13 @@ class Cached(AttributionMethod):
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=0, backward=0)
+
+
+def _check_classes(stored: list[str] | None, names: list[str], path: str) -> None:
+    """Refuses scores that were stored under other class numbers; older stores do not name their classes."""
+    positions = None if stored is None else class_positions(stored, names, path)
+    if stored is not None and positions is not None and positions != list(range(len(names))):
+        raise ValueError(
+            f"{path} has scores of the classes {listed(stored)}, the data has {listed(names)}: give the data's source "
+            "class_names in the order of the scores"
+        )

@@ -14,8 +14,8 @@ from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ownership import own_scores, release_scores
 from lightning_xai.runs.ranks import first_does
-from lightning_xai.runs.store import RaggedStore, RaggedWriter
-from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
+from lightning_xai.runs.store import RaggedStore, RaggedWriter, is_store, read_metadata
+from lightning_xai.runs.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
 
 
 class AttributionCacheWriter(ExplainedCallback):
@@ -100,6 +100,8 @@ class AttributionCacheWriter(ExplainedCallback):
                 "examples": data_of(trainer).split(split).hash(),
                 **encoder_metadata(folder, data_of(trainer).encoder_facts()),
             }
+            if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions did not store them
+                metadata[CLASS_NAMES] = list(data_of(trainer).class_names)
             scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})

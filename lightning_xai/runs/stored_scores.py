@@ -15,6 +15,7 @@ from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
 TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
 TEXT_HASHES = "hashes"  # subfolder for the hashes of the texts
+CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
 NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
 
 

@@ -161,3 +161,23 @@ def test_stored_scores_of_another_encoder_are_refused_with_both(write, tmp_path,
         callbacks = [ComputeAttributions({"cached": readers[other]})]
     with pytest.raises(ValueError, match=f"has token positions of another encoder: .*{message}"):
         trainer(tmp_path, *callbacks, limit_test_batches=1).test(objective, datamodule=data, verbose=False)
+
+
+class OtherOrder(Planted):
+    """The classes of the planted source under exchanged numbers."""
+
+    def load(self):
+        self.class_names = self.class_names[::-1]
+        return super().load().map(lambda row: {"labels": len(self.class_names) - 1 - row["labels"]})
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_stored_scores_of_classes_in_another_order_are_refused(write, tmp_path, objective, is_written):
+    write(limit_test_batches=1)
+    data = planted_data(eval_batch_size=3)
+    data.source.__class__ = OtherOrder
+    cached = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
+    callbacks: list = [compute(AttInGrad()), AttributionCacheWriter()] if is_written else [compute(cached), Recorder()]
+    message = "holds rows of" if is_written else r"has scores of the classes \['.*the data has \['"
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, *callbacks, limit_test_batches=1).test(objective, datamodule=data, verbose=False)
