@@ -10,12 +10,16 @@ import torch
 from lightning_xai.functional.class_names import class_positions, comparable_names, listed, says_nothing
 from lightning_xai.functional.modes import evaluation_mode
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import ordered_class_names
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.runs.progress import say
 
 
 def pretrained_class_names(network: Classifier) -> list[str] | None:
     """Returns the class names of a pretrained classification head, in the order of the logits; None if the head is new.
+
+    Raises:
+        ValueError: the ids of the names in config.json do not count from 0.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -29,9 +33,9 @@ def pretrained_class_names(network: Classifier) -> list[str] | None:
     if transformer is transformer.base_model:  # the network has no head
         return None
     names = transformer.config.id2label
-    if network.weight_gaps.fresh or sorted(names) != list(range(network.num_classes)):
+    if network.weight_gaps.fresh or len(names) != network.num_classes:
         return None
-    return [str(names[number]) for number in range(network.num_classes)]
+    return [str(name) for name in ordered_class_names(names, str(arguments["path"]))]
 
 
 @torch.no_grad()

@@ -1,5 +1,7 @@
 """The classes of a trained network are put into the order of the data, or it is refused and left as it was."""
 
+import json
+
 import pytest
 import torch
 
@@ -78,3 +80,12 @@ def test_only_a_head_from_a_folder_has_names(tmp_path):
     assert pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3, pretrained=False)) is None
     assert pretrained_class_names(HFClassifier(str(tmp_path / "encoder"), num_classes=3)) is None
     assert pretrained_class_names(HFClassifier(config=TINY_CONFIGS["bert"], num_classes=3)) is None
+
+
+def test_names_of_a_trained_head_that_count_from_1_are_refused(tmp_path):
+    tiny_classifier("bert").transformer.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"id2label": {"1": "a", "2": "b", "3": "c"}}))
+    with pytest.raises(ValueError, match="id2label has the ids 1, 2, 3: number the classes from 0 to 2"):
+        pretrained_class_names(HFClassifier(str(tmp_path), num_classes=3))
+    assert pretrained_class_names(HFClassifier(str(tmp_path), num_classes=3, pretrained=False)) is None
