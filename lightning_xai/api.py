@@ -1,4 +1,4 @@
-"""The suite from Python: `import lightning_xai as lx` finds these names.
+"""The Python interface, as in `import lightning_xai as lx; lx.load_run(...)`.
 
 Example:
     A folder with a tiny random BERT and its tokenizer stands for your run.
@@ -80,7 +80,7 @@ def load_run(path: str | Path, *, device: str = "cpu", trust_remote_code: bool =
         Traceback (most recent call last):
         ValueError: no/such/run.ckpt: no such checkpoint
     """
-    import_all()  # so that methods are found by the names of their classes
+    import_all()  # a method is found by its class name only if the class is imported
     return Run(load_trained_run(str(path), device=device, trust_remote_code=trust_remote_code, with_hash=True))
 
 
@@ -190,7 +190,7 @@ class Run:
 
         Args:
             examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
-                ";", on multi-label data) and, as the data have them, `rationales`, `text_pair` and `id`. Cells are read
+                ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells are read
                 as in data/files.yaml.
             methods: as `method` of `explain`.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an

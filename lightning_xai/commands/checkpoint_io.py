@@ -1,4 +1,4 @@
-"""How the trainer writes checkpoints: whole at every moment, beside their place."""
+"""Writes the trainer's checkpoints so that an interrupted write leaves the previous file intact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from lightning_xai.runs.progress import say
 
 
 class WholeCheckpointIO(TorchCheckpointIO):
-    """Writes local checkpoints beside their place and renames them, and names a checkpoint that is cut off.
+    """Saves and loads checkpoints. An incomplete checkpoint is an error.
+
+    A local checkpoint is written to a temporary file, which is renamed when it is complete.
 
     Example:
         >>> import tempfile
@@ -24,7 +26,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Saves a checkpoint; one on a remote file system, such as s3://, is saved as Lightning does it."""
+        """Saves a checkpoint. Lightning's own method saves to remote file systems, such as s3://."""
         if "://" in str(path) or storage_options is not None:
             super().save_checkpoint(checkpoint, path, storage_options)
         else:

@@ -40,8 +40,8 @@ from lightning_xai.runs.class_paths import require_derived
 class ChecksClasses:
     """Mixin for parsers: refuses functions and foreign classes when it parses, prints or builds a configuration.
 
-    A class path may stand where the declared type names a base, and must name a class that is derived from that base.
-    Under Any or dict it stays plain data.
+    If the declared type of an argument is a class, a class path may name that class or a derived class. If the declared
+    type is Any or dict, a class path is plain data and nothing is built.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -63,12 +63,12 @@ class ChecksClasses:
 
     def add_function_arguments(self, function: Callable, *args: Any, **kwargs: Any) -> list[str]:
         """Adds the parameters of a function. The parser also calls this method if a class path names a function."""
-        kwargs.pop("linked_targets", None)  # links between classes, for which functions have no parameter
+        kwargs.pop("linked_targets", None)  # add_function_arguments of the parent does not accept it
         parser: Any = super()
         return parser.add_function_arguments(function, *args, **kwargs)
 
     def validate(self, namespace: Namespace, *args: Any, **kwargs: Any) -> None:
-        """Checks a configuration; the parser calls this method when it has parsed and before it prints."""
+        """Checks a configuration. The parser calls this method after parsing and before printing."""
         parser: Any = super()
         parser.validate(namespace, *args, **kwargs)
         if not self._is_nested:
@@ -77,7 +77,7 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with the message in one line; the parser calls this method for user errors."""
         parser: Any = super()
-        is_explained = self._is_nested or getattr(ex, "is_explained", False)  # by the parser of the subcommand
+        is_explained = self._is_nested or getattr(ex, "is_explained", False)  # the subcommand's parser has done it
         try:
             parser.error(message if is_explained else explained(message, self), ex)
         except ArgumentError as error:
@@ -141,11 +141,11 @@ def with_checked_classes(parser: Any, config: Namespace) -> Namespace:
 
 
 def _check_arguments(parser: Any, config: Namespace, prefix: str) -> None:
-    """Checks the arguments of a parser or of a class, and replaces class paths under Any or dict in place."""
+    """Checks all arguments in `config`. Class paths under Any or dict become plain dictionaries, in place."""
     targets = [action.target[1] if isinstance(action, ActionLink) else action for action in parser._actions]
     for action in dict.fromkeys(targets):
         if isinstance(action, ActionTypeHint) and config.get(action.dest) is not None:
-            # in the same context as when the parser builds, the parsers of nested classes are reused
+            # the same context as for building classes, so that the parsers of nested classes are reused
             with parser_context(parent_parser=parser, nested_links=ActionLink.get_nested_links(parser, action)):
                 argument = _Argument(action, prefix + action.dest)
                 config[action.dest] = argument.checked(config[action.dest], [action._typehint])
@@ -167,11 +167,11 @@ class _Argument:
         self.key = key
 
     def checked(self, value: Any, hints: Sequence[Any]) -> Any:
-        """Returns the value with plain dictionaries in place of class paths that are not to be built.
+        """Checks a value and returns it. Class paths under Any or dict become plain dictionaries.
 
         Args:
             value: parsed and not yet built.
-            hints: declared types, of which the value has one.
+            hints: declared types. The value matches at least one of them.
 
         Raises:
             ValueError: a class path stands where none is allowed, or names no class derived from the declared base.
@@ -228,7 +228,7 @@ class _Argument:
             _check_arguments(ActionTypeHint.get_class_parser(built, options, skip_args=skipped), arguments, prefix)
 
     def _check_object(self, value: Any, members: Sequence[Any]) -> None:
-        """Raises ValueError if a configuration named a function or an object; the default of an argument may be one."""
+        """Raises ValueError if a value is a function or object that is neither the argument's default nor allowed."""
         path = _import_path(value)
         if value is self.action.default or path == self.action.default or any(map(accepts_any_value, members)):
             return

@@ -67,7 +67,7 @@ def class_named(name: str) -> type:
 
 
 def derived_names(base: type) -> set[str]:
-    """Returns the names of the concrete classes that are derived from a class and imported.
+    """Returns the names of the imported concrete classes that derive from `base`.
 
     Example:
         >>> derived_names(RuntimeWarning)
@@ -83,7 +83,7 @@ def derived_names(base: type) -> set[str]:
 
 
 def type_name(annotation: object) -> str:
-    """Returns a type as its declaration shows it, without modules.
+    """Returns a type as text, without the names of modules.
 
     Example:
         >>> type_name(int | None), type_name(list[str])

@@ -92,7 +92,7 @@ class XAICLI(LightningCLI):
         )
 
     def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]  # the parent calls it on the instance
-        """Returns the subcommand of the command line, or all if it names none; to build all parsers takes a second."""
+        """Returns the named subcommand, or all if none is named. Building the parsers of all takes a second."""
         known = LightningCLI.subcommands()
         return {name: known[name] for name in self._args[:1] if name in known} or known
 
@@ -115,7 +115,7 @@ class XAICLI(LightningCLI):
         self.config = parser.parse_args(args)  # the parent would warn that `args` is not sys.argv
 
     def _parse_ckpt_path(self) -> None:
-        """Does nothing; the parent would override the configuration with hyperparameters found in a checkpoint."""
+        """Does nothing. The parent method would replace settings by the hyperparameters in a checkpoint."""
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
@@ -161,7 +161,7 @@ class XAICLI(LightningCLI):
         if self.subcommand == "fit":
             check_optimizer(self.model)
         if config.trainer.logger is None and not self.is_dry:
-            # default_root_dir is not used, so that the logs lie in the run's folder
+            # puts the logs into the run's folder; by default, Lightning adds lightning_logs/version_N
             kwargs["logger"] = TensorBoardLogger(
                 self.run.experiment_dir.parent,
                 name=self.run.experiment_dir.name,  # for example "030" of "roar/gradient/030"
@@ -222,7 +222,7 @@ class XAICLI(LightningCLI):
         if not self.is_dry:
             if self.trainer.is_global_zero:
                 finish_run(run, seconds=time.monotonic() - test_began)
-            self.trainer.strategy.barrier()  # all wait: a process without the manifest would repeat the run
+            self.trainer.strategy.barrier()  # a process that finds no manifest would repeat the run
         self._end(self.results.table)
 
     def test(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
@@ -231,7 +231,7 @@ class XAICLI(LightningCLI):
         self._end(self.results.table)
 
     def validate(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
-        """Prints the results on the validation split, on which thresholds are tuned too. Writes no files."""
+        """Prints the results on the validation split. Thresholds are tuned on the same split. Writes no files."""
         self.trainer.validate(**(kwargs | {"verbose": False}), ckpt_path=self._resolve(ckpt_path))
         self._end(self.results.table)
 

@@ -34,7 +34,7 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
 
 
 def with_config_paths(argv: list[str]) -> list[str]:
-    """Returns a command line with the path of each --config file; also searches the folders of earlier --config files.
+    """Replaces the name of each --config file by its path. Also searches the folders of earlier --config files.
 
     Example:
         >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
@@ -65,7 +65,7 @@ def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
 
 
 def experiment_name(config_files: list[str]) -> str:
-    """Returns `experiment` from the last file that sets it; the name of the first file if no file sets `experiment`.
+    """Returns `experiment` from the last file that sets it. If no file sets it, returns the name of the first file.
 
     Example:
         >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
@@ -79,10 +79,10 @@ def experiment_name(config_files: list[str]) -> str:
 
 
 def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
-    """Returns the folder of the run that saved one of the files, if this run is `run`; otherwise returns `run`.
+    """Finds the folder of `run`, also if the run was moved or the working directory has changed.
 
-    Both are the same run if the last two parts of their paths agree. The paths differ if the run was moved, or if the
-    working directory has changed.
+    If one of the files is the saved configuration of `run`, returns the folder of this file, otherwise `run`. Two
+    folders belong to the same run if the last two parts of their paths are equal.
 
     Example:
         >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()

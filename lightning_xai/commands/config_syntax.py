@@ -13,11 +13,11 @@ from lightning_xai.commands.choices import shortened
 from lightning_xai.runs.text_files import read_text
 
 ENDINGS = (".yaml", ".yml")
-DEEPEST = 50  # levels of mappings and lists in one another
+DEEPEST = 50  # number of nested mappings and lists
 
 
 def check_files(argv: Sequence[str]) -> None:
-    """Raises ValueError if a YAML file on a command line, or one that such a file names, cannot be read.
+    """Raises ValueError if a YAML file cannot be read. Checks the files in `argv`, and the files that they name.
 
     Example:
         >>> import tempfile

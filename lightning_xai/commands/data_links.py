@@ -1,4 +1,4 @@
-"""Arguments of networks that follow from the data."""
+"""Sets arguments of the network, such as the number of classes, from the data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
-# names that are attributes of the data module and arguments of networks; a network may lack some of them
+# each name is an attribute of the data module and an argument of networks; not every network has all arguments
 LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", *_IDS)
 
 
 def link_network_to_data(parser: ArgumentParser) -> None:
-    """Lets arguments of the network take their values from the data, after the data and before the network is built.
+    """Links arguments of the network to the data: the data are built first, and the network gets their values.
 
     Example:
         >>> from lightning_xai.commands.run_parser import RunParser
@@ -32,9 +32,9 @@ def link_network_to_data(parser: ArgumentParser) -> None:
 
 
 def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
-    """Compares the ids in a configuration with those that the network got from the data.
+    """Compares the ids of special tokens in a configuration with the data's ids, which the network uses.
 
-    Prints one line for each id that the configuration leaves at its default although the data have another id.
+    If a configured id is the network's default and the data have another id, one line is printed.
 
     Args:
         config: configuration of a subcommand, as it was parsed.
@@ -42,7 +42,7 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
         trains: whether the network is to be trained. Without training, the ids have no effect.
 
     Raises:
-        ValueError: an id that the configuration gives is not the data's.
+        ValueError: a configured id is neither the network's default nor the id in the data.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention

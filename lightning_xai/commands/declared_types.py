@@ -1,4 +1,4 @@
-"""Reads from the declared type of an argument which values it allows: classes of a base, collections, or plain data."""
+"""Finds the values that the declared type of an argument allows: derived classes, collections or plain data."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def is_callable_type(hint: Any) -> bool:
 
 
 def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
-    """Returns the classes that a value may be derived from, each with the type that names it.
+    """Returns each base class in `hints`, together with its type.
 
-    A callable names the class that it returns.
+    The base class of a Callable is the class that the Callable returns.
 
     Example:
         >>> from torch.optim import Optimizer
@@ -57,7 +57,7 @@ def bases_of(hints: Sequence[Any]) -> list[tuple[type, Any]]:
 
 
 def takes_data(hint: Any) -> bool:
-    """Whether any dictionary is a value of a type.
+    """Whether a type allows dictionaries.
 
     Example:
         >>> takes_data(Any), takes_data(dict[str, Any]), takes_data(list)
@@ -67,7 +67,7 @@ def takes_data(hint: Any) -> bool:
 
 
 def takes_text(hint: Any) -> bool:
-    """Whether a type allows text. Where it does not, text can only be the name of a class.
+    """Whether a type allows any text. If not, a text is taken as the name of a class.
 
     Example:
         >>> takes_text(str), takes_text(Callable), takes_text(None)
@@ -77,7 +77,7 @@ def takes_text(hint: Any) -> bool:
 
 
 def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
-    """Returns the types of the items of a collection; if `key` is given, those of this item of a mapping.
+    """Returns the types of a collection's items. With `key`, returns the types of this item of a mapping.
 
     Example:
         >>> item_types([list[int], tuple[str, ...], None])

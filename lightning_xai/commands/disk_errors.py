@@ -12,7 +12,7 @@ from lightning_xai.runs.disk import disk_message
 
 @contextlib.contextmanager
 def one_line_for_disks() -> Iterator[None]:
-    """Raises the errors of a full or read-only disk as a ValueError in one line, also those of a writing thread.
+    """Turns the error of a full or read-only disk into a ValueError with a message of one line.
 
     Raises:
         ValueError: the disk is full or read-only, or a file may not be read or written.
@@ -26,7 +26,7 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # TensorBoard's thread passes the error on to the main thread, which prints it
+        # TensorBoard's writer thread raises the error again in the main thread, so it is not printed here
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 

@@ -1,4 +1,4 @@
-"""Gives an encoder without a path the network's own tokenizer. A pretrained network accepts no other tokenizer."""
+"""If an encoder has no path, it gets the network's own tokenizer. A pretrained network accepts no other tokenizer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from lightning_xai.runs.folder import RunFolder
 
 
 def fill_encoder_path(config: Namespace) -> None:
-    """Gives the data's TokenizerEncoder the tokenizer of the network, unless the configuration gives its path.
+    """If the data's TokenizerEncoder has no path, sets it to the path of the network's tokenizer.
 
-    The tokenizer is read from the first of these paths that the configuration has: the path of an Evaluation, the path
-    of a classifier, the path of a teacher.
+    Tries the network of an Evaluation, then classifiers that have a path, then the teacher.
 
     Args:
-        config: configuration of a subcommand, in which `path` is set.
+        config: configuration of a subcommand. It is changed in place.
 
     Raises:
         ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read.
@@ -46,9 +45,9 @@ def fill_encoder_path(config: Namespace) -> None:
 
 
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
-    """Checks that each pretrained network of the configuration is used with the tokenizer beside its weights.
+    """Checks that the data are encoded with the tokenizer of each pretrained network.
 
-    If an Evaluation's network has a learned vocabulary, the data module gets it before any text is encoded.
+    If an Evaluation's network has a learned vocabulary, the data module takes over this vocabulary.
 
     Raises:
         ValueError: the data are encoded with another tokenizer.
@@ -78,7 +77,7 @@ def write_encoder(run: RunFolder, data: Any) -> None:
 
 
 def _network_tokenizer(model: Any, key: str) -> str:
-    """Returns the path of the tokenizer of the first network in `model` that has one."""
+    """Returns the path of the first tokenizer that belongs to a network in `model`."""
     for path in _network_paths(model):
         spec = _encoder_spec(path)
         found = (spec.get("init_args") or {}).get("path")
@@ -113,7 +112,7 @@ def _encoder_spec(path: str) -> dict[str, Any]:
 
 
 def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
-    """Yields key and spec (class_path, init_args) of every part of a configuration whose class derives from `base`."""
+    """Finds the parts of a configuration whose class derives from `base`. Yields their keys and specs."""
     if isinstance(config, Namespace | dict):
         if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
             yield key, config

@@ -11,14 +11,14 @@ from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user
 from lightning_xai.runs.progress import flush_every_line, quiet
 
-TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # environment variable by which user errors keep their traceback
+TRACEBACK = "LIGHTNING_XAI_TRACEBACK"  # if this environment variable is set, user errors keep their traceback
 
 
 def carry_out(argv: list[str]) -> None:
     """Carries out a command line whose first word is a command or --help.
 
     Raises:
-        SystemExit: the user made an error, which its message names. Other errors keep their traceback.
+        SystemExit: the user made an error. The message describes it. Other errors keep their traceback.
 
     Example:
         >>> carry_out(["racu"])

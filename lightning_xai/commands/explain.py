@@ -30,7 +30,7 @@ def explain_command(argv: list[str]) -> None:
 
 
 def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
-    """Returns a command line in which "--method A,B" has become "--method=[A, B]", as the parser reads lists.
+    """Replaces "--method A,B" in a command line by "--method=[A, B]", the parser's form of a list.
 
     Args:
         argv: the command line.

@@ -178,15 +178,15 @@ def encoder_of(config_file: Path) -> dict[str, Any]:
         ...     encoder_of(Path(file.name))
         {'class_path': 'm.Words'}
     """
-    OmegaConf.clear_resolvers()  # those of other packages may call code
+    OmegaConf.clear_resolvers()  # resolvers of other packages could run code
     spec: Any = OmegaConf.to_container(OmegaConf.load(config_file).data.init_args.encoder, resolve=True)
     return spec
 
 
 def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[str, Any]:
-    """Returns `facts` about an encoder if they name its class; otherwise the encoder in the configuration of the run.
+    """Returns the class and the arguments of an encoder, from `facts` or else from the run's configuration.
 
-    Facts in checkpoints of older versions do not name the class.
+    The configuration is read if `facts` do not name the class, as in checkpoints of older versions.
 
     Raises:
         ValueError: neither facts nor configuration name an encoder.
@@ -206,11 +206,11 @@ def facts_or_configuration(facts: Facts, place: str, config_file: Path) -> dict[
 
 
 def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust_remote_code: bool = False) -> Encoder:
-    """Builds the encoder that a network was trained with, and the vocabulary that this encoder learned.
+    """Builds the encoder that a network was trained with, including its learned vocabulary.
 
     Args:
         facts: facts about the encoder, from `read_encoder`. If they do not name its class, as in checkpoints of older
-            versions, the configuration does.
+            versions, the class is read from the configuration.
         place: where the network comes from.
         config_file: configuration of the network's run.
         trust_remote_code: whether Python code in the tokenizer's folder may run, if it ran in the training.
@@ -230,7 +230,7 @@ def trained_encoder(facts: Facts | None, place: str, config_file: Path, *, trust
     spec = current_spec(facts_or_configuration(facts, place, config_file))
     parser = CheckedParser(exit_on_error=False)
     parser.add_subclass_arguments(Encoder, "encoder")
-    # only the user, not a file, may allow that Python code of a model's folder runs
+    # Python code in a model's folder runs only if the user allows it; a file cannot allow it
     arguments = {k: v for k, v in spec["init_args"].items() if k != "trust_remote_code" or trust_remote_code}
     named = {"class_path": spec["class_path"], "init_args": arguments}
     encoder: Encoder = parser.instantiate(parser.parse_object({"encoder": named})).encoder

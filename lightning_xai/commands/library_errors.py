@@ -1,4 +1,4 @@
-"""Errors of libraries that a user can correct, by class and origin; all other errors keep their traceback."""
+"""Lists the errors of libraries that a user can correct. All other errors keep their traceback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TABLE = (
 
 
 def library_message(error: BaseException) -> str | None:
-    """Returns the line about an error of a library, or None if the table has no row for it.
+    """Returns a one-line message with a remedy for an error of a library, or None if TABLE does not list the error.
 
     Example:
         >>> print(library_message(RuntimeError("expected scalar type Float")))

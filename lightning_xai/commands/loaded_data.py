@@ -8,7 +8,7 @@ from lightning_xai.data.module import TextDataModule
 
 
 class LoadedData(NamedTuple):
-    """A data module, and the settings that decide how its examples were loaded and encoded.
+    """A data module, and the settings for loading and encoding its examples.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

@@ -48,7 +48,7 @@ def measure(
     skip_unfit: bool = False,
     batch_size: int = 32,
 ) -> pd.DataFrame:
-    """Returns the table of a test of a network on given examples. No file is left behind.
+    """Tests a network on given examples and returns the table of results. Leaves no files.
 
     Args:
         loaded: the network and its encoder.

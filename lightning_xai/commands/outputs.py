@@ -13,7 +13,9 @@ EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an
 
 
 def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: Path | None = None) -> None:
-    """Raises ValueError if an output is an input of the command, even under another path (links), or a model's file.
+    """Raises ValueError if an output would overwrite an input of the command or a file of the model.
+
+    An input is also recognized under another path, such as a link.
 
     Args:
         option: name of the option that names the output.
@@ -39,10 +41,10 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
 
 
 def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
-    """Writes a text file in UTF-8, whole or not at all; a pipe or a device, such as /dev/stdout, is written directly.
+    """Writes a text file in UTF-8, completely or not at all. Pipes and devices (/dev/stdout) are written directly.
 
     Args:
-        file: the file; a symbolic link stays, and the file that it names is written.
+        file: the file. If it is a symbolic link, the target of the link is written.
         write: function that writes the text to a stream.
 
     Raises:

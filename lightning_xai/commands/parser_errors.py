@@ -1,4 +1,4 @@
-"""Errors of the parser in one line: key, value, choices, and the command that lists what is accepted."""
+"""Rewrites an error of the parser in one line: key, value, choices, and a help command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REQUIRED = re.compile(r"the following arguments are required: (.*)")
 
 
 def explained(message: str, parser: Any) -> str:
-    """Returns a parser's message in one line.
+    """Rewrites a parser's error message in one line.
 
     Args:
         message: the parser's message.
@@ -54,14 +54,14 @@ def explained(message: str, parser: Any) -> str:
 
 
 def _subparser(parser: Any) -> Any:
-    """Returns the parser of the subcommand, if a parser has one."""
+    """Returns the parser of the subcommand. If there is not exactly one subcommand, returns `parser`."""
     subcommands = getattr(parser, "_subcommands_action", None)
     parsers = list(subcommands._name_parser_map.values()) if subcommands is not None else []
     return parsers[0] if len(parsers) == 1 else parser
 
 
 def _about_options(text: str, parser: Any, command: str) -> str:
-    """Returns the line about an option that is unknown, missing or without a value."""
+    """Returns the error message for an option that is unknown, missing or without a value."""
     lists = f"{command} --help lists all options"
     known = [option.removeprefix("--") for action in parser._actions for option in action.option_strings[:2]]
     unknown, required = _UNKNOWN.search(text), _REQUIRED.search(text)
@@ -82,14 +82,14 @@ def _about_options(text: str, parser: Any, command: str) -> str:
 
 
 def _nearest(known: Sequence[str], name: str) -> str:
-    """Returns the options that are most similar to a name, or that lie beside it."""
+    """Lists known options, the most similar to `name` first. Prefers options with the same prefix as `name`."""
     beside = [option for option in known if option.rpartition(".")[0] == name.rpartition(".")[0]]
     options = [option for option in (beside or known) if not option.endswith(("help", "+", "print_shtab", "-h"))]
     return listed_choices(options, name)
 
 
 class _Explanation:
-    """Writes the line about a problem in a configuration.
+    """Writes the error message for a problem in a configuration.
 
     Args:
         problem: the problem.
@@ -103,7 +103,7 @@ class _Explanation:
         self.owner = next((node for node in reversed(problem.path) if node.is_class), None)
 
     def line(self) -> str:
-        """Returns the line."""
+        """Returns the error message, in one line."""
         text = " ".join(self.problem.sentences)
         place, value = self._place(), self.problem.value
         unknown, required = _UNKNOWN.search(text), _REQUIRED.search(text)
@@ -157,7 +157,7 @@ class _Explanation:
         return f"{place}: there is no file {value}, seen from the file that names it: correct the path"
 
     def _help(self) -> str:
-        """Returns the command that lists what is accepted at the place of the problem."""
+        """Returns a hint: the help command that lists the accepted arguments or options."""
         if self.owner is None:
             return f"{self.command} --help lists all options"
         top, first = self.problem.path[0], self.problem.path[1] if len(self.problem.path) > 1 else None
@@ -167,7 +167,7 @@ class _Explanation:
         return f"run.py --help {short} lists its arguments"
 
     def _place(self) -> str:
-        """Returns the dotted key of the problem, with class names where a list or mapping may have several."""
+        """Returns the dotted key of the problem. A key of a list or mapping also names the class of the item."""
         parts: list[str] = []
         for node in self.problem.path:
             if not node.is_class:
@@ -177,10 +177,10 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # a value that the parser copied was given under another key
+        return sources.get(place, place)  # if the parser copied the value from another key, that key
 
     def _members(self, node: Node) -> list[Any]:
-        """Returns the types of which a key's value, or its items, may be."""
+        """Returns the types that are allowed for a key's value or for the items of this value."""
         at = self.problem.path.index(node)
         key = node if not node.is_class else self.problem.path[at - 1]
         members = list(alternatives(self.hints.get(key))) if self.hints.get(key) is not None else []
@@ -213,7 +213,7 @@ class _Explanation:
         return {parameter.name: parameter.annotation for parameter in get_signature_parameters(built, logger=False)}
 
     def _arguments_of(self, owner: Node) -> list[str]:
-        """Returns the arguments of a class, without those that the code gives where a function is declared."""
+        """Returns the arguments of a class. If the declared type is a Callable, leaves out its arguments."""
         members = self._members(owner)
         given = [get_args(hint)[0] for hint in members if is_callable_type(hint) and get_args(hint)]
         skipped = len(given[0]) if given and isinstance(given[0], list) else 0

@@ -1,4 +1,4 @@
-"""Reads the messages of the parser: they are trees of keys and class paths whose leaves are sentences."""
+"""Reads the parser's error messages. A message is a tree: keys and class paths are nodes, sentences are leaves."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Problem:
-    """The one problem in a message that the user meant to be right, out of one for each type that the parser tried.
+    """The problem that most likely caused an error message.
+
+    The parser tries every alternative of a type, and its message lists one problem for each alternative.
 
     Args:
         path: keys and classes from the outside to the inside.
-        sentences: sentences about the innermost of them.
+        sentences: the parser's sentences about the last item of `path`.
 
     Example:
         >>> Problem([Node(0, "seed", False)], ["Expected a <class 'int'>"]).value is None
@@ -63,9 +65,10 @@ class Problem:
 
 
 def read_problem(message: str) -> Problem | None:
-    """Returns the problem deepest in a configuration; None if a message names no key.
+    """Returns the most deeply nested problem in a message, or None if the message names no key.
 
-    Where a type has alternatives, the message has a branch for each; the user meant the one that goes deepest.
+    If a type has alternatives, the message has a branch for each one. The user probably meant the type of the
+    deepest branch.
 
     Example:
         >>> message = '''Parser key "model":

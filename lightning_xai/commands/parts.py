@@ -13,10 +13,10 @@ from jsonargparse import get_loader, set_loader
 from lightning_xai.commands.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[1]
-# an installed wheel holds the configurations in the package, a checkout beside it
+# configs/ is inside the package in an installed wheel, and next to the package in a git checkout
 SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
 
-# last part of an option -> folders of configs/ that hold its files
+# last part of an option's name (--model.network) -> folders of configs/ that hold its files
 FOLDERS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "network": ("network",),
@@ -76,9 +76,10 @@ def with_part_paths(argv: Sequence[str]) -> list[str]:
 
 
 def find_shipped_parts() -> None:
-    """Lets every configuration name shipped parts: "data/vader.yaml" is read as shipped if no such file lies beside it.
+    """Lets configurations name shipped parts, such as "data/vader.yaml".
 
-    The parser reads a file in the file's own folder, so the working directory tells which folder that is.
+    The shipped file is read only if the configuration's folder has no such file. While the parser reads a
+    configuration, the working directory is the configuration's folder.
     """
     load = get_loader("yaml")
 

@@ -1,4 +1,4 @@
-"""Checks at the start of a command, so that a user learns of mistakes within seconds and not after training."""
+"""Finds mistakes of the user at the start of a command: within seconds, not after training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = None) -> None:
-    """Raises ValueError if checkpoints would be saved where no command looks for them, or if code in them could run.
+    """Raises ValueError if commands would not find the checkpoints, or if code in checkpoints could run.
 
     Args:
         checkpoint: arguments of ModelCheckpoint.
@@ -122,9 +122,10 @@ def chain_in(callbacks: Sequence[Callback]) -> ChainCallback:
 def check_checkpoint(
     path: str, objective: Objective, class_names: list[str], data: LightningDataModule | None = None
 ) -> None:
-    """Raises ValueError unless a checkpoint fits the objective, and has the tokenizer and the classes of the data.
+    """Raises ValueError if a checkpoint does not fit the objective or the data.
 
-    The classes must be in the same order. The data take over a vocabulary that was learned in the checkpoint's run.
+    The checkpoint's tokenizer and its classes, in their order, must be those of the data. If the checkpoint has a
+    learned vocabulary, `data` takes over this vocabulary.
 
     Example:
         >>> import tempfile, torch
@@ -158,14 +159,13 @@ def resolve_checkpoint(
     class_names: list[str],
     data: LightningDataModule | None = None,
 ) -> str | None:
-    """Returns the checkpoint file that `ckpt_path` means: "best", "last" or a path.
+    """Returns the checkpoint file for "best", "last" or a path.
 
     If `ckpt_path` is None, returns the best checkpoint, or None if the run has no best checkpoint.
 
     Raises:
-        ValueError: there is no such file, the checkpoint does not fit `objective`, its classes are in another order
-            than in the data, or its tokenizer is not that of `data`. Or there is no checkpoint, and a part of a
-            pretrained network is random.
+        ValueError: there is no such file; the checkpoint does not fit `objective`, or the classes or the tokenizer of
+            the data; or there is no checkpoint, and some weights of a pretrained network are random.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""Refuses configurations in which a key stands twice: YAML would keep the last value and drop the first in silence."""
+"""Refuses configurations with a repeated key, because YAML would silently keep only the last value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def check_repeated_keys(text: str) -> None:
         Traceback (most recent call last):
         ValueError: the key 'gradient' stands in line 2 and again in line 3, so its first value would be lost: ...
     """
-    waiting = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]  # the first is faster
-    seen: set[int] = set()  # an alias repeats a node, which may contain the alias
+    waiting = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]  # CSafeLoader is faster
+    seen: set[int] = set()  # ids of visited nodes; an alias can point to a node that contains the alias
     while waiting:
         node = waiting.pop()
         if id(node) in seen:

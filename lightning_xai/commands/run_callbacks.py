@@ -1,4 +1,4 @@
-"""The callbacks that every run has beside those of its configuration."""
+"""The callbacks that every run has in addition to those in its configuration."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lightning_xai.commands.signals import EndOnSigterm
 
 
 def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
-    """Returns the callbacks in their order: the trial comes before everything that estimates the work.
+    """Returns the callbacks in order. The trial is before the Forecast, which estimates the remaining time.
 
     Args:
-        trainer: the settings of the trainer: `enable_progress_bar` and `callbacks`, which may have a bar of their own.
+        trainer: the settings of the trainer: `enable_progress_bar`, and `callbacks`, which may contain a ProgressBar.
         began: time at which the command began, from `time.monotonic()`.
         seed: the seed of the run.
         trial: tries the parts of the run before the work.

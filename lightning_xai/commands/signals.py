@@ -18,7 +18,7 @@ from lightning_xai.runs.ranks import is_first
 
 
 class Terminated(SystemExit):
-    """Raised in the running command when SIGTERM arrives. Its exit code is 143, the code of this signal in a shell.
+    """Raised when SIGTERM arrives. The exit code is 143, as usual for a process that SIGTERM ended.
 
     Example:
         >>> Terminated().code
@@ -31,7 +31,7 @@ class Terminated(SystemExit):
 
 @contextlib.contextmanager
 def ending_in_one_line() -> Iterator[None]:
-    """Ends with code 143 after SIGTERM and with 130 after SIGINT, and prints one line; files are left whole.
+    """Ends the command with one line and an exit code: 143 after SIGTERM, 130 after SIGINT.
 
     Example:
         >>> with ending_in_one_line():
@@ -56,15 +56,15 @@ def ending_in_one_line() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
-            for number, handler in before.items():  # Lightning ignores SIGINT from the first one on
+            for number, handler in before.items():  # restores SIGINT, which Lightning ignores after the first one
                 signal.signal(number, handler)
 
 
 class EndOnSigterm(Callback):
     """Lets SIGTERM end the trainer's loops at once, also with several processes.
 
-    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes it starts a
-    collective operation in the handler, which can wait for ever for a process that is in another one.
+    Lightning's own handler waits for the end of the batch and then ends with code 0. With several processes,
+    that handler starts a collective operation. If another process is in a different operation, both wait for ever.
 
     Example:
         >>> before = signal.getsignal(signal.SIGTERM)
@@ -98,7 +98,7 @@ class EndOnSigterm(Callback):
 def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal would interrupt the clean-up
     if launcher is not None:
-        # last of all: if a process that it started ends first, the launcher kills this one
+        # kills the launcher's processes at exit, not now: if one ends early, the launcher kills this process
         atexit.register(launcher.kill, signal.SIGKILL)
     raise Terminated
 

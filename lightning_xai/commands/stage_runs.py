@@ -1,4 +1,4 @@
-"""Runs a command of the kind that carries out runs, with all other runs that it needs."""
+"""Carries out fit, validate, test or predict, and all other runs that the command needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.runs.progress import say
 
 
 def run_stages(argv: list[str]) -> XAICLI:
-    """Runs a command and all other runs that it needs, before or after it; returns the last run."""
+    """Carries out a command, with all runs that it needs before or after its own run. Returns the last run."""
     import_all()
     find_shipped_parts()
     argv = with_part_paths(argv)

@@ -18,14 +18,14 @@ OTHER_TYPE = (  # phrases by which the parser says that a value has a wrong type
 )  # fmt: skip
 
 
-_FOREIGN_CLASS = re.compile(  # the two sentences in which the parser says that a class is none of the declared ones
+_FOREIGN_CLASS = re.compile(  # the parser's two sentences about a class of a wrong base
     r"Import path (?P<path>\S+) does not correspond to a subclass of (?P<base>\w+)"
     r"|Expected '(?P<name>[\w.]+)' to be a (?:subclass of|function that returns) <class '(?P<returned>\w+)'>"
 )
 
 
 def foreign_class(message: str) -> str | None:
-    """Returns setting, class path and required base of a message about a wrong class; None for other messages.
+    """Rewrites a message about a class of a wrong base in one line. Returns None for other messages.
 
     Example:
         >>> nested = 'Parser key "model":\\n  Parser key "network":\\n    Import path '
@@ -41,7 +41,7 @@ def foreign_class(message: str) -> str | None:
 
 
 def one_line(message: str) -> str:
-    """Returns a parser's message in one line, without the types that the parser tried; long parts are cut.
+    """Rewrites a parser's message in one line. Leaves out the list of tried types and cuts long parts.
 
     Example:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
@@ -57,10 +57,10 @@ def one_line(message: str) -> str:
 
 
 def reasons(message: str) -> str:
-    """Returns the sentences of a parser's message that explain the error; if there are none, the message in one line.
+    """Returns the sentences of a parser's message that explain the error, without those about a wrong type.
 
-    If a type has several alternatives, the parser lists one error for each alternative, even if the user did not mean
-    this alternative.
+    If a type has alternatives, the parser also lists an error for each alternative that the user did not mean. If no
+    sentence explains the error, returns the whole message in one line.
 
     Example:
         >>> reasons("Errors:\\n  - Expected a <class 'float'>\\n  - num_points is 1: give at least 2")
@@ -72,9 +72,9 @@ def reasons(message: str) -> str:
 
 
 def message_for_user(error: BaseException) -> str | None:
-    """Returns the message in one line if the user can correct the error, else None.
+    """Returns a message of one line if the user can correct the error, else None.
 
-    These are errors of the parser, ValueErrors that this package raises, and the kinds of errors in `library_errors`.
+    Users can correct errors of the parser, ValueErrors of this package, and the errors listed in `library_errors`.
 
     Example:
         >>> from lightning_xai.runs.store import RaggedStore

@@ -73,7 +73,7 @@ class TrainedRun:
 
 
 def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
-    """Returns the run of a checkpoint with its files, or None if `place` names a model of another kind.
+    """Returns the run of a checkpoint and the files to read. For a Hugging Face model, returns (None, {}).
 
     Raises:
         ValueError: `place` is a folder without a model.

@@ -1,4 +1,4 @@
-"""Settings of the trainer, the seed and the optimizer: an error of Lightning or torch names the key and the value."""
+"""Checks the settings of the trainer, the seed and the optimizer. Every error names the setting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import nn
 
 from lightning_xai.commands.choices import shortened
 
-LARGEST_SEED = 2**32 - 1  # of numpy
+LARGEST_SEED = 2**32 - 1  # the largest seed that numpy accepts
 AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning would divide by them
 HARDWARE = ("accelerator", "devices", "num_nodes", "strategy")
 TRAINER_HELP = "correct it or leave it out (run.py fit --help)"
 
 
 def check_seed(seed: Any) -> None:
-    """Raises ValueError if a seed is none that numpy takes.
+    """Raises ValueError if numpy does not accept a seed.
 
     Example:
         >>> check_seed(0)
@@ -35,7 +35,7 @@ def check_seed(seed: Any) -> None:
 
 @contextmanager
 def trainer_settings(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Within the context, in which a trainer is built, errors of Lightning name the settings that they are about.
+    """Context in which a trainer is built. Adds the names and values of the wrong settings to errors of Lightning.
 
     Args:
         settings: the options of the trainer by name.
@@ -73,7 +73,7 @@ def _is_about(message: str, name: str, value: Any) -> bool:
 
 
 def check_optimizer(objective: Any) -> None:
-    """Raises ValueError if an objective's optimizer refuses its arguments, or has a learning rate that is no number.
+    """Raises ValueError if an optimizer refuses its arguments, or if its learning rate is not a finite number.
 
     Args:
         objective: an objective; nothing is checked if it has no optimizer.

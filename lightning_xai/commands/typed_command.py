@@ -1,4 +1,4 @@
-"""A command line made from a typed function, whose parameters are the options and whose docstring is the help."""
+"""Makes a command from a typed function: the parameters become options, the docstring becomes the help."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class WordListParser(ChecksClasses, ArgumentParser):
         A positional sequence may be empty, so that the function itself can raise an error with advice.
         """
         name = names[0].lstrip("-")
-        if name in getattr(self, "item_types", {}):  # a group of arguments of this parser has no types
-            del kwargs["action"]  # the action would read the sequence from one word
+        if name in getattr(self, "item_types", {}):  # groups of arguments have no item_types
+            del kwargs["action"]  # the default action would read the sequence from one word
             option = names[0].startswith("-")
             kwargs |= {"type": self.item_types[name], "nargs": "+" if option else "*"}
             kwargs["default"] = list(kwargs.get("default") or ())  # a copy, since the parser changes the list
