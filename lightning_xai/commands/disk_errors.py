@@ -26,7 +26,7 @@ def one_line_for_disks() -> Iterator[None]:
     before = threading.excepthook
 
     def hook(raised: Any) -> None:
-        # TensorBoard's writer thread raises the error again in the main thread, so it is not printed here
+        # TensorBoard's writer thread raises such an error again in the main thread, so no traceback is printed here
         if raised.exc_value is None or disk_message(raised.exc_value) is None:
             before(raised)
 

@@ -177,7 +177,7 @@ class _Explanation:
         place = ".init_args.".join(parts)
         links = getattr(getattr(self.parser, "_links_group", None), "_group_actions", [])
         sources = {link._target: link._source[0] for link in links if isinstance(link, ActionLink)}
-        return sources.get(place, place)  # if the parser copied the value from another key, that key
+        return sources.get(place, place)  # the user's key, if the parser copied its value to another key
 
     def _members(self, node: Node) -> list[Any]:
         """Returns the types that are allowed for a key's value or for the items of this value."""

@@ -16,7 +16,7 @@ from lightning_xai.commands.signals import EndOnSigterm
 
 
 def run_callbacks(trainer: Any, *, began: float, seed: int, trial: Callback, tests_after_fit: bool) -> list[Callback]:
-    """Returns the callbacks in order. The trial is before the Forecast, which estimates the remaining time.
+    """Returns the callbacks in order. The trial is before the Forecast, which estimates the time of explanations.
 
     Args:
         trainer: the settings of the trainer: `enable_progress_bar`, and `callbacks`, which may contain a ProgressBar.

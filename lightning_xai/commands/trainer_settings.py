@@ -1,4 +1,4 @@
-"""Checks the settings of the trainer, the seed and the optimizer. Every error names the setting."""
+"""Checks the settings of the trainer, the seed and the optimizer. An error names the wrong setting."""
 
 from __future__ import annotations
 
