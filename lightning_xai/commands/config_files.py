@@ -10,6 +10,7 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 from omegaconf import DictConfig, OmegaConf
 
+from lightning_xai.commands.choices import listed_choices
 from lightning_xai.commands.parts import SHIPPED
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import without_format
@@ -30,7 +31,9 @@ def find_config(name: str, folders: Sequence[Path] = ()) -> str:
         if candidate.is_file():
             return str(candidate)
     known = sorted(path.name for path in SHIPPED.glob("*.yaml"))
-    raise ValueError(f"there is no configuration {name!r}, here or in configs/: choose one of {', '.join(known)}")
+    raise ValueError(
+        f"there is no configuration {name!r}, here or in configs/: choose one of {listed_choices(known, name)}"
+    )
 
 
 def with_config_paths(argv: list[str]) -> list[str]:

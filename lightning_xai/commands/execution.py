@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 from lightning_xai.commands.disk_errors import one_line_for_disks
@@ -26,16 +28,30 @@ def carry_out(argv: list[str]) -> None:
         SystemExit: error: no experiment is named: give folders of finished chains, such as runs/roar
     """
     flush_every_line()
+    with quiet(), ending_in_one_line(), user_errors():
+        command = argv[0]  # modules are imported late, to start fast
+        if command in ("-h", "--help"):
+            print(import_module("lightning_xai.commands.class_help").class_help(argv[1]))
+        elif command in READERS:
+            module = import_module(f"lightning_xai.commands.{command}")
+            getattr(module, f"{command}_command")(argv[1:])
+        else:
+            import_module("lightning_xai.commands.stage_runs").run_stages(argv)
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Ends with a line if the user can correct an error; other errors, and all if TRACEBACK is set, are raised.
+
+    Example:
+        >>> with user_errors():
+        ...     raise OSError(28, "No space left on device", "best.ckpt")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        SystemExit: error: best.ckpt cannot be read or written (No space left on device): free some space ...
+    """
     try:
-        with quiet(), ending_in_one_line(), one_line_for_disks():
-            command = argv[0]  # modules are imported late, to start fast
-            if command in ("-h", "--help"):
-                print(import_module("lightning_xai.commands.class_help").class_help(argv[1]))
-            elif command in READERS:
-                module = import_module(f"lightning_xai.commands.{command}")
-                getattr(module, f"{command}_command")(argv[1:])
-            else:
-                import_module("lightning_xai.commands.stage_runs").run_stages(argv)
+        with one_line_for_disks():
+            yield
     except Exception as error:
         message = None if os.environ.get(TRACEBACK) else message_for_user(error)
         if message is None:

@@ -15,6 +15,7 @@ from lightning_xai.commands.trained_run import load_trained_run, method_classes,
 from lightning_xai.commands.typed_command import run_command
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
+from lightning_xai.runs.text_files import read_text
 
 STANDARD = "-"  # standard input as `file`, standard output as `output`
 
@@ -52,7 +53,9 @@ def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
             if all(name.replace(".", "_").isidentifier() for name in names):
                 for name in names:
                     if "." not in name and name not in known:
-                        raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
+                        raise ValueError(
+                            f"there is no attribution method {name!r}: choose one of {listed_choices(known, name)}"
+                        )
                 argument = f"--method=[{', '.join(names)}]" if len(names) > 1 else argument
         arguments.append(argument)
     return arguments
@@ -142,6 +145,9 @@ def _explain_file(explainer: Explainer, file: str, output: str) -> None:
 def file_lines(file: str) -> list[str]:
     """Returns the lines of a file, or of standard input for "-". Only line feeds end a line.
 
+    Raises:
+        ValueError: the file is not UTF-8.
+
     Example:
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile() as stream:
@@ -149,6 +155,6 @@ def file_lines(file: str) -> list[str]:
         ...     file_lines(stream.name)  # str.splitlines would also split at U+2028
         ['a\\u2028b', '', 'c']
     """
-    text = sys.stdin.read() if file == STANDARD else Path(file).read_text(encoding="utf-8")
+    text = sys.stdin.read() if file == STANDARD else read_text(Path(file), has_option=False)
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -65,11 +65,11 @@ def _about_options(text: str, parser: Any, command: str) -> str:
     lists = f"{command} --help lists all options"
     known = [option.removeprefix("--") for action in parser._actions for option in action.option_strings[:2]]
     unknown, required = _UNKNOWN.search(text), _REQUIRED.search(text)
-    given = re.match(r"unrecognized arguments: (\S+)", text)
+    given = re.match(r"unrecognized arguments: (.+)", text)
     if unknown or given:
         option = (unknown[1] or unknown[2]) if unknown else given[1] if given else ""
-        name = option.removeprefix("--").partition("=")[0]
-        return f"{option} is no option of {command}: choose one of {_nearest(known, name)}; {lists}"
+        name = option.removeprefix("--").partition("=")[0].partition(" ")[0]
+        return f"{shortened(option)} is no option of {command}: choose one of {_nearest(known, name)}; {lists}"
     if required:
         names = [name.strip().rpartition(".")[2] for name in required[1].split(",")]
         remedy = (

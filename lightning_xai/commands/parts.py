@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from jsonargparse import get_loader, set_loader
 
+from lightning_xai.commands.choices import listed_choices
 from lightning_xai.commands.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[1]
@@ -47,13 +48,15 @@ def find_part(name: str, kind: str) -> str:
         for path in [base / name, *(base / folder / name for folder in folders)]:
             if path.is_file() and path.relative_to(base).parts[0] in folders and ".." not in path.parts:
                 return str(path)
-    known = ", ".join(
+    known = [
         path.relative_to(SHIPPED / folder).as_posix() if len(folders) == 1 else path.relative_to(SHIPPED).as_posix()
         for folder in folders
         for path in sorted((SHIPPED / folder).rglob("*.yaml"))
-    )
+    ]
+    listed = ", ".join(known)
+    listed = listed if len(listed) < 220 else listed_choices(known, name)
     places = " or ".join(f"configs/{folder}" for folder in folders)
-    raise ValueError(f"there is no {kind} {name!r}, here or in {places}: choose one of {known}")
+    raise ValueError(f"there is no {kind} {name!r}, here or in {places}: choose one of {listed}")
 
 
 def with_part_paths(argv: Sequence[str]) -> list[str]:

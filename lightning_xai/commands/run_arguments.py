@@ -16,6 +16,10 @@ TRAINER_DEFAULTS = {
     "log_every_n_steps": 10,
     "enable_model_summary": False,  # RunSummary prints less
 }
+HELP_OF_CLASSES = (
+    "The arguments of a class: --model.help Supervised, --data.help TextDataModule, --trainer.callbacks.help "
+    "ComputeAttributions; of any other class, such as a source, network, method or metric: run.py --help CLASS."
+)
 
 
 def add_run_arguments(parser: LightningArgumentParser) -> None:
@@ -23,6 +27,7 @@ def add_run_arguments(parser: LightningArgumentParser) -> None:
 
     The parser already has the arguments of model, data and trainer.
     """
+    parser.epilog = HELP_OF_CLASSES
     parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
     parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
     parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")

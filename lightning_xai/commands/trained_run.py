@@ -10,6 +10,7 @@ from typing import Any
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.commands.devices import usable_device
 from lightning_xai.commands.explainer import Explainer, trained_encoder
 from lightning_xai.data.base import Encoder
 from lightning_xai.models.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
@@ -117,7 +118,7 @@ def load_trained_run(
     """
     run, _ = run_and_inputs(place)
     trained = load_trained(place, trust_remote_code=trust_remote_code)
-    trained.network.to(device)
+    trained.network.to(usable_device(device))
     config_file = (run or RunFolder(Path(place))).config_file
     encoder = trained_encoder(trained.encoder, place, config_file, trust_remote_code=trust_remote_code)
     return TrainedRun(place, run, trained, encoder, checkpoint_hash(place) if with_hash else "")

@@ -70,9 +70,12 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
-    except ValueError as error:
+    except Exception as error:  # tokenizers raises plain Exceptions for files that it cannot read
         if "trust_remote_code" not in str(error):
-            raise
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"{path}: the tokenizer cannot be loaded ({reason}): download the files of the tokenizer again"
+            ) from error
         raise ValueError(
             f"{path}: the tokenizer needs Python code of its own folder, which is not run: give "
             "trust_remote_code: true if you trust the code"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -91,10 +93,16 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
         source = resolve_model_path(path) if adapter is None or adapter.beside_base else adapter.base
         settings = AutoConfig.from_pretrained(resolve_model_path(source), trust_remote_code=trust_remote_code)
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
+        if (Path(resolve_model_path(path)) / "config.json").is_file():
+            raise ValueError(
+                f"{path}: config.json cannot be read ({_first_line(error)}): correct it, or download it again"
+            ) from error
         raise ValueError(
-            f"{path}: neither a folder with a config.json nor a model on the Hugging Face hub; "
+            f"{shortened_path(path)}: neither a folder with a config.json nor a model on the Hugging Face hub; "
             "package:NAME/FOLDER names a folder of an installed package (transformers says: "
-            f"{_first_line(error)})"
+            f"{_first_line(error)[:100]})"
         ) from error
     except ValueError as error:
         if "trust_remote_code" in str(error):
@@ -102,16 +110,54 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
                 f"{path}: needs Python code of its own folder, which is not run: give trust_remote_code: true if you "
                 "trust the code"
             ) from error
-        raise ValueError(_first_line(error)) from error
+        reason = _first_line(error)
+        raise ValueError(reason if path in reason else f"{path}: {reason}; correct config.json") from error
+    # transformers checks no types, so wrong values in config.json raise errors of many types
+    except Exception as error:
+        raise ValueError(
+            f"{path}: config.json has a value that transformers refuses ({_first_line(error)}): correct it, or "
+            "download it again"
+        ) from error
+    refuse_quantized(settings, path)
     size = None if adapter is None else trained_head_size(adapter_weights(adapter))
     if size is not None:
         settings.num_labels = size
     return settings
 
 
+def refuse_quantized(config: PretrainedConfig, path: str) -> None:
+    """Raises ValueError if the weights of a model are quantized, since quantized layers have no gradients.
+
+    Example:
+        >>> refuse_quantized(transformers.BertConfig(), "models/bert")
+        >>> config = transformers.BertConfig(quantization_config={"quant_method": "gptq"})
+        >>> refuse_quantized(config, "models/bert")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: models/bert has quantized weights (gptq), which have no gradients: give the model ...
+    """
+    settings = getattr(config, "quantization_config", None)
+    if settings:
+        method = settings.get("quant_method") if isinstance(settings, dict) else None
+        raise ValueError(
+            f"{path} has quantized weights ({method or 'see quantization_config'}), which have no gradients: give the "
+            "model in float32 or bfloat16 from which it was made"
+        )
+
+
+def shortened_path(path: str) -> str:
+    """Returns a path for a message, cut after 100 characters.
+
+    Example:
+        >>> shortened_path("models/bert")
+        'models/bert'
+    """
+    return path if len(path) <= 100 else f"{path[:97]}..."
+
+
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    name = type(error).__name__
+    return (f"{name} {text}" if isinstance(error, KeyError) else text.splitlines()[0]) if text else name
 
 
 @contextmanager
@@ -220,4 +266,7 @@ def _read_network(
         )  # fmt: skip
     # safetensors, torch and transformers raise errors of many types for files that they cannot read
     except Exception as error:
-        raise ValueError(f"{path}: the weights cannot be loaded ({_first_line(error)})") from error
+        raise ValueError(
+            f"{path}: the weights cannot be loaded ({_first_line(error)}): download the model again, or let "
+            "config.json describe the weights"
+        ) from error

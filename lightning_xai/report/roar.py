@@ -89,7 +89,10 @@ def read_chains(folders: Sequence[Path], metrics: Sequence[str], split: str) -> 
 
 
 def _read_rows(file: Path) -> pd.DataFrame:
-    rows = pd.read_csv(file)
+    try:
+        rows = pd.read_csv(file)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is damaged ({error}): run the chain again with this version") from error
     if missing := [column for column in READ if column not in rows]:
         raise ValueError(f"{file} has no {', '.join(missing)}: run the chain again with this version")
     return rows

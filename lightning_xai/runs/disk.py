@@ -18,7 +18,10 @@ REMEDIES = {
     errno.ENOTDIR: "a part of this path is a file, so choose another path",
     errno.EISDIR: "remove the folder of this name, or choose another name",
 }
-OF_WRITING = {errno.ENOENT: "choose a folder that can be made"}  # not for reading, where this error has other causes
+OF_WRITING = {  # not for reading, where these errors have other causes
+    errno.ENOENT: "choose a folder that can be made",
+    errno.EEXIST: "a part of this path is a file, so choose another path",
+}
 LONGEST_NAME = 120  # characters of a name that a message shows
 
 

@@ -36,7 +36,7 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # not about the contents of the file
             raise
-        raise damaged(file, error) from error
+        raise damaged(file, str(error).removeprefix(f"Could not open Parquet input source '{file}': ")) from error
 
 
 @dataclass(frozen=True)

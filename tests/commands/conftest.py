@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = [
-    "lightning_xai.commands.main",
+    "lightning_xai.commands.stage_runs",
     "lightning_xai.data.module",
     "lightning_xai.models.plm_ca",
 ]  # their imports take seconds
