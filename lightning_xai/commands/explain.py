@@ -53,9 +53,7 @@ def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
             if all(name.replace(".", "_").isidentifier() for name in names):
                 for name in names:
                     if "." not in name and name not in known:
-                        raise ValueError(
-                            f"there is no attribution method {name!r}: choose one of {listed_choices(known, name)}"
-                        )
+                        raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
                 argument = f"--method=[{', '.join(names)}]" if len(names) > 1 else argument
         arguments.append(argument)
     return arguments
