@@ -37,9 +37,9 @@ from lightning_xai.types import Attribution, Batch
 class ComputeAttributions(Callback):
     """Explains every evaluated batch and passes the attributions to the callbacks after this one.
 
-    The receivers are all callbacks before the next ComputeAttributions that define `on_explained(explained:
-    ExplainedBatch)`; they may come from other packages. They are called in the order of `trainer.callbacks`. If
-    `max_examples` excludes all examples of a batch, they are not called for this batch.
+    The receivers are the callbacks that define `on_explained(explained: ExplainedBatch)` and stand between this one
+    and the next ComputeAttributions. They may come from other packages, and are called in the order of
+    `trainer.callbacks`. If `max_examples` excludes all examples of a batch, no receiver is called for this batch.
 
     Works in validate, test and predict under any Trainer. Attributions are computed in float32 and outside inference
     mode, and leave the network's modes and flags unchanged. If a method needs attention weights, the network uses eager
@@ -163,7 +163,7 @@ class ComputeAttributions(Callback):
         )
         work = self._work(trainer, split)
         work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))
-        probs = predict(explained.inputs)  # in float32, like the metrics; so both agree on the predicted classes
+        probs = predict(explained.inputs)  # float32, as in the metrics: equal predicted classes
         self._changed_classes.add(
             split,
             explained.index,

@@ -14,9 +14,10 @@ STOPPED = "training_stopped"  # key of a checkpoint: whether the training ended 
 class BestCheckpoint(ModelCheckpoint):
     """Lightning's ModelCheckpoint, whose whole state survives a kill and a move of the run's folder.
 
-    ModelCheckpoint forgets `current_score` when a fit is resumed, and the best score too if the folder was moved, so
-    that the next epoch would replace a better checkpoint. Lightning forgets that EarlyStopping ended the training, so
-    that a fit killed at that moment would continue to train. States have the same key as those of ModelCheckpoint.
+    When a fit is resumed, ModelCheckpoint forgets `current_score`. If the folder was moved, ModelCheckpoint also
+    forgets the best score, so the next epoch would replace a better checkpoint. Lightning also forgets that
+    EarlyStopping ended the training, so a fit that was killed at that moment would train further. `state_key` is the
+    key of ModelCheckpoint.
 
     Example:
         >>> import tempfile

@@ -13,7 +13,7 @@ import torch
 
 from lightning_xai.types import Passes
 
-# MiB by which a peak that was just reset may exceed current memory: the kernel updates its counts with a delay
+# just after a reset, the peak may exceed the current memory by this many MiB, as the kernel counts with a delay
 _RESET_SLACK = 4.0
 
 

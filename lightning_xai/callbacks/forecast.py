@@ -31,7 +31,7 @@ MAX_TOKENS = 4096  # of the batch that measures the speed of the network
 
 
 class Forecast(Callback):
-    """Prints the estimated time of the explanations, before a fit that ends with a test and before other evaluations.
+    """Prints how long the explanations will take, before a test, a validation or a fit that ends with a test.
 
     The estimate is the number of passes through the network that methods and metrics count, times the tokens of the
     explained examples, times the measured time of a pass over one batch. Methods with costly passes take longer.

@@ -40,7 +40,7 @@ def check_order(callbacks: Sequence[Callback]) -> None:
                     f"{getattr(callback, 'label', type(callback).__name__)} has on_explained, but no "
                     "ComputeAttributions stands before it: move it behind one in trainer.callbacks"
                 )
-    if source is not None and not is_used and num_sources > 1:  # alone, it may be there for its costs
+    if source is not None and not is_used and num_sources > 1:  # a single source may serve only to measure costs
         raise ValueError(
             f"no callback behind {_named(source)} uses its attributions, since they go to the callbacks that follow: "
             "put a callback such as AttributionEvaluation behind it, or its methods into the ComputeAttributions before"

@@ -35,7 +35,7 @@ class _TrainingProgress(ProgressBar):
         self.is_shown = True
 
     def new_pace(self) -> Pace:
-        """Returns when lines about a piece of work that begins now are due."""
+        """Returns a Pace, which says when lines are due, for work that begins now."""
         return Pace()
 
     def disable(self) -> None:
@@ -61,7 +61,7 @@ class _TrainingProgress(ProgressBar):
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             self.training.rate.resume()
-            if not trainer.is_last_batch:  # the line of the epoch has the numbers of its last validation
+            if not trainer.is_last_batch:  # the line at the end of the epoch shows the last validation
                 self.write(f"validation: {self.training.epoch(trainer)}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -181,5 +181,5 @@ class TerminalProgress(_TrainingProgress, TQDMProgressBar):
         bars = (self._test_progress_bar, self._predict_progress_bar, self._val_progress_bar)
         bar = next((bar for bar in bars if bar is not None and not bar.disable), None)
         if bar is not None and self._pace.is_due():
-            bar.bar_format = "{desc}"  # batches say little here: the first of two may take most of the time
+            bar.bar_format = "{desc}"  # no count of batches, since a batch may take minutes
             bar.set_description_str(text())

@@ -34,15 +34,15 @@ class Stability(ExplainedCallback):
     """Compares this run's attributions with the stored attributions of other runs, for the same examples and classes.
 
     With runs of other seeds, this is the "different initializations test" (DIT): the explanations should be alike. With
-    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. The tokens
-    that may be explained are compared in all pairs of runs.
+    a run whose head is untrained, this is the "untrained model test" (UIT): the explanations should differ. Every
+    pair of runs is compared, by the scores of the tokens that may be explained.
 
     A test prints one matrix of similarities per method, writes `stability/<split>.csv` and `.png` into the run's
     folder, and adds the picture to TensorBoard. The results table gets this run's similarity to every other run.
 
     Args:
-        others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*",
-            which match tested runs only. Names are relative to the folder of all runs or to the working directory.
+        others: folders of runs whose scores AttributionCacheWriter has stored, or patterns such as "stability/seed*". A
+            pattern matches only tested runs. Names are relative to the folder of all runs or to the working directory.
         percentage: size of the sets of top tokens whose overlap is measured, in percent of the tokens, rounded up.
 
     Raises:
@@ -74,7 +74,7 @@ class Stability(ExplainedCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         this_run = Path(trainer.default_root_dir)
-        # all use the runs that process 0 found: a run may finish between two searches, which would then differ
+        # process 0 searches for all, because a run that finishes meanwhile would make the searches differ
         self._runs = trainer.strategy.broadcast(matching_runs(self.others, this_run, RunFolder(this_run).runs_dir))
         self._names = run_names([this_run, *self._runs])
         self._splits = [split for split in test_splits(trainer) if split != VALIDATION]

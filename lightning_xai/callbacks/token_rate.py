@@ -40,7 +40,7 @@ class TokenRate:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, so that a GPU need not be waited for
+        self._tokens = torch.zeros((), dtype=torch.long)  # a tensor, because an int would wait for the GPU
         self._seconds = 0.0  # before the last pause
         self._began: float | None = clock()  # None in a pause
 

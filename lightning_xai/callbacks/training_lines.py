@@ -13,7 +13,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
 def epoch_name(epoch: int, max_epochs: int | None) -> str:
-    """Returns the name of an epoch, which counts from 0, in words.
+    """Returns a name such as "epoch 1 of 3"; `epoch` counts from 0.
 
     Example:
         >>> epoch_name(0, 3), epoch_name(0, None)
@@ -23,7 +23,7 @@ def epoch_name(epoch: int, max_epochs: int | None) -> str:
 
 
 def validation_numbers(logged: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the classification metrics of the validation split, without those of explanations.
+    """Returns the logged classification metrics of the validation split; leaves out the metrics of explanations.
 
     Example:
         >>> validation_numbers({"val/accuracy": 0.5, "val/eraser/random/auprc": 0.1, "loss": 0.7})
@@ -62,12 +62,12 @@ class TrainingLines:
         return f"{self._steps(trainer)} ({epoch}): {self._facts(trainer, {})}"
 
     def epoch(self, trainer: Trainer) -> str:
-        """Returns a line like that of `step`, with the validation numbers."""
+        """Returns a line like "epoch 1 of 3 (step 125 of 375): loss 0.5, val accuracy 0.75, about 2 min left"."""
         epoch = epoch_name(trainer.current_epoch, trainer.max_epochs)
         return f"{epoch} ({self._steps(trainer)}): {self._facts(trainer, trainer.callback_metrics)}"
 
     def numbers(self, losses: Mapping[str, Any], validation: Mapping[str, Any]) -> str:
-        """Returns the loss and the validation numbers in words."""
+        """Returns a text such as "loss 0.5, val accuracy 0.75"."""
         shown = [f"loss {float(losses['loss']):.4g}"] if "loss" in losses else []
         found = validation_numbers(validation)
         return ", ".join([*shown, *(["val " + ", ".join(f"{n} {v:.4g}" for n, v in found.items())] if found else [])])

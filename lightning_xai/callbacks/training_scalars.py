@@ -29,12 +29,12 @@ def gradient_norm(module: torch.nn.Module) -> Tensor:
 class TrainingScalars(Callback):
     """Logs `train/learning_rate`, `train/gradient_norm` and `train/tokens_per_second` with the losses of a step.
 
-    The learning rate is the one of the step; if the groups of parameters have different ones, all but the first are
-    logged as `train/learning_rate/<group>`. The gradient norm is that before clipping, and of all processes together.
-    The tokens are those of all processes, without padding, since the scalars before; validations do not count as time.
-    Under FSDP, which splits gradients among processes, there is no gradient norm.
+    `train/learning_rate` is the learning rate of the first group of parameters. If groups have different learning
+    rates, `train/learning_rate/<group>` is the rate of each further group. The gradient norm is measured before
+    clipping. Under FSDP it is not logged, because FSDP splits gradients among processes. The rate of tokens covers the
+    steps since the previous log. It counts the tokens of all processes without padding, and no time of validations.
 
-    Everything goes to the loggers only, so checkpoints and monitored values stay as they are.
+    The scalars go only to the loggers, so they change neither checkpoints nor monitored values.
 
     Example:
         >>> TrainingScalars().scalars

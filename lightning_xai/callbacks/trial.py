@@ -115,7 +115,7 @@ class Trial(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._begin(
             trainer, pl_module, {"train": ["train"]}
-        )  # not earlier, because objectives may still prepare themselves
+        )  # not in on_fit_start, because some objectives prepare themselves later
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == TrainerFn.VALIDATING:

@@ -51,7 +51,7 @@ def explained_splits(trial: TrialRun, source: Any) -> list[str]:
 
 
 def max_examples_of(trial: TrialRun, source: Any) -> int | None:
-    """Returns the largest number of examples per split that a user of a source gets; None if one gets all examples."""
+    """Returns the smallest `max_examples` of a source and its receivers; None if no one has such a limit."""
     users = [source, *receivers_after(trial.trainer, source)]
     limits = [limit for user in users if (limit := getattr(user, "max_examples", None)) is not None]
     return min(limits, default=None)

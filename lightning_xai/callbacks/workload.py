@@ -16,14 +16,14 @@ from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION
 
 BACKWARD = 2.0  # a backward pass takes about as long as two forward passes
-SMALLEST = 0.01  # forward passes that a part without passes counts as, until its time is measured
+SMALLEST = 0.01  # a part without passes counts as this many forward passes, until its time is measured
 
 
 class Workload:
-    """Counts the work in tokens that pass the network, and takes the speed of each part from what is done of it.
+    """Counts the remaining work of each part, and estimates its time from the measured speed of the part.
 
-    A part is one method, or one metric of a preset. A part that nobody has measured yet is taken to be as fast as all
-    measured parts together.
+    A part is one method, or one metric of a preset. Work is the number of tokens times the forward passes over each
+    token. A part without a measured speed gets the mean speed of all measured parts.
 
     Args:
         num_examples: split -> number of examples that this process explains.
@@ -113,7 +113,7 @@ def _limit(callback: Any, num_examples: int) -> int:
 
 
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
-    """Returns about how many classes of an example are explained: the gold ones, or as many as the source says."""
+    """Returns the mean number of explained classes per example; estimated by the gold classes if it is not fixed."""
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
         return float(num_classes if policy == "all" else getattr(source, "num_top", 1))
@@ -122,7 +122,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
 
 
 class WorkInBatches:
-    """Shows which part works on which examples, and measures it.
+    """Shows which part works on which examples, and measures the time of each part.
 
     Args:
         trainer: the trainer.
@@ -151,7 +151,7 @@ class WorkInBatches:
 
     @contextmanager
     def part(self, name: str, text: str, share: float = 1.0) -> Iterator[None]:
-        """Shows `text` while a part works on the batch; `share` is the fraction of the part's work on the batch."""
+        """Shows `text` while a part works; `share` (0 to 1) is how much of its work on the batch the part does now."""
         show_work(self.trainer, lambda: self.line(text))
         began = time.perf_counter()
         yield
@@ -171,7 +171,7 @@ class WorkInBatches:
 
 @contextmanager
 def part_of(source: Any, name: str, text: str, share: float) -> Iterator[None]:
-    """Shows and measures a part of the work of a source's receiver, if the source shows its work.
+    """Shows and measures work of a receiver in the `work` of its source; does nothing if the source has none.
 
     Example:
         >>> with part_of(object(), "eraser/iou", "eraser/iou measures random on", 1.0):
