@@ -93,10 +93,14 @@ def explain(
 
     Raises:
         ValueError: both or neither of `text` and `file` are given, a file or run is missing, the network needs a
-            second text, or an output is one of the inputs.
+            second text, an output is one of the inputs, or an option would be ignored.
     """
     if (text is None) == (file is None):
         raise ValueError("give either --text or --file")
+    for option, value, goes_with in (("html", html, text), ("output", output, file)):
+        if value is not None and goes_with is None:
+            other = "file" if option == "html" else "text"
+            raise ValueError(f"--{option} {value} would be ignored with --{other}: leave it out")
     if file not in (None, STANDARD) and not Path(str(file)).is_file():
         raise ValueError(f"there is no file {file}: give a file with one text per line, or - for standard input")
     run, inputs = run_and_inputs(ckpt)

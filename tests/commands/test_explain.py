@@ -172,3 +172,11 @@ def test_adapter_without_its_base_is_named(tmp_path):
     assert "lacks a checkpoint" in refusal("explain", "--ckpt", tmp_path, "--text", "w1")
     (tmp_path / "adapter_config.json").write_text("{}")
     assert "adapter" in refusal("explain", "--ckpt", tmp_path, "--text", "w1").replace(str(tmp_path), "")
+
+
+def test_output_that_would_be_ignored_is_refused(fitted, tmp_path):
+    message = refusal("explain", "--ckpt", fitted.path, "--text", TEXT, "--output", "x.jsonl")
+    assert "--output x.jsonl would be ignored with --text" in message
+    (tmp_path / "lines.txt").write_text(TEXT)
+    message = refusal("explain", "--ckpt", fitted.path, "--file", tmp_path / "lines.txt", "--html", "x.html")
+    assert "--html x.html would be ignored with --file" in message
