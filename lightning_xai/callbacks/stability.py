@@ -158,5 +158,6 @@ class Stability(ExplainedCallback):
     def _open(self, run: Path, split: str, method: str) -> StoredScores:
         scores = open_scores(run, split, method)
         data = data_of(self.trainer)
-        scores.require_method(self.source.methods[method].settings(), data.split(split).hash(), data.encoder_facts())
+        settings = self.source.methods[method].settings()
+        scores.require_method(settings, data.split(split).hash(), data.encoder_facts(), data.class_names)
         return scores

@@ -149,7 +149,7 @@ def _common_token_masks(scores: Sequence[StoredScores]) -> RaggedStore:
     first, *others = scores
     keys, masks = set(first.keys()), first.token_masks()
     for other in others:
-        other.require_method(*(first.metadata.get(name) for name in ("method", "examples", "encoder")))
+        other.require_method(*(first.metadata.get(name) for name in ("method", "examples", "encoder", "class_names")))
         for key in first.keys():
             other.row(key, len(first.get(*key)), str(first.path))
         other.require_rows_among(keys, str(first.path))

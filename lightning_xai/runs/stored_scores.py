@@ -59,15 +59,27 @@ class StoredScores(RaggedStore):
         super().__init__(path)
 
     def require_method(
-        self, settings: dict[str, Any] | None, examples: str | None, encoder: Facts | None = None
+        self,
+        settings: dict[str, Any] | None,
+        examples: str | None,
+        encoder: Facts | None = None,
+        class_names: list[str] | None = None,
     ) -> None:
-        """Raises ValueError unless the scores were computed with these method settings, examples and encoder.
+        """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
 
         Args:
             settings: expected class and arguments of the method.
             examples: hash of the split's examples; None if the hash is not known.
             encoder: facts about the encoder; None if they are unknown.
+            class_names: names of the classes 0, 1, ...; None if they are unknown.
         """
+        stored_names = self.metadata.get(CLASS_NAMES)
+        if stored_names is not None and class_names is not None and stored_names != class_names:
+            if sorted(stored_names) == sorted(class_names):  # other names may be a renaming
+                raise ValueError(
+                    f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
+                    "order: give the sources of all runs the same class_names"
+                )
         if encoder is not None:
             check_positions(self.metadata.get("encoder"), encoder, str(self.path))
         stored = self.metadata.get("method")

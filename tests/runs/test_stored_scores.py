@@ -74,6 +74,15 @@ def test_other_examples_are_refused_where_they_are_known(scores):
         scores.require_method(SETTINGS, "another hash")
 
 
+def test_classes_in_another_order_are_refused(tmp_path):
+    RaggedWriter(tmp_path, metadata={"method": SETTINGS, "class_names": ["no", "yes"]}).close()
+    scores = StoredScores(tmp_path)
+    for class_names in (["no", "yes"], ["neg", "pos"], None):
+        scores.require_method(SETTINGS, None, class_names=class_names)
+    with pytest.raises(ValueError, match=r"the classes \['no', 'yes'\], not of \['yes', 'no'\] in this order"):
+        scores.require_method(SETTINGS, None, class_names=["yes", "no"])
+
+
 def test_rows_that_the_other_run_lacks_are_named(scores):
     scores.require_rows_among(set(SCORES), "this run")
     with pytest.raises(ValueError, match="example 3 and class 0, which this run does not explain"):
