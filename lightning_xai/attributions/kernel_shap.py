@@ -69,10 +69,10 @@ def random_coalitions(num_units: int, sizes: np.ndarray, generator: np.random.Ge
 def shapley_coalitions(num_units: int, num_samples: int, generator: np.random.Generator) -> Coalitions:
     """Returns at most `num_samples` coalitions, neither empty nor full, with the weights of the Shapley kernel.
 
-    Coalitions of sizes 1 and M - 1 come first, then coalitions of sizes 2 and M - 2, and so on. If a pair of sizes has
-    n coalitions and its share of the remaining samples is at least n, all n coalitions are enumerated.
-    From the first pair with a smaller share on, samples are drawn from the kernel, each followed by its complement. The
-    drawn samples have equal shares of the remaining weight. If `num_samples` is at least 2^M - 2, all coalitions are
+    Pairs of sizes are treated in turn: 1 and M - 1, then 2 and M - 2, and so on. A pair with n coalitions is
+    enumerated if the kernel would draw at least n of the remaining samples from it. At the first pair for which this
+    fails, the remaining samples are drawn from the kernel, each followed by its complement, with equal weights. If
+    `num_samples` is at least 2^M - 2, all coalitions are
     enumerated.
 
     Example:

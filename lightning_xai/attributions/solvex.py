@@ -178,7 +178,7 @@ class Solvex(AttributionMethod):
         return _Solution(ranks, effects, totals, units)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
-        """Returns an upper bound on the number of passes. A set that several searches need is evaluated once."""
+        """Returns an upper bound on the number of passes. Fewer suffice if the searches for the classes share sets."""
         if not num_tokens:
             return Passes(forward=1, backward=0)
         sets = most_sets(num_tokens, num_targets, beam_size=self.beam_size, exact_up_to=self.exact_up_to)

@@ -172,7 +172,7 @@ def source_before(trainer: Trainer, callback: Callback, label: str) -> Attributi
     """Returns the nearest AttributionSource before `callback`, whose attributions `callback` receives.
 
     Raises:
-        ValueError: no AttributionSource precedes `callback`, which the message calls `label`.
+        ValueError: no AttributionSource precedes `callback`. The message names the callback by `label`.
 
     Example:
         >>> source_before(Trainer(callbacks=[last := Callback()], logger=False), last, "The last callback")

@@ -110,9 +110,9 @@ class TrialRun:
         module: the objective.
         stages: splits by the stage that evaluates them: "fit" (the validation of every epoch), "validate", "test" or
             "predict". A fit that ends with a test has the stages "fit" and "test".
-        failures: the failures by their subject.
+        failures: description of a part that was tried -> its failure.
         errors: the errors of the failures.
-        removals: functions that leave a part out, by the part's subject.
+        removals: description of a part -> function that leaves the part out of the run.
         replays: whether the outcomes are already known. If so, nothing is tried, and only `removals` are collected.
         needs_backward: whether a part that was tried needs backward passes.
 

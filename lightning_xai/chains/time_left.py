@@ -82,7 +82,7 @@ class ScoringClock:
 
     @contextmanager
     def timed(self, method: str) -> Iterator[None]:
-        """Adds the seconds of a block to those of a method."""
+        """Measures the seconds of a `with` block, and adds them to the seconds of a method."""
         began = time.monotonic()
         yield
         self.seconds[method] = self.seconds.get(method, 0.0) + time.monotonic() - began

@@ -1,4 +1,4 @@
-"""Ends a command in one line when a disk is full or read-only."""
+"""Ends a command with a message of one line when a disk is full or read-only."""
 
 from __future__ import annotations
 

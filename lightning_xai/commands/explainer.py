@@ -153,7 +153,7 @@ class Explainer:
         return batch.inputs.to(self.trained.network.embedding_matrix.device)
 
     def _targets(self, probs: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the predicted classes, and on multi-label data also the `num_classes` most probable ones.
+        """Returns the classes to explain: the predicted ones, and on multi-label data also the most probable ones.
 
         Args:
             probs: [B, C].

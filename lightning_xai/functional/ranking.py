@@ -73,7 +73,8 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
     rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
     rounded = rules[rounding]
-    # with Python's integers, because 33.333333333333336 times a text's length has too many digits for 64 bits
+    # with Python's integers: an exact share such as 33.333333333333336 percent has a numerator near 2^53, and its
+    # product with a text's length exceeds 64 bits
     counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
 

@@ -130,8 +130,8 @@ class HFClassifier(HuggingFaceClassifier):
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         if self.pooling == "last":
-            # transformers assumes that the last id other than the pad id is the last token, but a text may end with the
-            # pad id. So all real tokens get another id here; the hook still gives them their own embeddings
+            # transformers takes the last token whose id is not the pad id for the last token of the text. A real token
+            # may have the pad id, so all real tokens get another id here; their embeddings are given separately
             inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
             no_pad_id = (self.pad_id + 1) % self.embedding_matrix.shape[0]
             arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, no_pad_id)

@@ -88,7 +88,7 @@ def visual_order(directions: Sequence[Direction | None], base: Direction) -> lis
             order += [*reversed(run), place]
             run = []
     order += reversed(run)
-    # in a paragraph from right to left the whole line is reversed, which restores the order inside each run
+    # each run of the other direction was reversed above; reversing the whole line too restores these runs
     return order if base == "left" else order[::-1]
 
 

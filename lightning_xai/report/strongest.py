@@ -36,8 +36,8 @@ class ScoredWord(NamedTuple):
 def words_of(document: ExplainedDocument) -> list[tuple[int, ...]]:
     """Returns the tokens of each word of a document. Special tokens belong to no word.
 
-    A token continues a word if a letter or digit stands on both sides of the cut. In scripts that are written without
-    spaces, such as Chinese, every token is a word.
+    A token continues the word before it if both characters at their boundary are letters or digits. In scripts that
+    are written without spaces, such as Chinese, every token is a word.
 
     Example:
         >>> offsets = np.array([[0, 0], [0, 2], [2, 4], [4, 5]])

@@ -49,7 +49,7 @@ class BiasShares:
         self.products: dict[str, list[Tensor]] = {place: [] for place in self.biases}
 
     def enter(self, place: str, columns: Tensor) -> Tensor:
-        """Returns the columns [R, k, dim] of the earlier biases, followed by a column for the bias of `place`."""
+        """Appends the bias of `place` to the columns [R, k, dim] of the earlier biases, and returns all of them."""
         if place not in self.biases:
             return columns
         self.earlier[place] = columns
