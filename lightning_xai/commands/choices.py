@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-MOST_CHARACTERS = 100
+MOST_CHARACTERS = 70
 
 
 def listed_choices(names: Iterable[str], given: str = "") -> str:

@@ -73,7 +73,8 @@ def derived_names(base: type) -> set[str]:
         >>> derived_names(RuntimeWarning)
         set()
     """
-    names, queue = set(), list(base.__subclasses__()) if base is not object else []
+    names: set[str] = set()
+    queue: list[type] = list(base.__subclasses__()) if base is not object else []
     while queue:
         derived = queue.pop()
         queue += derived.__subclasses__()

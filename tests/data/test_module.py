@@ -79,6 +79,14 @@ def test_unknown_split_is_refused_with_those_there_are():
         module(predict_split="dev").setup("predict")
 
 
+def test_max_examples_is_a_number_for_all_splits_or_one_for_each():
+    limited, each = module(max_examples=5), module(max_examples={"train": 5, "validation": 5, "test": 5})
+    for data in (limited, each):
+        data.setup()
+    assert [len(limited.split(name)) for name in ("train", "validation", "test")] == [5, 5, 5]
+    assert all(limited.split(name).hash() == each.split(name).hash() for name in ("train", "validation", "test"))
+
+
 def test_unknown_split_in_max_examples_is_refused():
     with pytest.raises(ValueError, match="max_examples names split 'dev'"):
         module(max_examples={"dev": 3}).setup("fit")

@@ -1,0 +1,238 @@
+"""Settings with mistakes end in one line that names the key, the value and the remedy; most corrections run."""
+
+import json
+import math
+
+import pytest
+import torch
+from lightning import Trainer
+
+from lightning_xai.commands.execution import user_errors
+from lightning_xai.commands.trainer_settings import check_optimizer, check_seed, trainer_settings
+from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
+
+LONGEST_LINE = 300
+IG = "lightning_xai.attributions.integrated_gradients.IntegratedGradients"
+ENTROPY = "lightning_xai.metrics.complexity.Entropy"
+EVALUATION = "lightning_xai.callbacks.evaluation.AttributionEvaluation"
+HELP_OF_COMPUTE = "--trainer.callbacks.help ComputeAttributions"
+
+
+def line_of(function, *arguments, **options) -> str:
+    """Returns the line in which a function ends, as a command would print it."""
+    with pytest.raises(SystemExit) as caught, user_errors():
+        function(*arguments, **options)
+    line = str(caught.value.code)
+    assert line.startswith("error: ") and "\n" not in line and len(line) <= LONGEST_LINE
+    return line
+
+
+def compute(**arguments):
+    """Returns a change that gives ComputeAttributions some arguments."""
+    return changed("trainer.callbacks", [METHODS | {"init_args": METHODS["init_args"] | arguments}])
+
+
+def evaluate(**metric):
+    """Returns a change that adds an evaluation with one metric."""
+    evaluation = {"class_path": EVALUATION, "init_args": {"preset": "mine", "metrics": [metric]}}
+    return changed("trainer.callbacks", [METHODS, evaluation])
+
+
+ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, parts of the line
+    "objective": (
+        changed("model.class_path", "lightning_xai.objectives.supervised.Supervise"),
+        ["model is", "names no Objective", "choose one of Supervised"],
+    ),
+    "objective by name": ("--model=Supervisd", ["'Supervisd'", "choose one of Supervised"]),
+    "network": ("--model.init_args.network=HFClasifier", ["model.init_args.network", "choose one of HFClassifier"]),
+    "source": ("--data.init_args.source=Fles", ["data.init_args.source", "names no TextSource", "choose one of Files"]),
+    "module": (changed("data.init_args.source.class_path", "no.such.Files"), ["No module named 'no'", "Files, "]),
+    "optimizer": ("--model.init_args.optimizer=AdamX", ["names no Optimizer", "AdamW"]),
+    "callback": ("--trainer.callbacks+=ComputAttributions", ["names no Callback", "choose one of ComputeAttributions"]),
+    "method in a mapping": (
+        compute(methods={"r": {"class_path": "lightning_xai.attributions.random.Randm"}}),
+        ["methods[Randm]", "names no AttributionMethod", "choose one of Random"],
+    ),
+    "metric in a list": (evaluate(class_path="Entropi"), ["metrics is 'Entropi'", "choose one of Entropy"]),
+    "argument of the objective": (
+        changed("model.init_args.learning_rate", 3),
+        [
+            "model.init_args.learning_rate is no argument of Supervised",
+            "network, ",
+            "run.py fit --model.help Supervised",
+        ],
+    ),
+    "argument of the source": (
+        changed("data.init_args.source.init_args.num_trains", 3),
+        ["source.init_args.num_trains is no argument of Planted: choose one of num_train", "run.py --help Planted"],
+    ),
+    "argument of the optimizer": (
+        changed("model.init_args.optimizer.init_args.learning_rate", 3),
+        ["learning_rate is no argument of AdamW", "lr, ", "run.py --help AdamW"],
+    ),
+    "argument of a method in a mapping": (
+        compute(methods={"r": {"class_path": IG, "init_args": {"num_step": 3}}}),
+        ["methods[IntegratedGradients].init_args.num_step", "choose one of num_steps", "--help IntegratedGradients"],
+    ),
+    "argument of a metric in a list": (
+        evaluate(class_path=ENTROPY, init_args={"foo": 1}),
+        ["callbacks[AttributionEvaluation].init_args.metrics[Entropy].init_args.foo", "run.py --help Entropy"],
+    ),
+    "argument of a callback": (compute(max_example=3), ["max_example is no argument", "max_examples", HELP_OF_COMPUTE]),
+    "option": (
+        "--trainer.max_epoch=3",
+        ["--trainer.max_epoch=3", "choose one of trainer.max_epochs", "run.py fit --help"],
+    ),
+    "key of the file": (changed("trainer.max_epoch", 3), ["trainer.max_epoch", "choose one of trainer.max_epochs"]),
+    "word": ("tm.yaml", ["tm.yaml is no option of run.py fit", "run.py fit --help"]),
+    "number as network": (changed("model.init_args.network", 3), ["network is '3'", "choose one of", "HFClassifier"]),
+    "text as number": ("--data.init_args.batch_size=many", ["batch_size is many: give a whole number", "--data.help"]),
+    "number in a network": ("--model.init_args.network.init_args.dropout=high", ["dropout is high: give a number"]),
+    "number in a method": (
+        compute(methods={"r": {"class_path": IG, "init_args": {"num_steps": "x"}}}),
+        ["num_steps is x: give a whole number"],
+    ),
+    "max_examples of a callback": (
+        compute(max_examples="many"),
+        ["max_examples is many: give a whole", HELP_OF_COMPUTE],
+    ),
+    "max_examples of data": ("--data.init_args.max_examples=many", ["whole number or a mapping"]),
+    "choice": (compute(targets="best"), ["targets is best: give one of gold, predicted"]),
+    "choice of the trainer": ("--trainer.precision=7", ["trainer.precision is 7: give one of", "bf16-mixed"]),
+    "true or false": ("--test_after_fit=maybe", ["test_after_fit is maybe: give true or false"]),
+    "tuple": ("--model.init_args.optimizer.init_args.betas=[0.9]", ["betas is [0.9]", "2 elements"]),
+    "lr is text": ("--model.init_args.optimizer.init_args.lr=nan", ["optimizer.init_args.lr is nan: give a number"]),
+    "seed is text": ("--seed_everything=abc", ["seed_everything is abc: give a whole number"]),
+    "seed is true": ("--seed_everything=true", ["seed_everything is True: give a whole number"]),
+    "missing argument": (
+        changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
+        ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],
+    ),
+    "missing data": (lambda config: config.pop("data"), ["run.py fit lacks data", "--config", "--data"]),
+    "missing file": (
+        changed("model.init_args.network", "network/minilmm.yaml"),
+        ["'network/minilmm.yaml'", "minilm.yaml"],
+    ),
+    "missing preset": (
+        changed("trainer.callbacks", ["presets/edinn.yaml"]),
+        ["'presets/edinn.yaml'", "presets/edin.yaml"],
+    ),
+    "interpolation": (
+        changed("trainer.max_epochs", "${epochs}"),
+        ["trainer.max_epochs", "'epochs' not found", "define"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "parts"), ARGUMENTS.values(), ids=ARGUMENTS.keys())
+def test_mistake_in_a_setting_names_key_value_and_choices(tmp_path, change, parts):
+    config = tiny_config(callbacks=[METHODS])
+    options = [change] if isinstance(change, str) else []
+    if not isinstance(change, str):
+        change(config)
+    line = refusal("fit", "--config", save(config, tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs", *options)
+    assert len(line) <= LONGEST_LINE
+    for part in parts:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"model: [1,\n", "line 2"),
+        (b"model:\n\tclass_path: x\n", "line 2"),
+        (b"- a\n- b\n", "holds"),
+        (b"hello", "holds 'hello'"),
+        (b"", "is empty"),
+        ("experiment: caf\xe9".encode("latin-1"), "is not UTF-8"),
+        ("a: 1".encode("utf-16"), "iconv -f utf-16"),
+        (b"a: &a [*a]\n", "alias"),
+        (b"model: !!python/object/apply:os.system [ls]\n", "could not determine a constructor"),
+    ],
+)
+def test_file_that_is_no_configuration_is_named_with_the_line(tmp_path, content, named):
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(content)
+    line = refusal("fit", "--config", file)
+    assert str(file) in line and named in line and len(line) <= LONGEST_LINE + len(str(file))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"accelerator": "tpu9"},
+        {"accelerator": "cuda"},
+        {"accelerator": "gpu"},
+        {"accelerator": "mps"},
+        {"devices": 0},
+        {"devices": -3},
+        {"devices": "many"},
+        {"devices": [7]},
+        {"devices": 1.5},
+        {"accelerator": "cuda", "devices": [0]},
+        {"num_nodes": 0},
+        {"strategy": "foo"},
+        {"max_epochs": -5},
+        {"max_steps": -7},
+        {"max_time": "soon"},
+        {"profiler": "foo"},
+        {"fast_dev_run": -1},
+        {"limit_train_batches": 1.5},
+        {"overfit_batches": -1},
+        {"gradient_clip_algorithm": "none"},
+        {"accumulate_grad_batches": 0},
+        {"check_val_every_n_epoch": 0},
+        {"reload_dataloaders_every_n_epochs": -1},
+    ],
+    ids=lambda wrong: " ".join(f"{name}={value}" for name, value in wrong.items()),
+)
+@pytest.mark.filterwarnings("ignore:.*")
+def test_setting_that_the_trainer_refuses_is_named(wrong):
+    settings = {"accelerator": "cpu", "logger": False} | wrong
+    needed = {"cuda": torch.cuda, "gpu": torch.cuda, "mps": torch.backends.mps}.get(str(settings["accelerator"]))
+    if needed is not None and needed.is_available():
+        pytest.skip("this machine has the accelerator")
+
+    def build(settings):
+        with trainer_settings(settings):
+            return Trainer(**settings)
+
+    line = line_of(build, settings)
+    name, value = list(wrong.items())[0]
+    assert f"trainer.{name} is {value}" in line and ("leave it out" in line)
+    build({"accelerator": "auto", "logger": False})  # the remedy
+
+
+@pytest.mark.parametrize("seed", [-1, 5_000_000_000, 1.5, True, None])
+def test_seed_out_of_range_is_named(seed):
+    assert f"seed_everything is {seed}: give a whole number from 0 to 4294967295" in line_of(check_seed, seed)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"lr": math.nan}, {"lr": -1.0}, {"lr": math.inf}, {"weight_decay": -1.0}, {"betas": (2.0, 0.9)}],
+    ids=lambda arguments: json.dumps(arguments),
+)
+def test_argument_that_the_optimizer_refuses_is_named(arguments):
+    class Objective:
+        optimizer = staticmethod(lambda parameters: torch.optim.AdamW(parameters, **arguments))
+
+    line = line_of(check_optimizer, Objective())
+    assert "model.init_args.optimizer" in line and str(next(iter(arguments.values()))).strip("()").split(",")[0] in line
+
+
+@pytest.mark.parametrize(
+    ("argument", "named"),
+    [
+        ("--trainer.devices=0", "trainer.devices is 0"),
+        ("--seed_everything=-1", "seed_everything is -1"),
+        ("--model.init_args.optimizer.init_args.lr=.nan", "Invalid learning rate: nan"),
+        ("--data.init_args.num_workers=-1", "num_workers is -1"),
+        ("--data.init_args.max_examples=0", "max_examples=0 leaves nothing"),
+        ("--checkpoint.mode=best", "`mode` can be min, max but got best"),
+    ],
+)
+def test_refused_setting_ends_the_command_in_a_line(tmp_path, argument, named):
+    config = save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml")
+    assert named in refusal("fit", "--config", config, "--runs_dir", tmp_path / "runs", argument)
+    assert not list(tmp_path.rglob("*.ckpt"))
