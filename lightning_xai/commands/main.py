@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from lightning_xai.commands.overview import COMMANDS, overview, unknown_command
 
@@ -21,7 +22,7 @@ def main(argv: list[str] | None = None) -> None:
     argv = list(sys.argv[1:] if argv is None else argv)
     asks_for_help = not argv or argv[0] in ("-h", "--help")
     if asks_for_help and len(argv) < 2:
-        print(overview())
+        print(overview("lightning-xai" if Path(sys.argv[0]).stem == "lightning-xai" else "run.py"))
         return
     if not asks_for_help and argv[0] not in COMMANDS:
         raise SystemExit(f"error: {unknown_command(argv[0])}")
