@@ -34,18 +34,23 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         tables.append(_table(classification, "split", [], "classification", width))
     for (split, preset), rows in results[results["preset"] != ""].groupby(["split", "preset"], sort=False):
         counted, skipped = int(rows["num_examples"].max()), int(rows["num_skipped"].max())
-        cut = (
-            int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
-        )  # tables of older versions lack this column
+        # tables of older versions lack this column
+        cut = int(rows["num_evidence_cut"].fillna(0).max()) if "num_evidence_cut" in rows else 0
         reason = f", {cut} of them as truncation cut their evidence" if cut else ""
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
-        missing = rows["left_out"].fillna("") != "" if "left_out" in rows else rows["method"] != rows["method"]
-        rows = pd.concat(
-            [rows[~missing], rows[missing]]
-        )  # rows with numbers come first, because only they have the cost of a method
+        missing = _is_left_out(rows)
+        # rows with numbers come first, because only they have the cost of a method
+        rows = pd.concat([rows[~missing], rows[missing]])
         notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
+
+
+def _is_left_out(rows: pd.DataFrame) -> pd.Series:
+    """Returns whether each row has a reason in place of a number; tables of older versions have no reasons."""
+    if "left_out" not in rows:
+        return pd.Series(False, index=rows.index)
+    return rows["left_out"].notna() & (rows["left_out"] != "")
 
 
 def left_out_notes(rows: pd.DataFrame) -> list[str]:
@@ -57,7 +62,7 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
     """
     if "left_out" not in rows:
         return []
-    missing = rows[rows["left_out"].fillna("") != ""]
+    missing = rows[_is_left_out(rows)]
     return [
         f"left out: {', '.join(part['metric'].unique())} of {', '.join(part['method'].unique())}: {reason}"
         for reason, part in missing.groupby("left_out", sort=False)

@@ -42,6 +42,7 @@ def test_fit_of_a_folder_in_which_a_test_runs_is_refused(run_copy):
         lock.unlink()
 
 
+@pytest.mark.slow
 def test_test_owns_its_results_file_and_its_scores_only(run_copy):
     run = RunFolder(run_copy)
     config = json.loads(json.dumps(tiny_config(callbacks=[METHODS, CACHE])))

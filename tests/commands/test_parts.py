@@ -73,6 +73,7 @@ def test_every_package_is_listed_for_the_wheel():
     assert sorted(listed) == sorted(packages | {"lightning_xai.configs"})
 
 
+@pytest.mark.slow
 def test_wheel_runs_from_an_empty_folder(tmp_path):
     pytest.importorskip("setuptools", minversion="70.1", reason="building a wheel needs setuptools")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

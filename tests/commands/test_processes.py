@@ -134,6 +134,7 @@ def test_two_processes_on_seven_examples_write_the_numbers_of_one(run_copy, tmp_
     assert finished.stdout.count("classification") == 1
 
 
+@pytest.mark.slow
 def test_chain_on_two_processes_ends_with_its_results(tmp_path):
     config = chain_config(tmp_path)
     short = ["--trainer.max_epochs", "2", *TWO]
@@ -147,6 +148,7 @@ def test_chain_on_two_processes_ends_with_its_results(tmp_path):
     assert [output.count("written: ") for output in outputs] == [2, 0]
 
 
+@pytest.mark.slow
 def test_two_processes_end_when_another_command_owns_the_folder(tmp_path):
     config = save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml")
     run = RunFolder(tmp_path / "runs" / "tiny" / "seed0")
@@ -158,6 +160,7 @@ def test_two_processes_end_when_another_command_owns_the_folder(tmp_path):
         assert [path.name for path in run.path.iterdir()] == ["owner.lock"]
 
 
+@pytest.mark.slow
 def test_error_on_two_processes_ends_both_with_its_line(tmp_path):
     config = tiny_config(callbacks=[METHODS, ERASER, HEATMAPS])
     changed("data.init_args.extra_test_splits", ["tset"])(config)

@@ -46,14 +46,19 @@ def test_fit_ends_in_one_line_with_a_checkpoint_to_go_on_from(tmp_path, number, 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signal_outside_the_trainer_is_one_line_and_handlers_are_restored(capsys, number, code):
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as caught, ending_in_one_line():
-        signal.raise_signal(number)
-    assert caught.value.code == code
-    assert capsys.readouterr().err.splitlines() == [
-        f"ended by {number.name}: the same command continues a fit after its last finished epoch"
-    ]
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    # a shell starts background jobs with SIGINT ignored
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+        with pytest.raises(SystemExit) as caught, ending_in_one_line():
+            signal.raise_signal(number)
+        assert caught.value.code == code
+        assert capsys.readouterr().err.splitlines() == [
+            f"ended by {number.name}: the same command continues a fit after its last finished epoch"
+        ]
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    finally:
+        signal.signal(signal.SIGINT, inherited)
 
 
 def test_other_exits_keep_their_code():
