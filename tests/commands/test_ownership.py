@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import METHODS, command, refusal, save, tiny_config
 from tests.runs.processes import owner_of
