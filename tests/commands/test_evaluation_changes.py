@@ -133,6 +133,7 @@ def state_of_best(run: Path) -> dict[str, str]:
     return {name: str(value).replace(str(run.resolve()), "") for name, value in state.items()}
 
 
+@pytest.mark.slow
 def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
     still = changed("model.init_args.optimizer.init_args.lr", 0.0)  # the first epoch stays the best one
     runs = {name: tmp_path / name / "tiny" / "seed0" for name in ("whole", "killed", "moved")}

@@ -73,6 +73,7 @@ def test_classifier_is_trained_as_its_own_configuration_says(own_classifier):
     assert (runs / "gradient" / "seed0" / "config.yaml").read_text().count("max_epochs: 1") == 1
 
 
+@pytest.mark.slow
 def test_changed_classifier_of_a_finished_chain_is_refused_if_it_changes_the_training(own_classifier, tmp_path):
     copy = shutil.copytree(own_classifier, tmp_path / "copy")
     run = copy / "runs" / "fresh" / "gradient" / "seed0"

@@ -62,6 +62,7 @@ def test_test_owns_its_results_file_and_its_scores_only(run_copy):
         assert "p = 0." in command("explain", "--ckpt", run.path, "--text", "w1 w2")
 
 
+@pytest.mark.slow
 def test_cut_checkpoint_names_itself_and_the_remedy(run_copy):
     run = RunFolder(run_copy)
     last = run.checkpoints_dir / "last.ckpt"

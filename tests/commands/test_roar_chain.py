@@ -120,6 +120,7 @@ def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
     assert (copy / "seed0" / "roar.csv").read_text() == wanted
 
 
+@pytest.mark.slow
 def test_stage_takes_the_evaluation_of_its_root_only(whole, tmp_path):
     copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--trainer.limit_test_batches", "1"]
@@ -132,6 +133,7 @@ def test_stage_takes_the_evaluation_of_its_root_only(whole, tmp_path):
     assert "min left" in printed
 
 
+@pytest.mark.slow
 def test_stage_by_name_runs_alone_to_the_same_numbers(whole, tmp_path):
     copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
     wanted = (copy / "seed0" / "roar.csv").read_text()
