@@ -80,7 +80,7 @@ def tiny_config(**trainer: Any) -> dict[str, Any]:
             },
         },
         "data": planted(),
-        "trainer": defaults | trainer,
+        "trainer": copy.deepcopy(defaults | trainer),
     }
 
 
