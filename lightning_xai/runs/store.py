@@ -47,8 +47,10 @@ class RaggedWriter:
         if description.exists() and metadata is not None:
             stored = read_metadata(self.path)
             if stored != metadata:
+                changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
+                before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
                 raise ValueError(
-                    f"{self.path} holds rows of {stored}, not of {metadata}: remove it or choose another folder"
+                    f"{self.path} holds rows of {before}, not of {now}: remove it or choose another folder"
                 )
         elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
             write_json(description, with_format(metadata or {}))
