@@ -124,13 +124,13 @@ def test_scores_of_other_examples_are_not_mixed_in(write, tmp_path, objective):
 
 
 def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
-    write(IntegratedGradients(num_steps=2, delta_tolerance=None))
+    write(IntegratedGradients(num_steps=2))
     with pytest.raises(ValueError, match="choose another folder"):
         write(IntegratedGradients(num_steps=3))
 
 
 def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective):
-    computed = [ComputeAttributions({"method": IntegratedGradients(num_steps=n)}) for n in (2, 3)]
+    computed = [ComputeAttributions({"method": IntegratedGradients(num_steps=n, delta_tolerance=None)}) for n in (2, 3)]
     run = trainer(tmp_path, *computed, AttributionCacheWriter())
     run.test(objective, datamodule=planted_data(), verbose=False)
     assert RaggedStore(tmp_path / "attributions" / "test" / "method").metadata["method"]["num_steps"] == 3
