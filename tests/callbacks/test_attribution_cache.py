@@ -124,9 +124,9 @@ def test_scores_of_other_examples_are_not_mixed_in(write, tmp_path, objective):
 
 
 def test_scores_of_a_method_with_other_settings_are_not_mixed_in(write):
-    write(IntegratedGradients(num_steps=2))
+    write(IntegratedGradients(num_steps=2, delta_tolerance=None))
     with pytest.raises(ValueError, match="choose another folder"):
-        write(IntegratedGradients(num_steps=3))
+        write(IntegratedGradients(num_steps=3, delta_tolerance=None))
 
 
 def test_settings_stored_are_those_of_the_method_that_scored(tmp_path, objective):

@@ -29,7 +29,12 @@ class Plain(Callback):
 
 def recorded(folder, objective, stage="test", *, methods=None, data=None, **arguments) -> dict:
     recorder = Recorder()
-    methods = methods or [Random(), InputXGradient(), AttInGrad(), IntegratedGradients(num_steps=3)]
+    methods = methods or [
+        Random(),
+        InputXGradient(),
+        AttInGrad(),
+        IntegratedGradients(num_steps=3, delta_tolerance=None),
+    ]
     run = trainer(folder, compute(*methods, targets="gold"), recorder, **arguments)
     getattr(run, stage)(objective, datamodule=data or planted_data(), **({"verbose": False} if stage == "test" else {}))
     return recorder.scores
@@ -186,7 +191,7 @@ def test_methods_are_needed():
 
 
 def test_every_method_has_a_measured_cost(memory_is_measured, objective, tmp_path):
-    callback = compute(Random(), IntegratedGradients(num_steps=3), targets="gold")
+    callback = compute(Random(), IntegratedGradients(num_steps=3, delta_tolerance=None), targets="gold")
     trainer(tmp_path, callback).test(objective, datamodule=planted_data(), verbose=False)
     for cost in callback.costs.values():
         per_example = cost.per_example("test")

@@ -48,7 +48,7 @@ def test_metrics_count_their_passes_for_all_methods(metric, passes):
 
 
 def test_work_counts_limits_methods_and_metrics(tmp_path):
-    source = compute(Random(), Gradient(), IntegratedGradients(num_steps=4), max_examples=4)
+    source = compute(Random(), Gradient(), IntegratedGradients(num_steps=4, delta_tolerance=None), max_examples=4)
     sizes = Comprehensiveness(Percentages([10, 50]))
     preset = AttributionEvaluation("preset", [sizes, DiscreteRationale(name="rationale")], max_examples=2)
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=[source, preset], default_root_dir=tmp_path)
