@@ -93,6 +93,16 @@ def test_folder_that_is_no_run_is_named(tmp_path):
     assert str(tmp_path) in refusal("explain", "--ckpt", tmp_path, "--text", TEXT)
 
 
+@pytest.mark.parametrize("place", ["runs/typo", "runs/tm/seed0", "./typo", "typo/a/b/c"])
+def test_missing_run_is_not_looked_for_on_the_hub(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    message = refusal("explain", "--ckpt", place, "--text", TEXT)
+    assert f"there is no {place}: give the folder of a fitted run" in message
+        "explain", "--ckpt", place, "--text", TEXT
+    )
+
+
 def test_checkpoint_in_the_working_directory_without_its_run_is_refused(fitted, tmp_path, monkeypatch):
     shutil.copy(fitted.path / "checkpoints" / "best.ckpt", tmp_path)
     monkeypatch.chdir(tmp_path)
