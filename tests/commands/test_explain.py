@@ -99,8 +99,6 @@ def test_missing_run_is_not_looked_for_on_the_hub(tmp_path, monkeypatch, place):
     (tmp_path / "runs").mkdir()
     message = refusal("explain", "--ckpt", place, "--text", TEXT)
     assert f"there is no {place}: give the folder of a fitted run" in message
-        "explain", "--ckpt", place, "--text", TEXT
-    )
 
 
 def test_checkpoint_in_the_working_directory_without_its_run_is_refused(fitted, tmp_path, monkeypatch):
