@@ -1,0 +1,127 @@
+"""Carries token scores from one tokenizer to another, by the characters that their tokens share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.choices import require_choices
+
+Pool = Literal["max", "mean"]
+
+
+def overlaps(
+    target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
+) -> Tensor:
+    """Returns the source tokens [T, W] that share a character with each target token, in order; -1 fills the rows.
+
+    A target token without a character (bare white space), or whose characters no source token has, takes the nearest
+    source token that has characters. Of two that are equally near, it takes the later one. `without_overlap` finds such
+    tokens.
+
+    Args:
+        target: [T, 2] character offsets of the tokens that get scores, end exclusive, without outer white space.
+        source: [S, 2] character offsets, in the same text, of the tokens that have scores.
+        target_mask: [T] bool, False at tokens outside the text, such as special tokens; their rows are all -1. None
+            means that all tokens are in the text.
+        source_mask: [S] bool, False at tokens outside the text, which are never taken.
+
+    Example:
+        >>> words, letters = torch.tensor([[0, 2], [3, 5]]), torch.tensor([[0, 1], [1, 2], [3, 5]])
+        >>> overlaps(words, letters).tolist()
+        [[0, 1], [2, -1]]
+        >>> overlaps(letters, words).tolist()
+        [[0], [0], [1]]
+    """
+    shared = _shared(target, source, source_mask)  # [T, S]
+    candidates = _in_text(source, source_mask)
+    alone = ~shared.any(dim=1)
+    if alone.any() and candidates.any():
+        gaps = _gaps(target[alone], source).masked_fill(~candidates, torch.iinfo(torch.long).max)
+        nearest = gaps.shape[1] - 1 - gaps.flip(1).argmin(dim=1)  # the last of the smallest
+        shared[alone] = torch.nn.functional.one_hot(nearest, gaps.shape[1]).bool()
+    if target_mask is not None:
+        shared &= target_mask.unsqueeze(1)
+    width = max(int(shared.sum(dim=1).max()), 1) if shared.numel() else 1
+    if width > shared.shape[1]:  # no source token at all
+        return torch.full((len(target), 1), -1, device=target.device)
+    places = (~shared).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+    return places.masked_fill(~shared.gather(1, places), -1)
+
+
+def without_overlap(
+    target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
+) -> Tensor:
+    """Returns [T] bool, True at target tokens in the text that share no character with a source token.
+
+    The arguments are those of `overlaps`.
+
+    Example:
+        >>> without_overlap(torch.tensor([[0, 2], [3, 3]]), torch.tensor([[0, 2], [3, 5]])).tolist()
+        [False, True]
+    """
+    alone = ~_shared(target, source, source_mask).any(dim=1)
+    return alone if target_mask is None else alone & target_mask
+
+
+def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
+    """Returns target scores [B, T]: the maximum or the mean of the source scores at `places`. It is differentiable.
+
+    A source token that several target tokens take gives its whole score to each of them.
+
+    Args:
+        scores: [B, S] source scores.
+        places: [B, T, W] long, source tokens from `overlaps`; -1 at unused places. A token without any place gets 0.
+        how: "max" or "mean".
+
+    Raises:
+        ValueError: `how` is another word.
+
+    Example:
+        >>> scores, places = torch.tensor([[1.0, 3.0, 5.0]]), torch.tensor([[[0, 1], [2, -1], [-1, -1]]])
+        >>> carry(scores, places, "max").tolist(), carry(scores, places, "mean").tolist()
+        ([[3.0, 5.0, 0.0]], [[2.0, 5.0, 0.0]])
+    """
+    require_choices({"how": Pool}, {"how": how})
+    if not scores.shape[1]:
+        return scores.new_zeros(places.shape[:2])
+    used = places >= 0
+    taken = scores.gather(1, places.clamp(min=0).flatten(1)).view(places.shape)  # [B, T, W]
+    if how == "max":
+        pooled = taken.masked_fill(~used, -torch.inf).amax(dim=-1)
+    else:
+        pooled = taken.masked_fill(~used, 0).sum(dim=-1) / used.sum(dim=-1).clamp(min=1)
+    return pooled.masked_fill(~used.any(dim=-1), 0)
+
+
+def shared_end(one: Tensor, other: Tensor) -> int:
+    """Returns the character at which the shorter of two encodings of a text ends; 0 if one of them has no token.
+
+    Args:
+        one, other: [T, 2] character offsets of the tokens in the text, without special tokens.
+
+    Example:
+        >>> shared_end(torch.tensor([[0, 2], [3, 8]]), torch.tensor([[0, 5]]))
+        5
+    """
+    return min(int(offsets[:, 1].max()) if len(offsets) else 0 for offsets in (one, other))
+
+
+def _in_text(source: Tensor, mask: Tensor | None) -> Tensor:
+    visible = source[:, 0] < source[:, 1]
+    return visible if mask is None else visible & mask
+
+
+def _shared(target: Tensor, source: Tensor, source_mask: Tensor | None) -> Tensor:
+    """Returns [T, S] bool, True where two tokens have a character in common."""
+    begins = torch.maximum(target[:, :1], source[:, 0])
+    ends = torch.minimum(target[:, 1:], source[:, 1])
+    return (begins < ends) & _in_text(source, source_mask)
+
+
+def _gaps(target: Tensor, source: Tensor) -> Tensor:
+    """Returns the numbers of characters [T, S] between tokens that do not overlap."""
+    after, before = source[:, 0] - target[:, 1:], target[:, :1] - source[:, 1]
+    return torch.maximum(after, before).clamp(min=0).long()
