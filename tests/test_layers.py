@@ -102,6 +102,11 @@ def test_file_has_at_most_300_lines(path):
     assert len(path.read_text().splitlines()) <= 300
 
 
+def test_files_of_tests_have_at_most_300_lines():
+    lengths = {str(path): len(path.read_text().splitlines()) for path in Path(__file__).parent.rglob("*.py")}
+    assert {path: length for path, length in lengths.items() if length > 300} == {}
+
+
 def test_init_files_are_empty_except_that_of_the_package():
     top = PACKAGE / "__init__.py"
     assert [str(p) for p in PACKAGE.rglob("__init__.py") if p != top and p.read_text().strip()] == []

@@ -151,3 +151,13 @@ def fitted(tmp_path_factory) -> Fitted:
 def run_copy(fitted, tmp_path) -> Path:
     """A copy of the finished run in another place, as after moving a folder of runs."""
     return Path(shutil.copytree(fitted.path, tmp_path / "moved" / "tiny" / "seed0"))
+
+
+@pytest.fixture(scope="session")
+def whole_roar(tmp_path_factory) -> tuple[Path, str]:
+    """The folder of runs of a ROAR chain that nothing interrupted, and what it printed; tests must not change it."""
+    from tests.commands.roar_runs import roar_config  # that file imports this one
+
+    folder = tmp_path_factory.mktemp("whole")
+    printed = command("fit", "--config", roar_config(folder), "--runs_dir", folder / "runs")
+    return folder / "runs" / "roar", printed

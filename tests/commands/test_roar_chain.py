@@ -1,78 +1,49 @@
 """The ROAR chain by one command: its runs, its table, kills, single stages and two processes."""
 
-import json
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 import yaml
 
-from lightning_xai.runs.store import RaggedStore
-from tests.commands.conftest import command, numbers, planted, refusal, save, tiny_config, weights
+from tests.commands.conftest import command, numbers, refusal, weights
+from tests.commands.roar_runs import NAMES, erased, roar_config
 from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
 from tests.runs.processes import owner_of
 
-NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]
 
-
-def roar(**options) -> dict:
-    methods = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}
-    init_args = {"methods": methods, "percentages": [40, 80]} | options
-    return {"class_path": "lightning_xai.chains.roar.ROAR", "init_args": init_args}
-
-
-def roar_config(folder: Path, *, lr: float = 5e-3, **options) -> str:
-    config = tiny_config(callbacks=[roar(**options)]) | {"data": planted(num_train=24, num_validation=8)}
-    config["model"]["init_args"]["optimizer"]["init_args"]["lr"] = lr
-    return save(config, folder / "roar.json")
-
-
-def erased(root: Path, name: str) -> dict[str, list]:
-    stores = {split: RaggedStore(root / "erasures" / name / split) for split in ("train", "validation", "test")}
-    return {split: [store.get(*key).tolist() for key in store.keys()] for split, store in stores.items()}
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> tuple[Path, str]:
-    """The folder of runs of a chain that nothing interrupted, and what it printed."""
-    folder = tmp_path_factory.mktemp("whole")
-    printed = command("fit", "--config", roar_config(folder), "--runs_dir", folder / "runs")
-    return folder / "runs" / "roar", printed
-
-
-def test_each_stage_is_a_finished_run_of_its_own(whole):
-    runs, _ = whole
+def test_each_stage_is_a_finished_run_of_its_own(whole_roar):
+    runs, _ = whole_roar
     assert status(runs / "seed0") == "finished"
     assert {name: status(runs / name / "seed0") for name in NAMES} == dict.fromkeys(NAMES, "finished")
     assert (runs / "gradient" / "080" / "seed0" / "results.csv").is_file()
 
 
-def test_files_of_a_stage_lie_in_its_folder(whole):
-    runs, _ = whole
+def test_files_of_a_stage_lie_in_its_folder(whole_roar):
+    runs, _ = whole_roar
     found = {path.parent.relative_to(runs).as_posix() for path in runs.rglob("events.out.tfevents*")}
     assert found == {"seed0", *(f"{name}/seed0" for name in NAMES)}
 
 
-def test_stage_is_announced_with_its_number_and_the_time_left(whole):
-    _, printed = whole
+def test_stage_is_announced_with_its_number_and_the_time_left(whole_roar):
+    _, printed = whole_roar
     announced = [line for line in printed.splitlines() if line.startswith("ROAR stage")]
     assert announced[0] == "ROAR stage 1 of 6: all methods, 0 %"
     assert announced[4].startswith("ROAR stage 5 of 6: gradient, 40 %, ") and announced[4].endswith(" min left")
     assert len(announced) == 6
 
 
-def test_chain_ends_with_racu_and_curves(whole):
-    runs, printed = whole
+def test_chain_ends_with_racu_and_curves(whole_roar):
+    runs, printed = whole_roar
     assert "RACU in percent" in printed and "runs/roar/report/roar.png" in printed
     table = pd.read_csv(runs / "report" / "racu.csv")
     assert table[["experiment", "method", "quantity"]].values.tolist() == [["roar", "gradient", "racu"]]
 
 
-def test_results_share_the_ends_between_the_methods(whole):
-    runs, printed = whole
+def test_results_share_the_ends_between_the_methods(whole_roar):
+    runs, printed = whole_roar
     table = pd.read_csv(runs / "seed0" / "roar.csv").query("split == 'test' and metric == 'log_loss'")
     places = table[["method", "amount", "run"]].itertuples(index=False, name=None)
     assert list(places) == [
@@ -91,23 +62,23 @@ def test_results_share_the_ends_between_the_methods(whole):
     assert "ROAR, macro_f1 of test in percent, by % erased" in printed
 
 
-def test_recursive_erasures_contain_those_before_them(whole):
-    runs, _ = whole
+def test_recursive_erasures_contain_those_before_them(whole_roar):
+    runs, _ = whole_roar
     small, large = (erased(runs / "seed0", f"gradient/0{amount}")["train"] for amount in (40, 80))
     for a, b in zip(small, large, strict=True):
         assert all(y >= x for x, y in zip(a, b, strict=True)) and sum(b) > sum(a)
 
 
-def test_finished_chain_prints_its_table_and_trains_nothing(whole, tmp_path):
-    runs, _ = whole
+def test_finished_chain_prints_its_table_and_trains_nothing(whole_roar, tmp_path):
+    runs, _ = whole_roar
     (runs / "seed0" / "roar.csv").unlink()
     printed = command("fit", "--config", roar_config(tmp_path), "--runs_dir", runs.parent)
     assert "ROAR stage" not in printed and "by % erased" in printed
     assert (runs / "seed0" / "roar.csv").is_file()
 
 
-def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
-    runs, _ = whole
+def test_lost_stage_is_run_again_to_the_same_numbers(whole_roar, tmp_path):
+    runs, _ = whole_roar
     copy = shutil.copytree(runs, tmp_path / "runs" / "roar")
     wanted = (copy / "seed0" / "roar.csv").read_text()
     shutil.rmtree(copy / "random" / "080")
@@ -121,8 +92,8 @@ def test_lost_stage_is_run_again_to_the_same_numbers(whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_stage_takes_the_evaluation_of_its_root_only(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+def test_stage_takes_the_evaluation_of_its_root_only(whole_roar, tmp_path):
+    copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, "--trainer.limit_test_batches", "1"]
     message = refusal(*argv, "--stage", "random/040")
     assert f"{copy / 'seed0'} is evaluated with other settings (trainer.limit_test_batches)" in message
@@ -134,8 +105,8 @@ def test_stage_takes_the_evaluation_of_its_root_only(whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_stage_by_name_runs_alone_to_the_same_numbers(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
+def test_stage_by_name_runs_alone_to_the_same_numbers(whole_roar, tmp_path):
+    copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     wanted = (copy / "seed0" / "roar.csv").read_text()
     for lost in ("gradient/080", "random/080"):
         shutil.rmtree(copy / lost)
@@ -156,79 +127,10 @@ def test_root_by_name_runs_alone(tmp_path):
     assert config["follow_up"] and config["stage"] is None  # --stage is about one command
 
 
-def test_unknown_stage_is_named_with_those_there_are(tmp_path):
-    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
-    message = refusal(*argv, "--stage", "gradient/050")
-    assert f"no stage 'gradient/050': choose one of root, {', '.join(NAMES)}" in message
-    assert not (tmp_path / "runs").exists()
-
-
-def test_stage_by_name_before_the_root_names_the_root(tmp_path):
-    argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
-    message = refusal(*argv, "--stage", "gradient/040")
-    root = tmp_path / "runs" / "roar" / "seed0"
-    assert f"the chain has not begun: run --stage root first, which trains {root}" in message
-
-
-def test_stage_without_a_chain_is_refused(tmp_path):
-    argv = ["--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs"]
-    assert "--stage needs a chain" in refusal("fit", *argv, "--stage", "gradient/040")
-    assert "--stage is for fit" in refusal("test", *argv, "--stage", "gradient/040")
-
-
-def test_stage_of_an_older_format_is_refused(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
-    manifest = copy / "gradient" / "040" / "seed0" / "manifest.json"
-    manifest.write_text(json.dumps({"status": "finished"}))
-    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent)
-    assert f"{manifest.parent} has format 1" in message
-
-
-def test_erasures_of_an_older_format_are_refused(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
-    shutil.rmtree(copy / "gradient" / "080")
-    folder = copy / "seed0" / "erasures" / "gradient" / "080"
-    (folder / "complete.json").write_text(json.dumps({"method": "gradient", "percentage": 80}))
-    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent)
-    assert f"{folder} has format 1" in message
-
-
-def test_stage_told_without_its_erasures_is_refused(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
-    shutil.rmtree(copy / "random" / "080")
-    one = ["--experiment", "roar/random/080", "--follow_up", "false"]
-    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
-    assert f"add --data.init_args.erasures={copy / 'seed0' / 'erasures' / 'random' / '080'}" in message
-
-
-def test_stage_whose_erasures_are_lost_names_the_run_that_writes_them(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
-    erasures = copy / "seed0" / "erasures" / "gradient" / "080"
-    for lost in (copy / "gradient" / "080", erasures):
-        shutil.rmtree(lost)
-    one = ["--experiment", "roar/gradient/080", "--follow_up", "false", "--data.init_args.erasures", erasures]
-    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", copy.parent, *one)
-    assert f"run {copy / 'gradient' / '040' / 'seed0'} first" in message
-
-
-def test_runs_of_a_removed_root_are_not_taken_for_those_of_another(whole, tmp_path):
-    copy = shutil.copytree(whole[0], tmp_path / "runs" / "roar")
-    shutil.rmtree(copy / "seed0")
-    message = refusal("fit", "--config", roar_config(tmp_path, lr=1e-3), "--runs_dir", copy.parent)
-    assert "have other settings (model.init_args.optimizer.init_args.lr is 0.001 and 0.005)" in message
-
-
 def test_single_stage_asks_for_no_other(tmp_path):
     command("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", "--follow_up", "false")
     assert [path.name for path in (tmp_path / "runs" / "roar").iterdir()] == ["seed0"]
     assert (tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040" / "complete.json").is_file()
-
-
-def test_stage_before_its_erasures_is_refused(tmp_path):
-    folder = tmp_path / "runs" / "roar" / "seed0" / "erasures" / "gradient" / "040"
-    argv = ["--experiment", "roar/gradient/040", "--data.init_args.erasures", folder]
-    message = refusal("fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs", *argv)
-    assert "run the first stage of the chain that wrote these erasures" in message
 
 
 def test_chain_under_fast_dev_run_leaves_nothing_behind(tmp_path):
@@ -248,7 +150,7 @@ def test_control_trains_beside_the_chain(tmp_path):
 
 
 @pytest.mark.slow
-def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole, tmp_path):
+def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole_roar, tmp_path):
     runs = tmp_path / "runs" / "roar"
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", str(tmp_path / "runs")]
     erasures = runs / "seed0" / "erasures" / "gradient"
@@ -258,9 +160,9 @@ def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole
     kill_when((runs / "gradient" / "040" / "seed0" / "checkpoints" / "last.ckpt").exists, argv)  # inside training
     command(*argv)
 
-    assert (runs / "seed0" / "roar.csv").read_text() == (whole[0] / "seed0" / "roar.csv").read_text()
+    assert (runs / "seed0" / "roar.csv").read_text() == (whole_roar[0] / "seed0" / "roar.csv").read_text()
     for name in NAMES:
-        assert erased(runs / "seed0", name) == erased(whole[0] / "seed0", name)
+        assert erased(runs / "seed0", name) == erased(whole_roar[0] / "seed0", name)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Real disks that are full or read-only, and a user who may not write."""
+"""Real disks that are full or read-only, a user who may not write, and the lock file of a folder."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lightning_xai.runs.lock import release
 from tests.runs.processes import FORK
 
 NOBODY = 65534
@@ -76,3 +77,10 @@ def readable_folder() -> Path:
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     return folder
+
+
+@pytest.fixture
+def lock_file(tmp_path):
+    """Path of a lock file in a folder that does not exist yet; a lock taken there is released in the end."""
+    yield tmp_path / "run" / "owner.lock"
+    release()

@@ -1,4 +1,4 @@
-"""Other processes that own a folder while a test goes on."""
+"""Other processes that own a folder while a test goes on, and lock files as they would write them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ import multiprocessing
 import os
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from lightning_xai.runs.lock import check_owned, release, take
+from lightning_xai.runs.owner import Owner
 from lightning_xai.runs.whole_files import write_whole
 
 FORK = multiprocessing.get_context("fork")
+
+
+def write_lock(file: Path, **facts) -> Owner:
+    """Writes a lock file as another process would; by default, it names this process."""
+    owner = replace(Owner.of_this_process(), **facts)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(owner.to_json())
+    return owner
+
+
+def owner_in(file: Path) -> Owner:
+    owner = Owner.from_json(file.read_bytes())
+    assert owner is not None
+    return owner
 
 
 def hold(file: Path, pipe: Connection, host: str | None, touch_seconds: float) -> None:

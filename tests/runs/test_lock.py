@@ -4,79 +4,59 @@ import ctypes
 import os
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lightning_xai.runs.lock import check_owned, follow, release, require_free, take
-from lightning_xai.runs.owner import Owner, launch_id
+from lightning_xai.runs.lock import check_owned, release, require_free, take
+from lightning_xai.runs.owner import Owner
 from lightning_xai.runs.store import RaggedStore, RaggedWriter
-from tests.runs.processes import FORK, hold, owner_of
+from tests.runs.processes import FORK, hold, owner_in, owner_of, write_lock
 
 
-@pytest.fixture
-def file(tmp_path):
-    yield tmp_path / "run" / "owner.lock"
-    release()
-
-
-def write_lock(file: Path, **facts) -> Owner:
-    """Writes a lock file as another process would; by default, it names this process."""
-    owner = replace(Owner.of_this_process(), **facts)
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(owner.to_json())
-    return owner
-
-
-def owner_in(file: Path) -> Owner:
-    owner = Owner.from_json(file.read_bytes())
-    assert owner is not None
-    return owner
-
-
-def test_second_owner_is_refused_with_the_first_and_a_remedy(file):
-    with owner_of(file) as (process, _):
+def test_second_owner_is_refused_with_the_first_and_a_remedy(lock_file):
+    with owner_of(lock_file) as (process, _):
         with pytest.raises(ValueError) as error:
-            take(file)
-        first = owner_in(file)
-    assert f"{file.parent} belongs to process {process.pid} on {first.host} since {first.since}" in str(error.value)
-    assert "--experiment" in str(error.value) and first.command in str(error.value) and "\n" not in str(error.value)
+            take(lock_file)
+        first = owner_in(lock_file)
+    message = str(error.value)
+    assert f"{lock_file.parent} belongs to process {process.pid} on {first.host} since {first.since}" in message
+    assert "--experiment" in message and first.command in message and "\n" not in message
 
 
-def test_lock_is_free_after_its_release(file):
-    with owner_of(file) as (_, ask):
+def test_lock_is_free_after_its_release(lock_file):
+    with owner_of(lock_file) as (_, ask):
         ask("release")
-        take(file)
-    assert owner_in(file).pid == os.getpid()
+        take(lock_file)
+    assert owner_in(lock_file).pid == os.getpid()
     release()
-    assert list(file.parent.iterdir()) == []
+    assert list(lock_file.parent.iterdir()) == []
 
 
-def test_owner_may_take_its_lock_again(file):
-    take(file)
-    take(file)
-    require_free(file)
+def test_owner_may_take_its_lock_again(lock_file):
+    take(lock_file)
+    take(lock_file)
+    require_free(lock_file)
     check_owned()
 
 
 @pytest.mark.parametrize("is_reaped", [True, False], ids=["gone", "zombie"])
-def test_lock_of_a_killed_process_does_not_block(file, is_reaped):
-    with owner_of(file) as (process, _):
+def test_lock_of_a_killed_process_does_not_block(lock_file, is_reaped):
+    with owner_of(lock_file) as (process, _):
         os.kill(process.pid, signal.SIGKILL)
         if is_reaped:
             process.join()
         else:
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        take(file)
-    assert owner_in(file).pid == os.getpid()
-    assert [path.name for path in file.parent.iterdir()] == ["owner.lock"]
+        take(lock_file)
+    assert owner_in(lock_file).pid == os.getpid()
+    assert [path.name for path in lock_file.parent.iterdir()] == ["owner.lock"]
 
 
-def test_later_process_of_the_same_number_does_not_keep_a_lock(file):
-    write_lock(file, started="1")
-    take(file)
+def test_later_process_of_the_same_number_does_not_keep_a_lock(lock_file):
+    write_lock(lock_file, started="1")
+    take(lock_file)
 
 
 ELSEWHERE = [{"host": "node2"}, {"boot": "before"}, {"namespace": "pid:[7]"}, {"boot": "", "started": ""}]
@@ -84,40 +64,40 @@ IDS = ["machine", "boot", "container of the same host name", "unknown"]
 
 
 @pytest.mark.parametrize("facts", ELSEWHERE, ids=IDS)
-def test_silent_owner_elsewhere_is_taken_over_after_a_wait_that_is_announced(file, facts, capsys):
-    write_lock(file, **facts)
+def test_silent_owner_elsewhere_is_taken_over_after_a_wait_that_is_announced(lock_file, facts, capsys):
+    write_lock(lock_file, **facts)
     began = time.monotonic()
-    take(file, patience=0.3)
+    take(lock_file, patience=0.3)
     assert time.monotonic() - began >= 0.3
     assert "waiting up to 0 s" in capsys.readouterr().out
-    assert owner_in(file).pid == os.getpid()
+    assert owner_in(lock_file).pid == os.getpid()
 
 
 @pytest.mark.parametrize("facts", ELSEWHERE, ids=IDS)
-def test_owner_elsewhere_that_touches_its_lock_keeps_it(file, facts):
-    first = write_lock(file, **facts)
+def test_owner_elsewhere_that_touches_its_lock_keeps_it(lock_file, facts):
+    first = write_lock(lock_file, **facts)
 
     def touch() -> None:
         for _ in range(100):
             time.sleep(0.05)
-            os.utime(file)
+            os.utime(lock_file)
 
     process = FORK.Process(target=touch, daemon=True)
     process.start()
     try:
         with pytest.raises(ValueError, match="belongs to process"):
-            take(file, patience=1)
+            take(lock_file, patience=1)
     finally:
         process.kill()
         process.join()
-    assert owner_in(file) == first
+    assert owner_in(lock_file) == first
 
 
 @pytest.mark.parametrize("contents", ["", "{", '{"pid": 1}', "null"])
-def test_incomplete_lock_is_watched_like_one_from_elsewhere(file, contents, capsys):
-    file.parent.mkdir()
-    file.write_text(contents)
-    take(file, patience=0.1)
+def test_incomplete_lock_is_watched_like_one_from_elsewhere(lock_file, contents, capsys):
+    lock_file.parent.mkdir()
+    lock_file.write_text(contents)
+    take(lock_file, patience=0.1)
     assert "another command" in capsys.readouterr().out
 
 
@@ -136,24 +116,24 @@ def test_incomplete_lock_is_watched_like_one_from_elsewhere(file, contents, caps
         ({}, {"RESTART_COUNT": "1"}, False),
     ],
 )
-def test_only_a_later_start_of_the_same_slurm_task_takes_over_at_once(file, monkeypatch, before, now, is_taken):
+def test_only_a_later_start_of_the_same_slurm_task_takes_over_at_once(lock_file, monkeypatch, before, now, is_taken):
     for name, value in before.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
-    write_lock(file)  # the process of this pid runs, as a requeued one that has not ended yet
+    write_lock(lock_file)  # the process of this pid runs, as a requeued one that has not ended yet
     for name, value in now.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     if is_taken:
-        take(file)
+        take(lock_file)
     else:
         with pytest.raises(ValueError, match="belongs to"):
-            take(file)
+            take(lock_file)
 
 
-def compete(file: Path, barrier, results) -> None:
+def compete(lock_file: Path, barrier, results) -> None:
     for round_number in range(ROUNDS):
         barrier.wait()
         try:
-            take(file)
+            take(lock_file)
             results.put((round_number, "won"))
         except ValueError:
             results.put((round_number, "refused"))
@@ -164,19 +144,19 @@ def compete(file: Path, barrier, results) -> None:
             results.put((round_number, "lost"))
         release()
         barrier.wait()
-        if file.exists():
+        if lock_file.exists():
             results.put((round_number, "left"))
         barrier.wait()
-        write_lock(file, started="1")
+        write_lock(lock_file, started="1")
 
 
 ROUNDS = 25
 
 
-def test_of_several_newcomers_at_one_stale_lock_one_wins(file):
-    write_lock(file, started="1")
+def test_of_several_newcomers_at_one_stale_lock_one_wins(lock_file):
+    write_lock(lock_file, started="1")
     barrier, results = FORK.Barrier(4), FORK.SimpleQueue()
-    processes = [FORK.Process(target=compete, args=(file, barrier, results)) for _ in range(4)]
+    processes = [FORK.Process(target=compete, args=(lock_file, barrier, results)) for _ in range(4)]
     for process in processes:
         process.start()
     found = [results.get() for _ in range(4 * ROUNDS)]
@@ -188,64 +168,64 @@ def test_of_several_newcomers_at_one_stale_lock_one_wins(file):
         assert outcomes == ["refused", "refused", "refused", "won"]
 
 
-def test_paused_owner_on_the_same_machine_keeps_its_lock(file):
-    with owner_of(file, touch_seconds=0.05) as (process, ask):
+def test_paused_owner_on_the_same_machine_keeps_its_lock(lock_file):
+    with owner_of(lock_file, touch_seconds=0.05) as (process, ask):
         os.kill(process.pid, signal.SIGSTOP)
         with pytest.raises(ValueError, match="belongs to"):
-            take(file, patience=0.2)
+            take(lock_file, patience=0.2)
         os.kill(process.pid, signal.SIGCONT)
         assert ask("check") == ""
 
 
-def test_paused_owner_elsewhere_that_wakes_up_writes_nothing(file):
-    target = file.parent / "manifest.json"
-    with owner_of(file, host="node2", touch_seconds=0.05) as (process, ask):
+def test_paused_owner_elsewhere_that_wakes_up_writes_nothing(lock_file):
+    target = lock_file.parent / "manifest.json"
+    with owner_of(lock_file, host="node2", touch_seconds=0.05) as (process, ask):
         assert ask(target) == ""
         os.kill(process.pid, signal.SIGSTOP)
-        take(file, patience=0.5)
+        take(lock_file, patience=0.5)
         target.write_text("by the second owner")
         os.kill(process.pid, signal.SIGCONT)
         message = ask(target)
-    assert f"{file.parent} belongs to process {os.getpid()}" in message and "ends without writing" in message
+    assert f"{lock_file.parent} belongs to process {os.getpid()}" in message and "ends without writing" in message
     assert target.read_text() == "by the second owner"
     check_owned()
 
 
-def test_row_of_a_store_is_not_written_after_a_take_over(file, tmp_path, monkeypatch):
-    take(file)
+def test_row_of_a_store_is_not_written_after_a_take_over(lock_file, tmp_path, monkeypatch):
+    take(lock_file)
     with RaggedWriter(tmp_path / "store") as writer:
         writer.add(0, 0, np.array([1.0]))
-        write_lock(file, host="node2")
+        write_lock(lock_file, host="node2")
         later = time.monotonic() + 2
         monkeypatch.setattr(time, "monotonic", lambda: later)  # rows ask once a second
         with pytest.raises(ValueError, match="belongs to process .* on node2"):
             writer.add(1, 0, np.array([2.0]))
     assert RaggedStore(tmp_path / "store").keys() == [(0, 0)]
     release()
-    assert owner_in(file).host == "node2"
+    assert owner_in(lock_file).host == "node2"
 
 
-def test_removed_folder_ends_its_owner(file):
-    take(file)
-    file.unlink()
+def test_removed_folder_ends_its_owner(lock_file):
+    take(lock_file)
+    lock_file.unlink()
     with pytest.raises(ValueError, match="was removed"):
         check_owned()
 
 
-def test_lock_of_a_folder_covers_the_locks_within(file):
-    take(file)
-    take(file.parent / "attributions" / "owner.lock")
-    assert not (file.parent / "attributions").exists()
-    take(file.parent.parent / "other" / "owner.lock")
-    assert (file.parent.parent / "other" / "owner.lock").exists()
+def test_lock_of_a_folder_covers_the_locks_within(lock_file):
+    take(lock_file)
+    take(lock_file.parent / "attributions" / "owner.lock")
+    assert not (lock_file.parent / "attributions").exists()
+    take(lock_file.parent.parent / "other" / "owner.lock")
+    assert (lock_file.parent.parent / "other" / "owner.lock").exists()
 
 
-def test_locks_of_two_folders_do_not_block_each_other(file):
-    with owner_of(file), owner_of(file.parent / "gradient" / "owner.lock"):
-        take(file.parent.parent / "roar" / "owner.lock")
+def test_locks_of_two_folders_do_not_block_each_other(lock_file):
+    with owner_of(lock_file), owner_of(lock_file.parent / "gradient" / "owner.lock"):
+        take(lock_file.parent.parent / "roar" / "owner.lock")
 
 
-def contained(file: Path, pipe, host, touch_seconds: float, *, has_proc: bool) -> None:
+def contained(lock_file: Path, pipe, host, touch_seconds: float, *, has_proc: bool) -> None:
     """Holds a lock in a new pid namespace, in which this process has number 1."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x20000000 | 0x00020000):  # CLONE_NEWPID | CLONE_NEWNS
@@ -259,7 +239,7 @@ def contained(file: Path, pipe, host, touch_seconds: float, *, has_proc: bool) -
     if has_proc:
         libc.mount(None, b"/", None, 0x44000, None)  # MS_REC | MS_PRIVATE
         libc.mount(b"proc", b"/proc", b"proc", 0, None)
-    hold(file, pipe, host, touch_seconds)
+    hold(lock_file, pipe, host, touch_seconds)
 
 
 def contained_with_proc(*arguments) -> None:
@@ -272,45 +252,11 @@ def contained_without_proc(*arguments) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a pid namespace")
 @pytest.mark.parametrize("run", [contained_with_proc, contained_without_proc])
-def test_two_containers_of_one_host_name_share_a_lock(file, run):
-    with owner_of(file, touch_seconds=0.1, run=run):
-        first = owner_in(file)
+def test_two_containers_of_one_host_name_share_a_lock(lock_file, run):
+    with owner_of(lock_file, touch_seconds=0.1, run=run):
+        first = owner_in(lock_file)
         assert first.host == Owner.of_this_process().host and first.pid == 1  # here, 1 is another process
         with pytest.raises(ValueError, match="belongs to process 1 on"):
-            take(file, patience=2)
-    file.write_text(first.to_json())
-    take(file, patience=0.2)
-
-
-@pytest.fixture
-def launched(monkeypatch):
-    """Makes this process one of a distributed launch."""
-    launch_id.cache_clear()
-    monkeypatch.setenv("MASTER_PORT", "29500")
-    yield
-    launch_id.cache_clear()
-
-
-@pytest.mark.parametrize("facts", [{"host": "node1"}, {"pid": os.getppid(), "launch": ""}], ids=["launch", "parent"])
-def test_other_processes_follow_the_first_of_their_command(file, launched, facts):
-    write_lock(file, **facts)
-    follow(file)
-    check_owned()
-    write_lock(file, host="node2", launch="")
-    with pytest.raises(ValueError, match="ends without writing"):
-        check_owned()
-    release()
-    assert file.exists()
-
-
-def test_other_processes_are_refused_like_the_first(file):
-    with owner_of(file), pytest.raises(ValueError, match="belongs to process"):
-        follow(file)
-
-
-@pytest.mark.parametrize("facts", [{"started": "1"}, {"host": "node2"}], ids=["ended", "silent"])
-def test_other_processes_do_not_wait_for_ever_and_take_nothing(file, facts):
-    before = write_lock(file, **facts)
-    follow(file, patience=0.2)
-    assert owner_in(file) == before
-    check_owned()
+            take(lock_file, patience=2)
+    lock_file.write_text(first.to_json())
+    take(lock_file, patience=0.2)
