@@ -13,7 +13,7 @@ from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.commands.devices import usable_device
 from lightning_xai.commands.explainer import Explainer, trained_encoder
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.own_tokenizer import is_hub_id
+from lightning_xai.functional.model_folders import refuse_missing
 from lightning_xai.models.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
 from lightning_xai.models.released import is_released
 from lightning_xai.runs.class_paths import imported_class
@@ -89,10 +89,7 @@ def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
     checkpoint = checkpoint_path(place)
     if checkpoint is not None and run.config_file.is_file():
         return run, {"ckpt": checkpoint, "configuration": run.config_file}
-    # a missing run must not be looked for on the hub, which takes a minute without a network
-    in_folder = len(path.parts) > 1 and Path(path.parts[0]).is_dir()
-    if not path.exists() and not place.startswith("package:") and (in_folder or not is_hub_id(place)):
-        raise ValueError(f"there is no {place}: give the folder of a fitted run, a Hugging Face folder or a hub id")
+    refuse_missing(place, "the folder of a fitted run, a Hugging Face folder or a hub id")
     is_model = any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(place)
     if path.is_file() or path.is_dir() and not is_model:
         raise ValueError(

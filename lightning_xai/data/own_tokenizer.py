@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from huggingface_hub import try_to_load_from_cache
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
-from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.functional.model_folders import is_hub_id, resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
 # A tokenizer has at least one of these files. Without them, transformers would make up a tokenizer without words.
@@ -38,16 +37,6 @@ def has_tokenizer(path: str) -> bool:
     return any(try_to_load_from_cache(path, name) for name in FILES) if is_hub_id(path) else False
 
 
-def is_hub_id(path: str) -> bool:
-    """Returns whether a path has the form of a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
-
-    Example:
-        >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
-        (True, False, False)
-    """
-    return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
-
-
 def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     """Returns the tokenizer at a path: a folder, a hub id, or "package:NAME/FOLDER".
 
@@ -61,13 +50,14 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     Example:
         >>> load_tokenizer("no/such/folder")
         Traceback (most recent call last):
-        ValueError: no/such/folder has no tokenizer: give the folder or hub id of a model with a tokenizer.json
+        ValueError: there is no no/such/folder: give the folder of a model or a hub id
     """
     none = f"{path} has no tokenizer: give the folder or hub id of a model with a tokenizer.json"
+    place = resolve_model_path(path)
     if not (is_hub_id(path) or has_tokenizer(path)):
         raise ValueError(none)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(resolve_model_path(path), trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
     except Exception as error:  # tokenizers raises plain Exceptions for files that it cannot read

@@ -76,9 +76,16 @@ def test_a_missing_shard_is_named(network, hub_copy):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["someone/else", "no/such/folder", "/no/such/folder"])
-def test_a_place_without_weights_is_named(name, hub_copy):
-    with pytest.raises(ValueError, match=f"^{name}: no weights there"):
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("someone/else", "someone/else: no weights there"),
+        ("no/such/folder", "there is no no/such/folder: give the folder of a model"),
+        ("/no/such/folder", "there is no /no/such/folder: give the folder of a model"),
+    ],
+)
+def test_a_place_without_weights_is_named(name, message, hub_copy):
+    with pytest.raises(ValueError, match=f"^{message}"):
         checkpoint_hash(name)
 
 
