@@ -149,7 +149,7 @@ def check_checkpoint(
             f"{difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
         )
     check_architecture(checkpoint["network"], objective.network, path)
-    check_class_order(checkpoint.get("class_names"), class_names, path)
+    check_class_order(checkpoint.get("class_names"), class_names, path, objective.network_classes)
 
 
 def resolve_checkpoint(

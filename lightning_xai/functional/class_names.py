@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
+_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that only number the classes: 0, 1 or class0, class1
 
 
 def normalized_name(name: str) -> str:
@@ -26,6 +27,53 @@ def says_nothing(names: Sequence[str]) -> bool:
         (True, False)
     """
     return all(_NUMBERED.fullmatch(normalized_name(name)) for name in names)
+
+
+def only_number(names: Sequence[str]) -> bool:
+    """Returns whether all names are default names, or only count the classes from 0 or 1, as in "0" or "class_0".
+
+    Example:
+        >>> only_number(["LABEL_0", "LABEL_1"]), only_number(["0", "1"]), only_number(["class 1", "class 2"])
+        (True, True, True)
+        >>> only_number(["1", "0"]), only_number(["401", "250"]), only_number(["no", "yes"])
+        (False, False, False)
+    """
+    matches = [_NUMBERS.fullmatch(normalized_name(name)) for name in names]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    return says_nothing(names) or numbers in (list(range(len(names))), list(range(1, len(names) + 1)))
+
+
+def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, remedy: str) -> list[int] | None:
+    """Returns the position in `names` of each of the `wanted` names; None if one list only numbers its classes.
+
+    If all classes but one have the same names and positions, the remaining classes are taken for each other.
+
+    Args:
+        names: class names of a network, in the order of its logits.
+        wanted: class names of the data, as many.
+        owner: the network that has `names`, for the error message.
+        remedy: advice at the end of the error message.
+
+    Raises:
+        ValueError: the names do not tell which classes are equal.
+
+    Example:
+        >>> named_positions(["YES", "NO"], ["no", "yes"], "m", "rename them")
+        [1, 0]
+        >>> print(named_positions(["LABEL_0", "LABEL_1"], ["no", "yes"], "m", "rename them"))
+        None
+        >>> named_positions(["ja", "nein"], ["no", "yes"], "m", "rename them")
+        Traceback (most recent call last):
+        ValueError: m has the classes ['ja', 'nein'], the data has ['no', 'yes']: rename them
+    """
+    theirs, ours = comparable_names(names, wanted)
+    if set(theirs) == set(ours):
+        return [theirs.index(name) for name in ours]
+    if only_number(names) or only_number(wanted):
+        return None
+    if len(theirs) == len(ours) and sum(one != other for one, other in zip(theirs, ours, strict=True)) == 1:
+        return list(range(len(ours)))
+    raise ValueError(f"{owner} has the classes {listed(names)}, the data has {listed(wanted)}: {remedy}")
 
 
 def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> list[int] | None:

@@ -7,25 +7,37 @@ from pathlib import Path
 
 import torch
 
-from lightning_xai.functional.class_names import class_positions, comparable_names, listed, says_nothing
+from lightning_xai.functional.class_names import comparable_names, listed, named_positions
 from lightning_xai.functional.modes import evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import ordered_class_names
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.runs.progress import say
 
+NAME_THEM = (
+    "give model.init_args.network_classes, the names that the data has for the network's classes, in the order of the "
+    "network's logits"
+)
+TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 
-def pretrained_class_names(network: Classifier) -> list[str] | None:
+
+def pretrained_class_names(network: Classifier, given: list[str] | None = None) -> list[str] | None:
     """Returns the class names of a pretrained classification head, in the order of the logits; None if the head is new.
 
+    Args:
+        network: the network.
+        given: names that replace those in the network's config.json.
+
     Raises:
-        ValueError: the ids of the names in config.json do not count from 0.
+        ValueError: the ids of the names in config.json do not count from 0, or `given` has not one name per class.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> print(pretrained_class_names(random_bert()))
         None
     """
+    if given is not None and len(given) != network.num_classes:
+        raise ValueError(f"network_classes is {listed(given)}: name each of the {network.num_classes} classes once")
     arguments = network.init_args
     transformer = getattr(network, "transformer", None)
     if arguments.get("path") is None or not arguments.get("pretrained", True) or transformer is None:
@@ -35,7 +47,7 @@ def pretrained_class_names(network: Classifier) -> list[str] | None:
     names = transformer.config.id2label
     if network.weight_gaps.fresh or len(names) != network.num_classes:
         return None
-    return [str(name) for name in ordered_class_names(names, str(arguments["path"]))]
+    return given or [str(name) for name in ordered_class_names(names, str(arguments["path"]))]
 
 
 @torch.no_grad()
@@ -68,26 +80,32 @@ def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
 
 
 def align_classes(
-    network: Classifier, class_names: list[str] | None, data_names: list[str], origin: str | Path
+    network: Classifier,
+    class_names: list[str] | None,
+    data_names: list[str],
+    origin: str | Path,
+    *,
+    remedy: str = TRAINED_ON_THEM,
 ) -> list[str] | None:
     """Puts a network's classes into the order of the data, and prints a line. Ignores case and hyphens in class names.
 
     In two cases, the order stays, and the line says that class i of the network is taken for class i of the data. In
-    the first case, no name is in both lists, for example because the network's names are LABEL_0 and LABEL_1. In the
-    second case, only some names are in both lists, but these names have the same positions in both.
+    the first case, the names of one list only number the classes, such as LABEL_0 and LABEL_1. In the second case, all
+    names but one are equal and have the same positions in both lists.
 
     Args:
         network: the network, which is changed.
         class_names: class names of the network, in the order of the logits; None if the names are not known.
         data_names: names of the data's classes.
         origin: path of the network, for messages.
+        remedy: advice at the end of the error message about names that do not tell which classes are equal.
 
     Returns:
         Names of the network's classes after the call.
 
     Raises:
-        ValueError: only some names are equal and their positions differ, or the order of the network's classes cannot
-            be changed.
+        ValueError: the names do not tell which classes are equal, or the order of the network's classes cannot be
+            changed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -97,7 +115,7 @@ def align_classes(
     """
     if class_names is None or len(class_names) != len(data_names):  # another check compares the numbers of classes
         return class_names
-    positions = class_positions(class_names, data_names, str(origin))
+    positions = named_positions(class_names, data_names, str(origin), remedy)
     theirs, ours = comparable_names(class_names, data_names)
     if positions is None or set(theirs) != set(ours):
         say(f"{origin}: its classes {listed(class_names)} are taken for {listed(data_names)}, in this order")
@@ -108,13 +126,17 @@ def align_classes(
     return list(data_names)
 
 
-def check_class_order(class_names: list[str] | None, data_names: list[str], path: str | Path) -> None:
-    """Raises ValueError if a network has the same classes as the data, but in another order.
+def check_class_order(
+    class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
+) -> None:
+    """Raises ValueError if a network's classes are not those of the data, in the same order, as far as names tell.
 
     Args:
         class_names: names of the network's classes, None if they are not known.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
+        given: the data's names for the network's classes, in the order of the logits. They count if no class has the
+            same name in the network and in the data.
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")
@@ -122,9 +144,11 @@ def check_class_order(class_names: list[str] | None, data_names: list[str], path
         Traceback (most recent call last):
         ValueError: class 0 is 'B' in m and 'a' in the data: give the data's source class_names in ... ['B', 'A'] ...
     """
-    if class_names is None or says_nothing(class_names):
+    if class_names is None:
         return
-    positions = class_positions(class_names, data_names, str(path)) or []
+    if given is not None and set.isdisjoint(*map(set, comparable_names(class_names, data_names))):
+        class_names = given
+    positions = named_positions(class_names, data_names, str(path), NAME_THEM) or []
     for number, position in enumerate(positions):
         if number != position:
             raise ValueError(

@@ -16,7 +16,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.adapters import adapter_weights, base_folder, find_adapter, merge_adapter, trained_head_size
-from lightning_xai.models.config_keys import check_config_keys
+from lightning_xai.models.config_keys import check_class_ids, check_config_keys, say_unused_keys
 from lightning_xai.models.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
 
 # facts about a file or a run, not about the architecture
@@ -83,6 +83,7 @@ def _config_of(config: dict[str, Any]) -> PretrainedConfig:
     model_type = settings.pop("model_type", None)
     if model_type not in transformers.CONFIG_MAPPING:
         raise ValueError(f"config has model_type {model_type!r}: name an architecture of transformers, such as 'bert'")
+    say_unused_keys(config)
     check_config_keys(transformers.CONFIG_MAPPING[model_type], settings)
     return AutoConfig.for_model(model_type, **settings)
 
@@ -91,7 +92,9 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
     try:
         adapter = find_adapter(resolve_model_path(path))
         source = resolve_model_path(path) if adapter is None or adapter.beside_base else adapter.base
-        settings = AutoConfig.from_pretrained(resolve_model_path(source), trust_remote_code=trust_remote_code)
+        source = resolve_model_path(source)
+        check_class_ids(Path(source, "config.json"), path)
+        settings = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise

@@ -18,7 +18,7 @@ from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format, stored_encoder
-from lightning_xai.models.class_order import align_classes, pretrained_class_names
+from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.encoder_facts import Facts
@@ -44,6 +44,8 @@ class Objective(LightningModule, ABC):
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
         decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
         head_lr_factor: factor on the learning rate of the head, whose weights start at random.
+        network_classes: the data's names of the network's classes, in the order of the logits; None takes the names
+            that are stored with the network.
 
     Attributes:
         decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
@@ -77,6 +79,7 @@ class Objective(LightningModule, ABC):
         warmup_fraction: float = 0.1,
         decay: Decay = "linear",
         head_lr_factor: float = 1.0,
+        network_classes: list[str] | None = None,
     ) -> None:
         super().__init__()
         require_choices({"decay": Decay}, {"decay": decay})
@@ -85,7 +88,8 @@ class Objective(LightningModule, ABC):
         if not 0 <= warmup_fraction <= 1:
             raise ValueError(f"warmup_fraction is {warmup_fraction}: give a fraction of all steps from 0 to 1")
         self.network = network
-        self._class_names = pretrained_class_names(network)
+        self.network_classes = network_classes
+        self._class_names = pretrained_class_names(network, network_classes)
         self._network_origin = str(network.init_args.get("path"))
         self.optimizer = optimizer
         self.warmup_fraction = warmup_fraction
@@ -167,7 +171,7 @@ class Objective(LightningModule, ABC):
         if self.data_module is not None:
             self.network.check_vocabulary(self.data_module.vocab_size)
             self._class_names = align_classes(
-                self.network, self._class_names, self.data_module.class_names, self._network_origin
+                self.network, self._class_names, self.data_module.class_names, self._network_origin, remedy=NAME_THEM
             )
         if stage != "fit":
             return

@@ -16,6 +16,8 @@ class Evaluation(Objective):
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
             or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
         trust_remote_code: whether Python code in a Hugging Face folder may run.
+        network_classes: the data's names of the network's classes, in the order of the logits, if the data have other
+            names than the network; None takes the names that are stored with the network.
 
     Raises:
         ValueError: there is no trained network at `path`. `setup` raises the error if the trainer is asked to fit, or
@@ -30,8 +32,8 @@ class Evaluation(Objective):
         3
     """
 
-    def __init__(self, path: str, trust_remote_code: bool = False) -> None:
-        self._hold(load_trained(path, trust_remote_code=trust_remote_code), path)
+    def __init__(self, path: str, trust_remote_code: bool = False, network_classes: list[str] | None = None) -> None:
+        self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
@@ -50,11 +52,11 @@ class Evaluation(Objective):
         evaluation._hold(trained, path)
         return evaluation
 
-    def _hold(self, trained: TrainedNetwork, path: str) -> None:
-        super().__init__(trained.network)
+    def _hold(self, trained: TrainedNetwork, path: str, network_classes: list[str] | None = None) -> None:
+        super().__init__(trained.network, network_classes=network_classes)
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
-        self._class_names, self._network_origin = trained.class_names, path
+        self._class_names, self._network_origin = network_classes or trained.class_names, path
         self.encoder = trained.encoder  # facts about the encoder of the network's training
 
     def setup(self, stage: str) -> None:

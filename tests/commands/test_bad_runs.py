@@ -129,7 +129,8 @@ DAMAGES = {
     "nameless quantization": (configured(quantization_config={"bits": 4}), "quantization_config", "in float32"),
     "cut config": (lambda folder: (folder / "config.json").write_text("{"), "config.json", "download it again"),
     "text as size": (configured(hidden_size="16"), "hidden_size", "correct it"),
-    "names in a list": (configured(id2label=["a", "b"]), "config.json", "correct it"),
+    "names in a list": (configured(id2label=["a", "b"]), "id2label in config.json is ['a', 'b']", "write it as"),
+    "names as keys": (configured(id2label={"no": 0, "yes": 1}), "id2label in config.json is {'no': 0", "write it as"),
     "unknown architecture": (configured(model_type="new"), "`new`", "correct config.json"),
 }  # fmt: skip
 

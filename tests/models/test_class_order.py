@@ -44,9 +44,9 @@ def test_head_that_cannot_be_reordered_is_left_as_it_was_and_refused_with_both_l
     "names",
     [
         ["LABEL_0", "LABEL_1", "LABEL_2"],
-        ["nein", "egal", "ja"],
-        ["entailment", "no_opinion", "contradiction"],
-        ["contra", "Neutral", "entail"],  # only the line tells the user that two classes are exchanged
+        ["0", "1", "2"],
+        ["Class 1", "Class 2", "Class 3"],
+        ["entailment", "no_opinion", "contradiction"],  # one class is left over
     ],
 )
 def test_order_that_names_do_not_tell_is_left_and_said(names, capsys):
@@ -57,8 +57,25 @@ def test_order_that_names_do_not_tell_is_left_and_said(names, capsys):
     assert capsys.readouterr().out == f"folder: its classes {names} are taken for {DATA}, in this order\n"
 
 
-@pytest.mark.parametrize("names", [["neutral", "yes", "no"], ["entailment", "contradiction", "other"]])
-def test_names_of_which_only_some_are_the_same_are_refused(names):
+@pytest.mark.parametrize("data", [["0", "1", "2"], ["class0", "class1", "class2"]])
+def test_data_whose_names_are_numbers_take_the_order_of_the_network(data, capsys):
+    assert align_classes(tiny_classifier("bert"), NAMES, data, "folder") == data
+    assert "in this order" in capsys.readouterr().out
+    check_class_order(NAMES, data, "folder")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["neutral", "yes", "no"],
+        ["entailment", "contradiction", "other"],
+        ["nein", "egal", "ja"],
+        ["contra", "Neutral", "entail"],  # by position, two classes would be exchanged
+        ["2", "1", "0"],
+        ["401", "250", "038"],
+    ],
+)
+def test_names_that_do_not_tell_which_classes_are_equal_are_refused(names):
     for check in (align_classes, lambda model, *rest: check_class_order(*rest)):
         with pytest.raises(ValueError, match=r"folder has the classes \['.*the data has \['entailment', 'neutral'"):
             check(tiny_classifier("bert"), names, DATA, "folder")
@@ -71,6 +88,13 @@ def test_names_in_the_order_of_the_data_change_nothing(names, capsys):
     check_class_order(names, DATA, "folder")
 
 
+def test_names_that_the_user_gives_count_if_the_network_has_other_names(capsys):
+    check_class_order(["ja", "egal", "nein"], DATA, "folder", DATA)
+    with pytest.raises(ValueError, match="class 0 is 'contradiction' in folder and 'entailment' in the data"):
+        check_class_order(["nein", "egal", "ja"], DATA, "folder", DATA[::-1])
+    check_class_order(DATA, DATA, "folder", NAMES)  # a checkpoint whose classes were put into the order of the data
+
+
 def test_only_a_head_from_a_folder_has_names(tmp_path):
     network = tiny_classifier("bert")
     network.transformer.config.id2label = dict(enumerate(NAMES))
@@ -79,7 +103,10 @@ def test_only_a_head_from_a_folder_has_names(tmp_path):
     assert pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3)) == NAMES
     assert pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3, pretrained=False)) is None
     assert pretrained_class_names(HFClassifier(str(tmp_path / "encoder"), num_classes=3)) is None
-    assert pretrained_class_names(HFClassifier(config=TINY_CONFIGS["bert"], num_classes=3)) is None
+    assert pretrained_class_names(HFClassifier(config=TINY_CONFIGS["bert"], num_classes=3), DATA) is None
+    assert pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3), DATA) == DATA
+    with pytest.raises(ValueError, match=r"network_classes is \['a', 'b'\]: name each of the 3 classes once"):
+        pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3), ["a", "b"])
 
 
 def test_names_of_a_trained_head_that_count_from_1_are_refused(tmp_path):

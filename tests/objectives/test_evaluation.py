@@ -89,6 +89,20 @@ def test_classes_in_another_order_are_put_into_the_order_of_the_data(saved, orde
 
 
 @pytest.mark.filterwarnings("ignore:.*texts in split")
+@pytest.mark.parametrize("saved", [checkpoint, folder])
+def test_classes_with_other_names_are_refused_unless_the_user_names_them(saved, tmp_path):
+    path, german = saved(tmp_path, ["nein", "egal", "ja"]), ["contradiction", "neutral", "entailment"]
+    with pytest.raises(ValueError, match=r"has the classes \['nein', .*: give model.init_args.network_classes"):
+        quiet_trainer(tmp_path).validate(Evaluation(path), data(ORDERS[0]), verbose=False)
+    for objective in (
+        Evaluation(path, network_classes=german),
+        Supervised(HFClassifier(path, num_classes=3), network_classes=german) if saved == folder else None,
+    ):
+        if objective is not None:
+            assert accuracy(quiet_trainer(tmp_path).validate(objective, data(ORDERS[0]), verbose=False)) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:.*texts in split")
 def test_a_fit_starts_from_a_pretrained_head_with_the_classes_of_the_data(tmp_path):
     objective = Supervised(HFClassifier(folder(tmp_path, NAMES), num_classes=3))
     assert accuracy(quiet_trainer(tmp_path).validate(objective, data(ORDERS[0]), verbose=False)) == 1.0
