@@ -61,6 +61,7 @@ class HFClassifier(HuggingFaceClassifier):
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
         dropout: replaces every dropout probability of the network; None keeps them.
+        num_layers: number of first layers of the network that are used; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
         config: replaces `path`: a Hugging Face config with "model_type", for a network with random weights.
@@ -88,12 +89,15 @@ class HFClassifier(HuggingFaceClassifier):
         *,
         pretrained: bool = True,
         dropout: float | None = None,
+        num_layers: int | None = None,
         embedding: Embedding = "word",
         config: dict[str, Any] | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         check_num_classes(num_classes, multilabel=multilabel)
-        settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
+        settings = read_config(
+            path, config, dropout=dropout, num_layers=num_layers, trust_remote_code=trust_remote_code
+        )
         settings.num_labels = num_classes
         own_code = trust_remote_code and AutoModelForSequenceClassification.__name__ in getattr(
             settings, "auto_map", {}
@@ -102,7 +106,11 @@ class HFClassifier(HuggingFaceClassifier):
             raise ValueError(f"{settings.model_type} has no sequence classification head in transformers")
         weights = path if pretrained else None
         loaded = load_transformer(
-            AutoModelForSequenceClassification, weights, settings, trust_remote_code=trust_remote_code
+            AutoModelForSequenceClassification,
+            weights,
+            settings,
+            num_layers=num_layers,
+            trust_remote_code=trust_remote_code,
         )
         super().__init__(loaded.network, embedding)
         self.weight_gaps = loaded.gaps

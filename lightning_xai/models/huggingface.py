@@ -233,4 +233,6 @@ class HuggingFaceClassifier(Classifier):
         if type(self.transformer).__module__.startswith("transformers_modules"):
             return self.init_args | {"pretrained": False}  # only the folder has the code of this network
         rebuilt = {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}
+        if "num_layers" in self.init_args:
+            rebuilt["num_layers"] = None  # the config gives the number
         return self.init_args | rebuilt | {"trust_remote_code": False}

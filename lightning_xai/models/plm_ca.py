@@ -68,6 +68,7 @@ class PLMCA(HuggingFaceClassifier):
         pretrained: False draws random weights for the architecture at `path`.
         segment_length: number S of tokens in a segment. Position numbers start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
+        num_layers: number of first layers of the network that are used; None uses all.
         mask_mode: with "correct", classes attend to tokens only. With "legacy", classes also attend to the padding of
             the text's last segment, as in the training of the authors' released weights. The attention over tokens then
             sums to less than 1.
@@ -109,6 +110,7 @@ class PLMCA(HuggingFaceClassifier):
         pretrained: bool = True,
         segment_length: int = 128,
         dropout: float | None = 0.2,
+        num_layers: int | None = None,
         mask_mode: Literal["correct", "legacy"] = "correct",
         embedding: Embedding = "module",
         config: dict[str, Any] | None = None,
@@ -117,11 +119,13 @@ class PLMCA(HuggingFaceClassifier):
         check_num_classes(num_classes, multilabel=multilabel)
         if mask_mode not in ("correct", "legacy"):
             raise ValueError(f"mask_mode is {mask_mode!r}: give 'correct' or 'legacy'")
-        settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
+        settings = read_config(
+            path, config, dropout=dropout, num_layers=num_layers, trust_remote_code=trust_remote_code
+        )
         own_code = trust_remote_code and has_own_code(settings, AutoModel)
         if type(settings) not in MODEL_MAPPING and not own_code:
             raise ValueError(f"{settings.model_type} is no encoder of transformers")
-        options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+        options: dict[str, Any] = {"num_layers": num_layers, "trust_remote_code": trust_remote_code}
         if not own_code:
             encoder_class: Any = MODEL_MAPPING[type(settings)]
             if "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters:

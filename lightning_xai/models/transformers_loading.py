@@ -17,6 +17,7 @@ from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.adapters import adapter_weights, base_folder, find_adapter, merge_adapter, trained_head_size
 from lightning_xai.models.config_keys import check_class_ids, check_config_keys, say_unused_keys
+from lightning_xai.models.first_layers import keep_first_layers, without_left_out_layers
 from lightning_xai.models.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
 
 # facts about a file or a run, not about the architecture
@@ -40,7 +41,12 @@ def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def read_config(
-    path: str | None, config: dict[str, Any] | None, *, dropout: float | None, trust_remote_code: bool = False
+    path: str | None,
+    config: dict[str, Any] | None,
+    *,
+    dropout: float | None,
+    num_layers: int | None = None,
+    trust_remote_code: bool = False,
 ) -> PretrainedConfig:
     """Returns a Hugging Face config, read from a folder or the hub, or built from a dictionary with "model_type".
 
@@ -48,11 +54,13 @@ def read_config(
         path: folder, hub id or "package:NAME/FOLDER"; None if `config` is given.
         config: the dictionary; None if `path` is given.
         dropout: replaces every dropout probability of the config; None keeps them.
+        num_layers: number of first layers that the network keeps; None keeps all.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: both or none of `path` and `config` are given, the config cannot be loaded, `config` has a key that
-            the architecture does not read, or `dropout` is no probability.
+            the architecture does not read, `dropout` is no probability, or the network has fewer than `num_layers`
+            layers.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -75,6 +83,8 @@ def read_config(
         for name, value in settings.to_dict().items():
             if "dropout" in name and isinstance(value, (int, float)) and not isinstance(value, bool):
                 setattr(settings, name, dropout)
+    if num_layers is not None:
+        keep_first_layers(settings, num_layers)
     return settings
 
 
@@ -206,13 +216,21 @@ class LoadedTransformer(NamedTuple):
 
 
 def load_transformer(
-    auto_class: Any, path: str | None, config: PretrainedConfig, *, trust_remote_code: bool = False, **options: Any
+    auto_class: Any,
+    path: str | None,
+    config: PretrainedConfig,
+    *,
+    num_layers: int | None = None,
+    trust_remote_code: bool = False,
+    **options: Any,
 ) -> LoadedTransformer:
     """Returns a float32 network with the weights at `path`, or with random weights if `path` is None.
 
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
         path: folder, hub id or "package:NAME/FOLDER". An adapter at `path` is merged into its base.
+        num_layers: number of first layers that `config` keeps of the network at `path`; None if it keeps all. The
+            weights of the other layers are no gaps.
         trust_remote_code: whether Python code in the folder at `path` may run.
         options: further arguments of the network's constructor.
 
@@ -248,7 +266,10 @@ def load_transformer(
                     f"{path}: {key} has shape {list(shape)}, this network needs {list(needed)}: give the number of "
                     "classes on which the weights were trained, or a folder with only the encoder"
                 )
-        gaps = weight_gaps(network, report["missing_keys"] - set(adapted), report["unexpected_keys"])
+        unexpected = report["unexpected_keys"]
+        if num_layers is not None:
+            unexpected = without_left_out_layers(unexpected, network, num_layers)
+        gaps = weight_gaps(network, report["missing_keys"] - set(adapted), unexpected)
     missing = [name for name in gaps.fresh if in_encoder(network, name)]
     if missing:
         raise ValueError(

@@ -20,6 +20,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
+from lightning_xai.objectives.fused import use_fused_kernel
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.format import FORMAT
@@ -40,7 +41,8 @@ class Objective(LightningModule, ABC):
 
     Args:
         network: the classifier. Every checkpoint stores its class and arguments, so a checkpoint alone can rebuild it.
-        optimizer: function that returns an optimizer for the parameters that require a gradient.
+        optimizer: function that returns an optimizer for the parameters that require a gradient. Adam and AdamW use
+            their fused kernel where the device has one, unless an argument such as `foreach` chooses otherwise.
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
         decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
         head_lr_factor: factor on the learning rate of the head, whose weights start at random.
@@ -263,6 +265,7 @@ class Objective(LightningModule, ABC):
         groups = [[p for p in trained if id(p) not in head], [p for p in trained if id(p) in head]]
         optimizer = self.optimizer([{"params": group} for group in groups])
         optimizer.param_groups[1]["lr"] *= self.head_lr_factor
+        use_fused_kernel(optimizer)
         num_steps = self.trainer.estimated_stepping_batches
         if num_steps == float("inf"):
             raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")

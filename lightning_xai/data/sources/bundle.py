@@ -39,7 +39,7 @@ class Bundle(TextSource):
     splits of the sources are ignored.
 
     Args:
-        sources: single-label sources. Their rows are the labelled snippets, their `load_filler` gives the filler.
+        sources: single-label sources, whose rows are the labelled snippets.
         evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
         filler_per_document: smallest and largest number of filler snippets.
         words_per_document: smallest and largest target length, in whitespace words. Each document draws its target
@@ -47,6 +47,8 @@ class Bundle(TextSource):
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
         seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.
+        filler_sources: sources whose `load_filler` gives the filler; None for `sources`. Their labelled rows are not
+            used.
 
     Raises:
         ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises it if
@@ -74,6 +76,7 @@ class Bundle(TextSource):
         num_validation: int = 60,
         num_test: int = 60,
         seed: int = 0,
+        filler_sources: list[TextSource] | None = None,
     ) -> None:
         names = [source.name for source in sources]
         if not sources or len(set(names)) < len(names):
@@ -84,6 +87,7 @@ class Bundle(TextSource):
                     f"source {source.name!r} is multi-label, so a snippet has no single class; leave it out"
                 )
         self.sources = sources
+        self.filler_sources = sources if filler_sources is None else filler_sources
         prefixes = [f"{name}/" for name in names] if len(sources) > 1 else [""]
         self.class_names = [p + c for p, source in zip(prefixes, sources, strict=True) for c in source.class_names]
         self.evidence_per_document = evidence_per_document
@@ -94,18 +98,21 @@ class Bundle(TextSource):
         self.seed = seed
 
     def prepare(self) -> None:
-        for source in self.sources:
+        for source in {id(source): source for source in [*self.sources, *self.filler_sources]}.values():
             source.prepare()
 
     def load(self) -> DatasetDict:
         snippets: dict[str, list[list[str]]] = {split: [] for split in self.sizes}  # split -> class -> texts
         filler: dict[str, list[str]] = {split: [] for split in self.sizes}
         for source in self.sources:
-            splits, filler_of_source = source.load(), source.load_filler()
+            splits = source.load()
             for split in self.sizes:
                 texts, labels = splits[split]["text"], splits[split]["labels"]
                 for label in range(len(source.class_names)):
                     snippets[split].append([text for text, gold in zip(texts, labels, strict=True) if gold == label])
+        for source in self.filler_sources:
+            filler_of_source = source.load_filler()
+            for split in self.sizes:
                 filler[split] += filler_of_source.get(split, [])
         rows = {}
         for number, (split, size) in enumerate(self.sizes.items()):

@@ -84,6 +84,29 @@ def test_too_little_filler_is_refused():
         bundle(words_per_document=(1000, 1000)).load()
 
 
+def test_filler_may_come_from_other_sources():
+    texts = bundle(filler_sources=[Snippets("c")], filler_per_document=(2, 2), separator="|").load()["train"]["text"]
+    pieces = [piece for text in texts for piece in text.split("|")]
+    assert {piece.split()[0] for piece in pieces if " x " in piece} == {"c"}
+    assert {piece.split()[0] for piece in pieces if " x " not in piece} == {"a", "b"}
+
+
+def test_without_filler_sources_the_sources_give_the_filler():
+    documents, same = bundle().load(), bundle(filler_sources=[Snippets("a"), Snippets("b")]).load()
+    assert {split: rows.to_list() for split, rows in documents.items()} == {s: r.to_list() for s, r in same.items()}
+
+
+def test_every_source_is_prepared():
+    prepared = []
+
+    class Prepared(Snippets):
+        def prepare(self):
+            prepared.append(self.name)
+
+    Bundle([Prepared("a")], filler_sources=[Prepared("b")]).prepare()
+    assert prepared == ["a", "b"]
+
+
 def test_sources_of_one_name_are_refused():
     with pytest.raises(ValueError, match="different names"):
         Bundle([Snippets("a"), Snippets("a")])
