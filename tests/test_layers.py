@@ -21,7 +21,10 @@ ALLOWED = {
     "data": (BELOW_MODELS, {"datasets", "huggingface_hub", "tokenizers", "transformers", "numpy", "pyarrow"}),
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),
     "attributions": (BELOW_MODELS | {"models"}, {"captum", "numpy"}),
-    "objectives": (BELOW_MODELS | {"models", "attributions", "metrics.classification"}, {"lightning"}),
+    "objectives": (
+        BELOW_MODELS | {"models", "attributions", "metrics.classification", "metrics.example_mean"},
+        {"lightning"},
+    ),
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (

@@ -15,6 +15,10 @@ from lightning_xai.functional.ranking import auroc, average_precision
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.metrics.thresholds import micro_f1_threshold
 
+SINGLE_LABEL_NAMES = frozenset({"macro_f1", "accuracy", "auroc", "log_loss"})
+MULTILABEL_NAMES = frozenset(
+    {"macro_f1", "micro_f1", "micro_precision", "micro_recall", "exact_match", "map", "auroc", "log_loss"}
+)
 LOWER_IS_BETTER = frozenset({"log_loss"})
 _CLASSES_AT_ONCE = 256  # number of classes that are ranked at once; more classes need more memory
 _TINY = 1e-12  # keeps logarithms finite

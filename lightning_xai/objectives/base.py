@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from lightning import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
-from torch._dynamo import OptimizedModule
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.classification import ClassificationMetrics
@@ -20,6 +19,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
+from lightning_xai.objectives.double_backward import check_twice_differentiable, check_uncompiled
 from lightning_xai.objectives.fused import use_fused_kernel
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.encoder_facts import Facts
@@ -71,7 +71,7 @@ class Objective(LightningModule, ABC):
         True
     """
 
-    needs_double_backward: ClassVar[bool] = False
+    needs_double_backward: bool = False
     decision_threshold: Tensor
 
     def __init__(
@@ -103,12 +103,17 @@ class Objective(LightningModule, ABC):
         self.test_results: dict[str, tuple[dict[str, Tensor], int]] = {}
         self._run_seed: int | None = None  # set at its first use, since seed_everything may run after construction
         if self.needs_double_backward:
-            if isinstance(network, OptimizedModule):
-                raise ValueError(
-                    f"{type(self).__name__} differentiates twice, where torch.compile gives wrong gradients without an "
-                    "error (pytorch #91469): pass the network uncompiled"
-                )
-            network.set_attention("eager")
+            self.use_double_backward()
+
+    def use_double_backward(self) -> None:
+        """Prepares the network for a loss that contains a gradient, which is then differentiated again.
+
+        Raises:
+            ValueError: the network was compiled.
+        """
+        check_uncompiled(self.network, type(self).__name__)
+        self.needs_double_backward = True
+        self.network.set_attention("eager")
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -179,7 +184,7 @@ class Objective(LightningModule, ABC):
             return
         self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
-            self._check_double_backward()
+            check_twice_differentiable(self, self.network)
 
     def _check_precision(self, precision: str) -> None:
         if precision.endswith("-true") and precision != "32-true":
@@ -191,17 +196,6 @@ class Objective(LightningModule, ABC):
     def _check_lengths(self) -> None:
         for name, split in getattr(self.data_module, "splits", {}).items():
             self.network.check_length(int(split.lengths.max()), f"an example of split {name}")
-
-    def _check_double_backward(self) -> None:
-        if getattr(self, "_compiler_ctx", None) is not None:
-            raise ValueError(f"{type(self).__name__} differentiates twice: train it without torch.compile")
-        for name, module in self.network.named_modules():
-            options = getattr(getattr(module, "_gradient_checkpointing_func", None), "keywords", {})
-            if getattr(module, "gradient_checkpointing", False) and options.get("use_reentrant", True):
-                raise ValueError(
-                    f"network.{name} has gradient checkpointing with use_reentrant=True, which {type(self).__name__} "
-                    "cannot differentiate twice: enable checkpointing with use_reentrant=False"
-                )
 
     def on_train_start(self) -> None:
         for line in gap_lines(self.network.weight_gaps, str(self.network.init_args.get("path"))):
@@ -233,8 +227,13 @@ class Objective(LightningModule, ABC):
             self.decision_threshold.fill_(self.val_metrics.best_threshold())
         values = self.val_metrics.compute(threshold=float(self.decision_threshold))
         values.pop("num_examples")
+        values |= self.more_validation_values()
         self.log_dict({f"{log_prefix(VALIDATION)}/{name}": value for name, value in values.items()}, prog_bar=False)
         self.val_metrics.reset()
+
+    def more_validation_values(self) -> dict[str, Tensor]:
+        """Returns further values [] to log for the validation split, by name; called on every rank. By default none."""
+        return {}
 
     def on_test_epoch_start(self) -> None:
         splits = self.data_module.test_splits if self.data_module is not None else ["test"]

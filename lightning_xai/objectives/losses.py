@@ -65,7 +65,7 @@ def evidence_divergences(attention: Tensor, evidence: Tensor) -> Tensor:
 
 
 def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns the weight [B] of each example in `evidence_loss`.
+    """Returns the weight [B] of each example in a mean over examples.
 
     Args:
         evidence: [B, K, T] bool.
@@ -84,38 +84,23 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
     return (num_pairs if reduction == "per_code" else num_pairs > 0).float()
 
 
-def evidence_loss(
-    attention: Tensor,
-    evidence: Tensor,
-    pair_mask: Tensor,
-    *,
-    reduction: Reduction,
-    expected_weight: float | None = None,
-) -> Tensor:
-    """Returns a mean [] of the `evidence_divergences` of pairs (example, class), in nats.
+def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
+    """Returns each example's mean [B] of the `evidence_divergences` of its pairs (example, class), in nats.
 
     Args:
         attention: [B, K, T] probabilities over T.
         evidence: [B, K, T] bool.
         pair_mask: [B, K] bool, the pairs that count. Pairs without evidence never count.
-        reduction: "per_code" is the mean divergence over all pairs that count. "paper" first takes the mean over the
-            pairs of each example, divided by T (the padded length), and then the mean over the examples with evidence.
-        expected_weight: mean of `evidence_weights` over all training examples. With this number, the denominator of the
-            loss is B * expected_weight, so the loss is a mean over all B examples. With None, the denominator is the
-            sum of the batch's `evidence_weights`.
+        reduction: "per_code" is the mean over the pairs that count. "paper" divides this mean by T, the padded length.
 
     Example:
         >>> attention, evidence = torch.full((1, 1, 4), 0.25), torch.tensor([[[True, True, False, False]]])
-        >>> evidence_loss(attention, evidence, torch.tensor([[True]]), reduction="per_code")  # log 2
-        tensor(0.6931)
-        >>> evidence_loss(attention, evidence, torch.tensor([[True]]), reduction="paper")  # log(2) / 4
-        tensor(0.1733)
+        >>> mean_evidence_divergence(attention, evidence, torch.tensor([[True]]), reduction="per_code")  # log 2
+        tensor([0.6931])
+        >>> mean_evidence_divergence(attention, evidence, torch.tensor([[True]]), reduction="paper")  # log(2) / 4
+        tensor([0.1733])
     """
     pair_mask = pair_mask & evidence.any(dim=-1)
     divergences = evidence_divergences(attention, evidence).masked_fill(~pair_mask, 0.0)
-    per_example = divergences.sum(dim=-1)  # [B]
-    if reduction == "paper":
-        per_example = per_example / (pair_mask.sum(dim=-1).clamp_min(1) * attention.shape[-1])
-    if expected_weight is not None:
-        return per_example.mean() / expected_weight
-    return per_example.sum() / evidence_weights(evidence, pair_mask, reduction=reduction).sum().clamp_min(1)
+    means = divergences.sum(dim=-1) / pair_mask.sum(dim=-1).clamp_min(1)
+    return means / attention.shape[-1] if reduction == "paper" else means

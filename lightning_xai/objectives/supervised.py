@@ -1,14 +1,17 @@
-"""Training on labels alone."""
+"""Training on labels, alone or with terms."""
 
-from torch import Tensor
+from functools import partial
 
-from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.losses import classification_loss
+from lightning_xai.objectives.composed import ComposedObjective
+from lightning_xai.objectives.losses import example_losses
+from lightning_xai.objectives.terms.base import Task
 from lightning_xai.types import Batch
 
 
-class Supervised(Objective):
+class Supervised(ComposedObjective):
     """Minimizes cross-entropy, or binary cross-entropy if multi-label. Edin et al. (2024) call this objective B_U.
+
+    With terms, it is IGR, PGD, B_S or any sum of them.
 
     Example:
         >>> import torch
@@ -20,5 +23,5 @@ class Supervised(Objective):
         True
     """
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        return {"loss": classification_loss(self.network(batch.inputs).logits, batch.labels)}
+    def task(self, batch: Batch) -> Task:
+        return Task(self.network, batch, partial(example_losses, labels=batch.labels), self.step_seed)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning import LightningDataModule, Trainer
@@ -12,93 +11,28 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
 from lightning_xai.models.class_order import align_classes
 from lightning_xai.models.loading import copy_weights
-from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows, require_finite
+from lightning_xai.objectives.composed import ComposedObjective
+from lightning_xai.objectives.inner_search import Minimum, Search, require_finite
 from lightning_xai.objectives.losses import probability_distances
+from lightning_xai.objectives.mask_search import (
+    DEFAULT_SEARCH,
+    Mask,
+    Sparsity,
+    mask_sizes,
+    masked_logits,
+    sparse_variable,
+)
 from lightning_xai.objectives.schedules import Decay
+from lightning_xai.objectives.terms.base import CleanPass, Task
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.types import Batch, TextInputs
-
-Mask = Literal["token", "dimension"]
-Sparsity = Literal["mean", "sum"]
-
-DEFAULT_SEARCH = Search(num_steps=20, lr=0.1, weight_decay=0.01, tolerance=None)
-INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
+from lightning_xai.types import Batch
 
 
-def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
-    """Returns each example's mean or sum [B] of `masks` [B, T, 1 or D] over the tokens of `token_mask` [B, T].
-
-    Example:
-        >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
-        >>> mask_sizes(masks, token_mask, sparsity="sum").item(), mask_sizes(masks, token_mask, sparsity="mean").item()
-        (0.75, 0.375)
-    """
-    sums = (masks * token_mask.unsqueeze(-1)).flatten(1).sum(dim=1)
-    if sparsity == "sum":
-        return sums
-    return sums / (token_mask.sum(dim=1).clamp_min(1) * masks.shape[-1])
-
-
-def sparse_variable(
-    network: Classifier,
-    inputs: TextInputs,
-    search: Search = DEFAULT_SEARCH,
-    *,
-    mask: Mask = "token",
-    fidelity_weight: float = 0.01,
-    sparsity: Sparsity = "mean",
-) -> Minimum:
-    """Searches m [B, T, 1 or D] so that the mask sigmoid(m) is small and changes each example's probabilities little.
-
-    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens, and baseline
-    are the embeddings of the `baseline_ids`. The search minimizes
-    size of mask + fidelity_weight * L1 change of probabilities.
-
-    Args:
-        search: settings of the search.
-        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
-        fidelity_weight: factor on the change of probabilities.
-        sparsity: size of the mask: its "mean" or its "sum" over the tokens that are not padding.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
-        >>> free = sparse_variable(network, inputs, Search(num_steps=40), fidelity_weight=0.0).variable
-        >>> bool((free < 0).all())  # without the fidelity term, every mask ends below 0.5
-        True
-    """
-    with frozen(network):
-        embeds = network.embed(inputs).detach()
-        baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids)).detach()
-        with torch.no_grad():
-            probs = network.probabilities(network(inputs, embeds).logits)
-
-        def values(variable: Tensor) -> Tensor:
-            masks = variable.sigmoid()
-            mixed = torch.lerp(baseline.to(masks.dtype), embeds.to(masks.dtype), masks)
-            masked = network.probabilities(network(inputs, mixed.to(embeds.dtype)).logits)
-            sizes = mask_sizes(masks, inputs.attention_mask, sparsity=sparsity)
-            return sizes + fidelity_weight * probability_distances(masked, probs)
-
-        width = 1 if mask == "token" else embeds.shape[-1]
-        dtype = torch.promote_types(embeds.dtype, torch.float32)
-        start = torch.full((*embeds.shape[:2], width), INITIAL_MASK, device=embeds.device, dtype=dtype)
-        return minimize_rows(
-            values,
-            start,
-            search,
-            # a mean over D dimensions divides the gradients by D, which brings them near AdamW's epsilon: undo this
-            gradient_scale=width,
-        )
-
-
-class TokenMasking(Objective):
+class TokenMasking(ComposedObjective):
     """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
 
     A search in eval mode finds a mask for every example. Where the mask is below 0.5, the token's embedding (with
@@ -127,6 +61,7 @@ class TokenMasking(Objective):
     Example:
         >>> import tempfile
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     random_bert().transformer.save_pretrained(folder)
         ...     objective = TokenMasking(random_bert(), folder, fidelity_weight=1.0)
@@ -159,7 +94,7 @@ class TokenMasking(Objective):
         stop_gradient: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(network, optimizer, warmup_fraction, decay, **kwargs)
+        super().__init__(network, optimizer=optimizer, warmup_fraction=warmup_fraction, decay=decay, **kwargs)
         require_choices({"mask": Mask, "sparsity": Sparsity}, {"mask": mask, "sparsity": sparsity})
         if min(masked_weight, fidelity_weight) < 0:
             raise ValueError(f"masked_weight {masked_weight} and fidelity_weight {fidelity_weight} must be 0 or more")
@@ -239,53 +174,44 @@ class TokenMasking(Objective):
                 "teacher back, or start a new run"
             )
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        inputs, network = batch.inputs, self.network
+    def task(self, batch: Batch) -> Task:
+        network = self.network
+        with torch.no_grad():
+            teacher_probs = network.probabilities(self._teacher[0](batch.inputs).logits)
+
+        def distances(logits: Tensor) -> Tensor:
+            return probability_distances(network.probabilities(logits), teacher_probs)
+
+        return Task(network, batch, distances, self.step_seed)
+
+    def prepare(self, task: Task) -> Minimum:
         sparse = sparse_variable(
-            network,
-            inputs,
+            task.network,
+            task.batch.inputs,
             self.search,
             mask=self.mask,
             fidelity_weight=self.fidelity_weight,
             sparsity=self.sparsity,
         )
-        keep = require_finite(sparse.variable, batch.index, "token mask") > 0  # [B, T, 1 or D], mask above 0.5
-        with torch.no_grad():
-            teacher_probs = network.probabilities(self._teacher[0](inputs).logits)
-        probs = network.probabilities(network(inputs).logits)
+        return sparse._replace(variable=require_finite(sparse.variable, task.batch.index, "token mask"))
+
+    def own_loss(self, clean: CleanPass, prepared: Minimum) -> tuple[Tensor, dict[str, Tensor]]:
+        network, inputs = clean.network, clean.inputs
+        keep = prepared.variable > 0  # [B, T, 1 or D], mask above 0.5
         masked_probs = network.probabilities(masked_logits(network, inputs, keep))
-        distillation = probability_distances(probs, teacher_probs).mean()
+        probs = network.probabilities(clean.output.logits)
+        distillation = clean.losses.mean()
         full_probs = probs.detach() if self.stop_gradient else probs
         masking = probability_distances(full_probs, masked_probs).mean()
-        return {
-            "loss": distillation + self.masked_weight * masking,
+        return distillation + self.masked_weight * masking, {
             "distillation": distillation,
             "masking": masking,
             "kept_fraction": mask_sizes(keep.float(), inputs.token_mask, sparsity="mean").mean(),
-            "inner_steps": sparse.num_steps.float().mean(),
+            "inner_steps": prepared.num_steps.float().mean(),
         }
 
     def _teacher_is_trained_here(self) -> bool:
         return self.teacher.endswith(".yaml")
-
-
-def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns logits [B, C] of the inputs, in which everything outside `keep` is replaced by its baseline.
-
-    Args:
-        keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
-        >>> torch.allclose(masked_logits(network, inputs, torch.ones(1, 3, 1).bool()), network(inputs).logits)
-        True
-    """
-    if keep.shape[-1] == 1:
-        kept = torch.where(keep.squeeze(-1), inputs.input_ids, inputs.baseline_ids)
-        return network(replace(inputs, input_ids=kept)).logits
-    baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids))
-    return network(inputs, torch.where(keep, network.embed(inputs), baseline)).logits
 
 
 def _is_trained(teacher: Path) -> bool:

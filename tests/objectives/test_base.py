@@ -78,7 +78,9 @@ def test_warmup_fraction_outside_0_to_1_is_refused(tiny_hf):
 
 
 def test_head_learns_at_its_own_rate(tiny_hf, tmp_path):
-    objective = Supervised(tiny_hf, fast_optimizer, warmup_fraction=0.0, decay="constant", head_lr_factor=10.0)
+    objective = Supervised(
+        tiny_hf, optimizer=fast_optimizer, warmup_fraction=0.0, decay="constant", head_lr_factor=10.0
+    )
     trainer = quiet_trainer(tmp_path, max_epochs=1)
     trainer.fit(objective, loader(1))
     body, head = trainer.optimizers[0].param_groups

@@ -11,11 +11,18 @@ from lightning_xai.objectives.losses import (
     Reduction,
     classification_loss,
     evidence_divergences,
-    evidence_loss,
     evidence_weights,
     example_losses,
+    mean_evidence_divergence,
     probability_distances,
 )
+from lightning_xai.objectives.terms.weights import weighted_mean
+
+
+def evidence_loss(attention, evidence, pairs, *, reduction: Reduction, expected_weight: float | None = None):
+    values = mean_evidence_divergence(attention, evidence, pairs, reduction=reduction)
+    return weighted_mean(values, evidence_weights(evidence, pairs, reduction=reduction), expected_weight)
+
 
 # oracle E9: logits of two codes over four tokens, evidence {0, 1} and {0}
 ATTENTION = torch.tensor([[0.0, 0, 0, 0], [2.0, 0, 0, 0]], dtype=torch.float64).softmax(-1).unsqueeze(0)

@@ -16,7 +16,7 @@ def test_loss_is_the_classification_loss_of_the_network(tiny_hf):
 def test_planted_tokens_are_learned(tiny_hf, tmp_path):
     batch = planted_batch(num_examples=16)
     before = classification_loss(tiny_hf(batch.inputs).logits, batch.labels).item()
-    objective = Supervised(tiny_hf, fast_optimizer, warmup_fraction=0.0)
+    objective = Supervised(tiny_hf, optimizer=fast_optimizer, warmup_fraction=0.0)
     quiet_trainer(tmp_path, max_epochs=10).fit(objective, loader(4, num_examples=16))
     tiny_hf.eval()
     assert classification_loss(tiny_hf(batch.inputs).logits, batch.labels).item() < 0.5 * before

@@ -9,7 +9,8 @@ from lightning import LightningDataModule
 
 from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.losses import probability_distances
-from lightning_xai.objectives.token_masking import Mask, TokenMasking, mask_sizes, masked_logits, sparse_variable
+from lightning_xai.objectives.mask_search import Mask, mask_sizes, masked_logits, sparse_variable
+from lightning_xai.objectives.token_masking import TokenMasking
 from lightning_xai.runs.format import with_format
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher

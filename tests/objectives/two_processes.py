@@ -11,8 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.input_gradient import InputGradient
-from lightning_xai.objectives.supervised_attention import SupervisedAttention
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 CONFIG = {
@@ -39,19 +40,21 @@ def texts() -> TextInputs:
 
 
 def input_gradient() -> tuple[Step, Batch]:
-    objective = InputGradient(HFClassifier(config=CONFIG, dropout=0.0).double(), weight=10.0)
+    network = HFClassifier(config=CONFIG, dropout=0.0).double()
+    objective = Supervised(network, terms={"igr": InputGradient(weight=10.0)})
     return Step(objective), Batch(texts(), torch.tensor([0, 1, 1, 0]))
 
 
 def supervised_attention() -> tuple[Step, Batch]:
     network = PLMCA(config=CONFIG, num_classes=3, segment_length=8, dropout=0.0).double()
-    objective, inputs = SupervisedAttention(network, reduction="per_code", weight=1.0), texts()
+    term, inputs = SupervisedAttention(reduction="per_code", weight=1.0), texts()
+    objective = Supervised(network, terms={"attention": term})
     evidence = torch.rand(4, 3, 8) > 0.5
     evidence[0] = evidence[1, :2] = False  # the first process has one pair with evidence, the second process has six
     targets = torch.arange(3).expand(4, 3)
     rationale = Attribution(evidence.float(), targets, targets >= 0, inputs.token_mask)
     batch = Batch(inputs, torch.ones(4, 3), rationale)
-    objective.expected_weight = float(objective.evidence_weights(batch).mean())
+    objective.expected_weights["attention"] = float(term.example_weights(batch).mean())
     return Step(objective), batch
 
 

@@ -12,13 +12,21 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.attention import target_rows
+from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.losses import Reduction, evidence_divergences
-from lightning_xai.objectives.supervised_attention import SupervisedAttention
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 
 DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
+
+
+def b_s(network: Classifier, **arguments: Any) -> Supervised:
+    """Returns Supervised with the term; keyword arguments of the objective are recognized by name."""
+    own = {name: arguments.pop(name) for name in ("optimizer", "warmup_fraction") if name in arguments}
+    return Supervised(network, terms={"attention": SupervisedAttention(**arguments)}, **own)
 
 
 def remove_evidence(data: DataLoader[Batch]) -> None:
@@ -44,7 +52,7 @@ def two_code_batch() -> Batch:
 
 def test_evidence_meets_attention_by_class_and_counts_gold_classes_only(tiny_plm_ca):
     batch = two_code_batch()
-    losses = SupervisedAttention(tiny_plm_ca, reduction="per_code").losses(batch)
+    losses = b_s(tiny_plm_ca, reduction="per_code").losses(batch)
     readout = tiny_plm_ca(batch.inputs).readout
     expected = -(readout[0, 3, 1].log() + readout[0, 1, 2].log()) / 2  # KL from one evidence token is -log attention
     assert losses["attention"].item() == pytest.approx(expected.item(), rel=1e-5)
@@ -57,20 +65,20 @@ def test_order_of_the_evidence_rows_does_not_matter(tiny_plm_ca):
     flipped = Attribution(
         rationale.scores.flip(1), rationale.targets.flip(1), rationale.target_mask, rationale.token_mask
     )
-    objective = SupervisedAttention(tiny_plm_ca)
+    objective = b_s(tiny_plm_ca)
     first, second = objective.losses(batch), objective.losses(replace(batch, rationale=flipped))
     assert torch.allclose(first["attention"], second["attention"])
 
 
 def test_paper_reduction_divides_by_codes_and_padded_length(tiny_plm_ca):
     batch = two_code_batch()
-    per_code = SupervisedAttention(tiny_plm_ca, reduction="per_code").losses(batch)["attention"]
-    paper = SupervisedAttention(tiny_plm_ca, reduction="paper").losses(batch)["attention"]
+    per_code = b_s(tiny_plm_ca, reduction="per_code").losses(batch)["attention"]
+    paper = b_s(tiny_plm_ca, reduction="paper").losses(batch)["attention"]
     assert paper.item() == pytest.approx(per_code.item() / tiny_plm_ca(batch.inputs).readout.shape[-1], rel=1e-5)
 
 
 def test_loss_is_classification_plus_weighted_attention(tiny_plm_ca):
-    losses = SupervisedAttention(tiny_plm_ca, weight=0.25).losses(two_code_batch())
+    losses = b_s(tiny_plm_ca, weight=0.25).losses(two_code_batch())
     assert losses["loss"].item() == pytest.approx((losses["classification"] + 0.25 * losses["attention"]).item())
 
 
@@ -85,9 +93,7 @@ def test_training_moves_attention_onto_evidence(tmp_path):
         return evidence_divergences(readout, rationale.scores > 0).mean().item()
 
     before = divergence()
-    objective = SupervisedAttention(
-        network, optimizer=fast_optimizer, warmup_fraction=0.0, weight=1.0, reduction="per_code"
-    )
+    objective = b_s(network, optimizer=fast_optimizer, warmup_fraction=0.0, weight=1.0, reduction="per_code")
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4, **DATA))
     assert divergence() < 0.5 * before
 
@@ -105,9 +111,7 @@ def test_step_of_two_micro_batches_changes_the_weights_as_one_of_their_size(redu
     weights = []
     for batch_size, accumulated in ((8, 1), (4, 2), (2, 4)):
         network = tiny_classifier("plm_ca", num_classes=3, dropout=0.0).double()
-        objective = SupervisedAttention(
-            network, optimizer=plain_descent, warmup_fraction=0.0, reduction=reduction, weight=1.0
-        )
+        objective = b_s(network, optimizer=plain_descent, warmup_fraction=0.0, reduction=reduction, weight=1.0)
         trainer = quiet_trainer(tmp_path, max_epochs=1, accumulate_grad_batches=accumulated, limit_val_batches=0)
         trainer.fit(objective, datamodule=evidence_data(batch_size))
         assert trainer.global_step == 1
@@ -123,39 +127,39 @@ def test_expected_weight_is_the_mean_over_the_training_split(tiny_plm_ca, tmp_pa
     assert len(set(numbers)) > 1
     means: dict[Reduction, float] = {"per_code": sum(numbers) / 8, "paper": sum(n > 0 for n in numbers) / 8}
     for reduction, expected in means.items():
-        objective = SupervisedAttention(tiny_classifier("plm_ca", num_classes=3), reduction=reduction)
+        objective = b_s(tiny_classifier("plm_ca", num_classes=3), reduction=reduction)
         quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=0).fit(objective, datamodule=data)
-        assert objective.expected_weight == pytest.approx(expected)
+        assert objective.expected_weights["attention"] == pytest.approx(expected)
 
 
 def test_training_split_without_any_evidence_is_an_error_before_training(tmp_path):
-    objective = SupervisedAttention(tiny_classifier("plm_ca", num_classes=3))
-    with pytest.raises(ValueError, match="no training example has evidence for a gold class"):
+    objective = b_s(tiny_classifier("plm_ca", num_classes=3))
+    with pytest.raises(ValueError, match="no training example counts for term attention"):
         quiet_trainer(tmp_path, max_epochs=1).fit(objective, datamodule=evidence_data(8, signals_per_document=(0, 0)))
 
 
 def test_network_without_attention_as_readout_is_refused(tiny_hf):
     with pytest.raises(ValueError, match="HFClassifier does not read tokens by attention"):
-        SupervisedAttention(tiny_hf)
+        b_s(tiny_hf)
 
 
 def test_data_without_rationales_is_an_error(tiny_plm_ca):
     with pytest.raises(ValueError, match="the training data has no rationales"):
-        SupervisedAttention(tiny_plm_ca).losses(replace(planted_batch(**DATA), rationale=None))
+        b_s(tiny_plm_ca).losses(replace(planted_batch(**DATA), rationale=None))
 
 
 def test_epoch_without_any_evidence_is_an_error(tiny_plm_ca, tmp_path):
     data = loader(2, **DATA)
     remove_evidence(data)
-    with pytest.raises(ValueError, match="no training example of this epoch had evidence"):
-        quiet_trainer(tmp_path, max_epochs=1).fit(SupervisedAttention(tiny_plm_ca), data)
+    with pytest.raises(ValueError, match="no training example of this epoch counted for term attention"):
+        quiet_trainer(tmp_path, max_epochs=1).fit(b_s(tiny_plm_ca), data)
 
 
 def test_rest_of_a_resumed_epoch_may_have_no_evidence(tmp_path):
     data = loader(3, **DATA)
 
     def fit(**arguments):
-        objective = SupervisedAttention(tiny_classifier("plm_ca"), optimizer=fast_optimizer)
+        objective = b_s(tiny_classifier("plm_ca"), optimizer=fast_optimizer)
         saving = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, every_n_train_steps=1)
         trainer = quiet_trainer(tmp_path, max_epochs=1, enable_checkpointing=True, callbacks=[saving])
         trainer.fit(objective, data, weights_only=True, **arguments)

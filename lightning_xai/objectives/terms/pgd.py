@@ -10,10 +10,10 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
-from lightning_xai.objectives.base import Objective
+from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.inner_search import Minimum, Search, StepRule, minimize_rows, require_finite
-from lightning_xai.objectives.losses import classification_loss, example_losses
-from lightning_xai.types import Batch
+from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
+from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
 # The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97. With
@@ -61,41 +61,45 @@ def initial_variable(
 
 
 def worst_variable(
-    network: Classifier,
-    batch: Batch,
+    task: Task,
     search: Search,
     *,
     epsilon: float,
     step_rule: StepRule = "adamw",
     initialization: Initialization = "zeros",
-    seed: int = 0,
 ) -> Minimum:
     """Searches Z [B, T, D] so that its `bounded_noise` raises each example's loss most. The network does not change.
 
     Args:
+        task: network, batch and loss.
         search: settings of the search.
         epsilon: bound on every element of the noise.
         step_rule: as in `minimize_rows`.
-        initialization, seed: as in `initial_variable`.
+        initialization: as in `initial_variable`, which takes the task's seed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> from lightning_xai.types import TextInputs
+        >>> from lightning_xai.objectives.losses import example_losses
+        >>> from lightning_xai.types import Batch, TextInputs
         >>> network, batch = random_bert(), Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0]))
-        >>> variable = worst_variable(network, batch, Search(num_steps=5), epsilon=0.1).variable
+        >>> task = Task(network, batch, lambda logits: example_losses(logits, batch.labels), seed=0)
+        >>> variable = worst_variable(task, Search(num_steps=5), epsilon=0.1).variable
         >>> embeds, noise = network.embed(batch.inputs), bounded_noise(variable, 0.1, batch.inputs.attention_mask)
         >>> clean, worst = network(batch.inputs).logits, network(batch.inputs, embeds + noise).logits
-        >>> bool(example_losses(worst, batch.labels) > example_losses(clean, batch.labels))
+        >>> bool(task.losses(worst) > task.losses(clean))
         True
     """
+    network, inputs = task.network, task.batch.inputs
     with frozen(network):
-        embeds = network.embed(batch.inputs).detach()
+        embeds = network.embed(inputs).detach()
 
         def negative_losses(variable: Tensor) -> Tensor:
-            noise = bounded_noise(variable, epsilon, batch.inputs.attention_mask)
-            return -example_losses(network(batch.inputs, embeds + noise.to(embeds.dtype)).logits, batch.labels)
+            noise = bounded_noise(variable, epsilon, inputs.attention_mask)
+            return -task.losses(network(inputs, embeds + noise.to(embeds.dtype)).logits)
 
-        start = initial_variable(embeds, batch.index, epsilon=epsilon, initialization=initialization, seed=seed)
+        start = initial_variable(
+            embeds, task.batch.index, epsilon=epsilon, initialization=initialization, seed=task.seed
+        )
         return minimize_rows(
             negative_losses,
             start,
@@ -107,33 +111,35 @@ def worst_variable(
         )
 
 
-class PGD(Objective):
-    """Minimizes the loss of clean inputs plus the loss of the same inputs under the worst noise on their embeddings.
+class PGD(Term):
+    """The loss of inputs under the worst noise on their embeddings (projected gradient descent).
 
-    The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the losses
-    are computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the
-    noise away, so the search follows the gradient at the clean input.
+    The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the loss is
+    computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the noise
+    away, so the search follows the gradient at the clean input.
 
     Args:
+        weight: factor lambda_2 of the loss under noise, as in `Term`. The factor of the clean loss is the objective's
+            `task_weight`.
         epsilon: bound on every element of the noise.
-        clean_weight: factor of the clean loss.
-        adversarial_weight: factor lambda_2 of the loss under noise.
         search: settings of the search for Z. The default takes 30 steps, after which the noise is 0.97 * epsilon
             wherever the gradient never changes its sign. Set `search.tolerance` only if `epsilon` can change the loss
             by more than this fraction. For example, with an epsilon of 1e-5, a tolerance of 0.005 always ends the
             search at its third step.
         step_rule: "adamw", or "sign" for steps of `search.lr` along the sign of the gradient.
         initialization: initial value of Z: "zeros", or "uniform" in [-epsilon, epsilon].
+        **kwargs: arguments of `Term`.
 
     Raises:
         ValueError: a number is out of range.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> from lightning_xai.types import TextInputs
-        >>> objective = PGD(random_bert(), epsilon=0.1, search=Search(num_steps=5)).eval()
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> from lightning_xai.types import Batch, TextInputs
+        >>> objective = Supervised(random_bert(), terms={"pgd": PGD(epsilon=0.1, search=Search(num_steps=5))}).eval()
         >>> losses = objective.losses(Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0])))
-        >>> bool(losses["adversarial"] > losses["classification"])
+        >>> bool(losses["pgd"] > losses["classification"])
         True
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
@@ -146,51 +152,40 @@ class PGD(Objective):
 
     def __init__(
         self,
-        network: Classifier,
+        weight: Weight = 0.5,
         epsilon: float = 1e-5,
-        clean_weight: float = 1.0,
-        adversarial_weight: float = 0.5,
         search: Search = DEFAULT_SEARCH,
         step_rule: StepRule = "adamw",
         initialization: Initialization = "zeros",
         **kwargs: Any,
     ) -> None:
-        super().__init__(network, **kwargs)
+        super().__init__(weight, **kwargs)
         require_choices(
             {"step_rule": StepRule, "initialization": Initialization},
             {"step_rule": step_rule, "initialization": initialization},
         )
         if epsilon <= 0:
             raise ValueError(f"epsilon is {epsilon}: give a number above 0")
-        if min(clean_weight, adversarial_weight) < 0:
-            raise ValueError(
-                f"clean_weight {clean_weight} and adversarial_weight {adversarial_weight} must be 0 or more"
-            )
         self.epsilon = epsilon
-        self.clean_weight = clean_weight
-        self.adversarial_weight = adversarial_weight
         self.search = search
         self.step_rule: StepRule = step_rule
         self.initialization: Initialization = initialization
+        self.linear_in_examples = search.tolerance is None or search.stop == "example"
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
+    def needs(self, network: Classifier) -> Needs:
+        return Needs(embeds=True)
+
+    def passes(self, num_tokens: int) -> float:
+        return 2.0 * self.search.num_steps + 3.0
+
+    def prepare(self, task: Task) -> Minimum:
         worst = worst_variable(
-            self.network,
-            batch,
-            self.search,
-            epsilon=self.epsilon,
-            step_rule=self.step_rule,
-            initialization=self.initialization,
-            seed=self.step_seed,
+            task, self.search, epsilon=self.epsilon, step_rule=self.step_rule, initialization=self.initialization
         )
-        variable = require_finite(worst.variable, batch.index, "adversarial noise")
-        embeds = self.network.embed(batch.inputs)
-        noise = bounded_noise(variable, self.epsilon, batch.inputs.attention_mask).to(embeds.dtype)
-        clean = classification_loss(self.network(batch.inputs, embeds).logits, batch.labels)
-        adversarial = classification_loss(self.network(batch.inputs, embeds + noise).logits, batch.labels)
-        return {
-            "loss": self.clean_weight * clean + self.adversarial_weight * adversarial,
-            "classification": clean,
-            "adversarial": adversarial,
-            "inner_steps": worst.num_steps.float().mean(),
-        }
+        return worst._replace(variable=require_finite(worst.variable, task.batch.index, "adversarial noise"))
+
+    def value(self, clean: CleanPass, prepared: Minimum) -> TermValue:
+        assert clean.embeds is not None
+        noise = bounded_noise(prepared.variable, self.epsilon, clean.inputs.attention_mask).to(clean.embeds.dtype)
+        adversarial = clean.task.losses(clean.again(clean.inputs, clean.embeds + noise).logits)
+        return TermValue(adversarial, {"inner_steps": prepared.num_steps.float().mean()})

@@ -7,15 +7,28 @@ import pytest
 import torch
 from jsonargparse import ArgumentParser
 
+from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Minimum, Search
 from lightning_xai.objectives.losses import example_losses
-from lightning_xai.objectives.pgd import DEFAULT_SEARCH, PGD, bounded_noise, initial_variable, worst_variable
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms import pgd
+from lightning_xai.objectives.terms.pgd import DEFAULT_SEARCH, PGD, bounded_noise, initial_variable
 from lightning_xai.types import Batch
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 
 SEARCH = Search(num_steps=10, lr=0.1, weight_decay=0.01, tolerance=None)
+
+
+def worst_variable(network: Classifier, batch: Batch, search: Search, **options: Any) -> Minimum:
+    return pgd.worst_variable(Supervised(network).task(batch), search, **options)
+
+
+def trained_by_pgd(network: Classifier, **arguments: Any) -> Supervised:
+    """Returns Supervised with the term; keyword arguments of the objective are recognized by name."""
+    own = {n: arguments.pop(n) for n in ("optimizer", "warmup_fraction", "task_weight") if n in arguments}
+    return Supervised(network, terms={"pgd": PGD(**arguments)}, **own)
 
 
 def losses_under(network, batch, noise):
@@ -93,13 +106,13 @@ def test_uniform_start_lies_within_epsilon_and_follows_the_seed():
 
 
 def test_loss_weighs_clean_and_adversarial_parts(tiny_hf):
-    objective = PGD(
-        tiny_hf, clean_weight=0.25, adversarial_weight=2.0, epsilon=0.05, search=replace(DEFAULT_SEARCH, num_steps=3)
+    objective = trained_by_pgd(
+        tiny_hf, task_weight=0.25, weight=2.0, epsilon=0.05, search=replace(DEFAULT_SEARCH, num_steps=3)
     )
     losses = objective.losses(planted_batch())
-    expected = 0.25 * losses["classification"] + 2 * losses["adversarial"]
+    expected = 0.25 * losses["classification"] + 2 * losses["pgd"]
     assert losses["loss"].item() == pytest.approx(expected.item())
-    assert losses["adversarial"] > losses["classification"]
+    assert losses["pgd"] > losses["classification"]
 
 
 def test_training_lowers_the_loss_under_noise(tmp_path):
@@ -112,7 +125,7 @@ def test_training_lowers_the_loss_under_noise(tmp_path):
         return losses_under(network.eval(), batch, noise).mean().item()
 
     before = worst_loss()
-    objective = PGD(
+    objective = trained_by_pgd(
         network, optimizer=fast_optimizer, warmup_fraction=0.0, epsilon=0.05, search=replace(SEARCH, num_steps=5)
     )
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4))
@@ -123,22 +136,24 @@ def test_search_with_weights_that_overflow_names_the_examples(tiny_hf):
     with torch.no_grad():
         tiny_hf.transformer.classifier.weight.fill_(float("inf"))
     with pytest.raises(ValueError, match=r"adversarial noise of examples \[0, 1, 2, 3, 4, 5\] is not finite"):
-        PGD(tiny_hf).losses(planted_batch())
+        trained_by_pgd(tiny_hf).losses(planted_batch())
 
 
-@pytest.mark.parametrize("arguments", [{"epsilon": 0.0}, {"adversarial_weight": -1.0}])
-def test_numbers_out_of_range_are_refused(arguments: dict[str, Any], tiny_hf):
+@pytest.mark.parametrize("arguments", [{"epsilon": 0.0}, {"weight": -1.0}])
+def test_numbers_out_of_range_are_refused(arguments: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(arguments))):
-        PGD(tiny_hf, **arguments)
+        PGD(**arguments)
 
 
 def test_a_configuration_that_names_one_setting_of_the_search_keeps_the_others():
     parser = ArgumentParser()
     parser.add_argument("--objective", type=Objective)
     network = {"class_path": "lightning_xai.models.hf_classifier.HFClassifier"}
-    arguments = {"network": network, "search": {"num_steps": 3}}
+    term = {"class_path": "lightning_xai.objectives.terms.pgd.PGD", "init_args": {"search": {"num_steps": 3}}}
+    arguments = {"network": network, "terms": {"pgd": term}}
     config = parser.parse_object(
-        {"objective": {"class_path": "lightning_xai.objectives.pgd.PGD", "init_args": arguments}}
+        {"objective": {"class_path": "lightning_xai.objectives.supervised.Supervised", "init_args": arguments}}
     )
-    assert config.objective.init_args.search.num_steps == 3
-    assert config.objective.init_args.search.tolerance == DEFAULT_SEARCH.tolerance
+    search = config.objective.init_args.terms["pgd"].init_args.search
+    assert search.num_steps == 3
+    assert search.tolerance == DEFAULT_SEARCH.tolerance

@@ -13,17 +13,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.objectives.input_gradient import (
-    InputGradient,
-    gradient_norms,
-    sequence_penalty,
-    table_penalty,
-)
 from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.input_gradient import InputGradient, gradient_norms, micro_batch_norm, table_norms
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 from tests.objectives.two_processes import STEPS
+
+
+def igr(network: Classifier, **arguments: Any) -> Supervised:
+    """Returns Supervised with the term; keyword arguments of the objective are recognized by name."""
+    own = {name: arguments.pop(name) for name in ("optimizer", "warmup_fraction") if name in arguments}
+    return Supervised(network, terms={"igr": InputGradient(**arguments)}, **own)
 
 
 def mean_embedding_loss(ids):
@@ -41,9 +42,13 @@ def mean_embedding_loss(ids):
 @pytest.mark.parametrize("per", ["example", "micro_batch"])
 def test_penalties_are_those_of_oracle_e8(ids, rows, positions, frobenius, per):
     losses, embeds, table = mean_embedding_loss(ids)
-    assert table_penalty(losses, table, norm="token_sum", per=per).item() == pytest.approx(rows)
-    assert sequence_penalty(losses, embeds, norm="token_sum", per=per).item() == pytest.approx(positions)
-    assert sequence_penalty(losses, embeds, norm="frobenius", per=per).item() == pytest.approx(frobenius, abs=1e-6)
+    assert table_norms(losses, table, norm="token_sum", per=per).item() == pytest.approx(rows)
+    for norm, expected in (("token_sum", positions), ("frobenius", frobenius)):
+        found = micro_batch_norm(losses, embeds, norm=norm)
+        if per == "example":
+            (gradient,) = torch.autograd.grad(losses.sum(), embeds, retain_graph=True)
+            found = gradient_norms(gradient, norm=norm)
+        assert found.item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_token_that_cancels_itself_separates_table_from_sequence():
@@ -51,8 +56,8 @@ def test_token_that_cancels_itself_separates_table_from_sequence():
     table = nn.Parameter(torch.zeros(5, 2, dtype=torch.float64))
     embeds = table[torch.tensor([[0, 0]])]
     losses = F.softplus((embeds[:, 0] - embeds[:, 1]) @ torch.tensor([3.0, 4.0], dtype=torch.float64))
-    assert table_penalty(losses, table, norm="token_sum", per="example").item() == 0
-    assert sequence_penalty(losses, embeds, norm="token_sum", per="example").item() == pytest.approx(5.0)
+    assert table_norms(losses, table, norm="token_sum", per="example").item() == 0
+    assert micro_batch_norm(losses, embeds, norm="token_sum").item() == pytest.approx(5.0)
 
 
 def test_zero_gradient_has_a_finite_derivative():
@@ -65,19 +70,19 @@ def test_zero_gradient_has_a_finite_derivative():
 @pytest.mark.parametrize("norm", ["frobenius", "token_sum"])
 @pytest.mark.parametrize("wrt", ["sequence", "table"])
 def test_penalty_per_example_is_the_mean_over_batches_of_one(wrt, norm, tiny_hf):
-    objective = InputGradient(tiny_hf.double(), wrt=wrt, norm=norm)
+    objective = igr(tiny_hf.double(), wrt=wrt, norm=norm)
     batch = planted_batch()
-    together = objective.losses(batch)["input_gradient"]
-    alone = [objective.losses(batch[row : row + 1])["input_gradient"] for row in range(len(batch))]
+    together = objective.losses(batch)["igr"]
+    alone = [objective.losses(batch[row : row + 1])["igr"] for row in range(len(batch))]
     assert torch.allclose(together, torch.stack(alone).mean(), rtol=1e-9)
 
 
 def test_micro_batch_penalty_is_the_norm_of_the_mean_losss_gradient(tiny_hf):
     batch = planted_batch()
-    losses = InputGradient(tiny_hf, wrt="table", per="micro_batch", norm="token_sum").losses(batch)
+    losses = igr(tiny_hf, wrt="table", per="micro_batch", norm="token_sum").losses(batch)
     loss = example_losses(tiny_hf(batch.inputs).logits, batch.labels).mean()
     (gradient,) = torch.autograd.grad(loss, tiny_hf.embedding_matrix)
-    assert losses["input_gradient"].item() == pytest.approx(gradient.norm(dim=1).sum().item(), rel=1e-4)
+    assert losses["igr"].item() == pytest.approx(gradient.norm(dim=1).sum().item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["bert", "plm_ca"])
@@ -86,7 +91,7 @@ def test_micro_batch_penalty_is_the_norm_of_the_mean_losss_gradient(tiny_hf):
 def test_penalty_alone_reaches_the_encoders_weights(kind, embedding, wrt):
     network = tiny_classifier(kind, embedding=embedding)
     batch = planted_batch(num_classes=network.num_classes, multilabel=network.multilabel)
-    penalty = InputGradient(network, wrt=wrt).losses(batch)["input_gradient"]
+    penalty = igr(network, wrt=wrt).losses(batch)["igr"]
     weight = next(p for name, p in network.named_parameters() if "layer.0.attention.self.query.weight" in name)
     assert torch.autograd.grad(penalty, weight)[0].abs().max() > 0
 
@@ -97,53 +102,53 @@ def test_training_leaves_smaller_input_gradients_than_supervised_training(tmp_pa
     def trained_penalty(objective):
         quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(4))
         network = objective.network.eval()
-        return InputGradient(network).losses(batch)["input_gradient"].item()
+        return igr(network).losses(batch)["igr"].item()
 
     arguments: dict[str, Any] = {"optimizer": fast_optimizer, "warmup_fraction": 0.0}
     plain = trained_penalty(Supervised(tiny_classifier("bert"), **arguments))
-    assert trained_penalty(InputGradient(tiny_classifier("bert"), weight=1.0, **arguments)) < 0.5 * plain
+    assert trained_penalty(igr(tiny_classifier("bert"), weight=1.0, **arguments)) < 0.5 * plain
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_penalty_in_half_precision_is_near_the_one_in_float32(dtype, tiny_hf):
-    objective, batch = InputGradient(tiny_hf), planted_batch()
-    expected = objective.losses(batch)["input_gradient"].item()
+    objective, batch = igr(tiny_hf), planted_batch()
+    expected = objective.losses(batch)["igr"].item()
     with torch.autocast("cpu", dtype):
-        assert objective.losses(batch)["input_gradient"].item() == pytest.approx(expected, rel=0.05)
+        assert objective.losses(batch)["igr"].item() == pytest.approx(expected, rel=0.05)
 
 
 def test_frozen_embeddings_still_have_an_input_gradient(tiny_hf):
     tiny_hf.embedding_matrix.requires_grad_(False)
-    assert InputGradient(tiny_hf).losses(planted_batch())["input_gradient"] > 0
+    assert igr(tiny_hf).losses(planted_batch())["igr"] > 0
 
 
 def test_attention_is_eager_before_the_first_step(tiny_hf):
     tiny_hf.set_attention("sdpa")
-    InputGradient(tiny_hf)
+    igr(tiny_hf)
     assert tiny_hf.attention_implementation == "eager"
 
 
 def test_frozen_table_is_refused_for_the_tables_gradient(tiny_hf):
     tiny_hf.embedding_matrix.requires_grad_(False)
     with pytest.raises(ValueError, match="the embedding table is frozen"):
-        InputGradient(tiny_hf, wrt="table")
+        igr(tiny_hf, wrt="table")
 
 
 def test_compiled_network_is_refused(tiny_hf):
     with pytest.raises(ValueError, match="pass the network uncompiled"):
-        InputGradient(cast(Classifier, torch.compile(tiny_hf)))
+        igr(cast(Classifier, torch.compile(tiny_hf)))
 
 
 def test_compiled_objective_is_refused(tiny_hf, tmp_path):
     with pytest.raises(ValueError, match="train it without torch.compile"):
-        compiled = cast(LightningModule, torch.compile(InputGradient(tiny_hf)))
+        compiled = cast(LightningModule, torch.compile(igr(tiny_hf)))
         quiet_trainer(tmp_path, max_epochs=1).fit(compiled, loader(1))
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpointed_activations_must_not_be_reentrant(reentrant, tiny_hf, tmp_path):
     tiny_hf.transformer.gradient_checkpointing_enable({"use_reentrant": reentrant})
-    trainer, objective = quiet_trainer(tmp_path, max_epochs=1), InputGradient(tiny_hf)
+    trainer, objective = quiet_trainer(tmp_path, max_epochs=1), igr(tiny_hf)
     if reentrant:
         with pytest.raises(ValueError, match="use_reentrant=False"):
             trainer.fit(objective, loader(1))
@@ -153,7 +158,7 @@ def test_checkpointed_activations_must_not_be_reentrant(reentrant, tiny_hf, tmp_
 
 @pytest.mark.slow
 def test_gradients_of_two_processes_are_those_of_one(tmp_path):
-    script = Path(__file__).with_name("two_processes.py")
+    script = Path(__file__).parents[1].joinpath("two_processes.py")
     with socket.create_server(("127.0.0.1", 0)) as server:  # a free port
         port = server.getsockname()[1]
     ranks = [subprocess.Popen([sys.executable, str(script), str(tmp_path), str(rank), str(port)]) for rank in range(2)]

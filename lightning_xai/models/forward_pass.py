@@ -1,0 +1,121 @@
+"""One forward pass that several readers share: losses, gradients and attributions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.generator_state import GeneratorState
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+
+class Needs(NamedTuple):
+    """What a reader of a forward pass needs from it, beside the logits and the readout.
+
+    Attributes:
+        embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
+        attentions: the attention weights of all layers, which need eager attention.
+        hidden_states: the states after every layer.
+        double_backward: a gradient that is differentiated again, which needs eager attention.
+
+    Example:
+        >>> Needs(embeds=True) | Needs(attentions=True)
+        Needs(embeds=True, attentions=True, hidden_states=False, double_backward=False)
+    """
+
+    embeds: bool = False
+    attentions: bool = False
+    hidden_states: bool = False
+    double_backward: bool = False
+
+    def __or__(self, other: Needs) -> Needs:  # type: ignore[override]  # no union of the values is of use
+        """Returns everything that one of two readers needs."""
+        return Needs(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
+
+    @property
+    def eager(self) -> bool:
+        """Whether the network must use eager attention."""
+        return self.attentions or self.double_backward
+
+
+class ForwardPass:
+    """A forward pass of a network, kept in the graph, so that each of its readers costs no pass of its own.
+
+    Args:
+        network: the classifier, in the mode in which it runs.
+        inputs: B texts.
+        needs: what all readers together need.
+        create_graph: whether a loss on gradients of this pass is differentiated again.
+
+    Attributes:
+        embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
+        output: the network's output, in the graph.
+        state_before: state of the random generators before the pass.
+        state_after: state of the random generators after the pass.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs = TextInputs.of_ids([[1, 5, 2], [1, 6, 2]])
+        >>> done = ForwardPass(random_bert(), inputs, Needs(embeds=True), create_graph=False)
+        >>> done.gradient(done.output.logits[:, 0]).shape == done.embeds.shape
+        True
+    """
+
+    def __init__(self, network: Classifier, inputs: TextInputs, needs: Needs, *, create_graph: bool) -> None:
+        self.network = network
+        self.inputs = inputs
+        self.create_graph = create_graph
+        self._cudnn = not needs.double_backward  # cuDNN's recurrent layers cannot be differentiated twice
+        self.state_before = GeneratorState.now(inputs.device)
+        self.embeds = self._embeds() if needs.embeds else None
+        with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
+            self.output = network(
+                inputs,
+                self.embeds,
+                output_attentions=needs.attentions,
+                output_hidden_states=needs.hidden_states,
+            )
+        self.state_after = GeneratorState.now(inputs.device)
+
+    def gradient(self, values: Tensor) -> Tensor:
+        """Returns the gradients [B, T, D] of each example's value with respect to its own embeddings.
+
+        Args:
+            values: [B] values in the graph of this pass; a value depends on its own example alone.
+        """
+        assert self.embeds is not None, "the reader's needs leave out embeds"
+        # examples do not affect each other, so the rows of the sum's gradient are the gradients of the examples
+        (gradient,) = torch.autograd.grad(values.sum(), self.embeds, retain_graph=True, create_graph=self.create_graph)
+        return gradient
+
+    def again(
+        self,
+        inputs: TextInputs,
+        embeds: Tensor | None = None,
+        *,
+        same_dropout: bool = False,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> ClassifierOutput:
+        """Returns the output of the network for changed inputs or embeddings of the same texts, in the graph.
+
+        Args:
+            inputs: B texts.
+            embeds: [B, T, D], or None for the network's own embeddings of `inputs`.
+            same_dropout: whether the pass draws the dropout masks of the first pass. If not, it goes on in the sequence
+                of random numbers.
+            output_attentions, output_hidden_states: as in `Classifier.forward`.
+        """
+        if same_dropout:
+            self.state_before.restore()
+        with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
+            return self.network(
+                inputs, embeds, output_attentions=output_attentions, output_hidden_states=output_hidden_states
+            )
+
+    def _embeds(self) -> Tensor:
+        embeds = self.network.embed(self.inputs)
+        return embeds if embeds.requires_grad else embeds.detach().requires_grad_()  # frozen embeddings

@@ -1,0 +1,212 @@
+"""Base of the objectives that are sums: a loss of their own, and terms chosen in the configuration."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lightning_xai.functional.modes import frozen
+from lightning_xai.metrics.example_mean import ExampleMean
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
+from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.expected_weight import expected_weight
+from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
+from lightning_xai.objectives.terms.names import check_term_names
+from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
+from lightning_xai.runs.progress import say
+from lightning_xai.types import Batch
+
+
+class ComposedObjective(Objective):
+    """Minimizes task_weight * its own loss + the sum of weight * term over all terms.
+
+    One forward pass over the unchanged inputs serves the own loss and all terms. A subclass defines `task`, and it may
+    replace `own_loss` and `prepare`. Validation logs every term that it measures as val/<name>, and their weighted
+    total with the own loss as val/loss; the weights are those at the end of a schedule.
+
+    Args:
+        network: the classifier.
+        terms: name -> term. The name is also the name in logs.
+        task_weight: factor of the own loss; with 0, only the terms are minimized.
+        **kwargs: arguments of `Objective`.
+
+    Attributes:
+        expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
+
+    Raises:
+        ValueError: a term's name is taken, a weight is negative, nothing is minimized, or a term cannot train the
+            network. `setup` raises it if a term cannot use the training data, or no training example counts for it.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> Supervised(random_bert(), task_weight=0.0)
+        Traceback (most recent call last):
+        ValueError: task_weight is 0 and no term has a weight above 0: raise one of them
+    """
+
+    def __init__(
+        self,
+        network: Classifier,
+        terms: dict[str, Term] | None = None,
+        task_weight: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(network, **kwargs)
+        terms = terms or {}
+        check_term_names(terms)
+        check_weight(task_weight, "task_weight")
+        self.terms = nn.ModuleDict(terms)
+        self.task_weight = task_weight
+        if not task_weight and not any(is_ever_active(term.weight) for term in terms.values()):
+            raise ValueError("task_weight is 0 and no term has a weight above 0: raise one of them")
+        for term in self.used_terms().values():
+            term.check_network(network)
+        needs = self._needs(self.used_terms())
+        if needs.double_backward:
+            self.use_double_backward()
+        elif needs.attentions:
+            network.set_attention("eager")
+        self.expected_weights: dict[str, float | None] = {}
+        # of the own loss and of the terms that validation measures
+        self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
+        self._weight_sums: dict[str, Tensor] | None = None  # of this epoch; None if the epoch was resumed
+
+    @abstractmethod
+    def task(self, batch: Batch) -> Task:
+        """Returns the network, the batch, and the function that maps logits to the own loss of every example."""
+
+    def prepare(self, task: Task) -> Any:
+        """Returns what `own_loss` needs and what is computed before the clean pass. By default None."""
+        return None
+
+    def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the scalar own loss, and the scalars that are logged. By default the mean of the examples' losses."""
+        loss = clean.losses.mean()
+        return loss, {"classification": loss}
+
+    def used_terms(self) -> dict[str, Term]:
+        """Returns the terms that are minimized at some step, or measured in validation."""
+        return {name: term for name, term in self._all_terms() if is_ever_active(term.weight) or term.validate}
+
+    def weights_now(self) -> dict[str, float]:
+        """Returns name -> weight at this training step, for the terms with a weight above 0."""
+        fraction = self._fraction_of_training()
+        weights = {name: weight_at(term.weight, fraction) for name, term in self._all_terms()}
+        return {name: weight for name, weight in weights.items() if weight > 0}
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if stage != "fit":
+            return
+        for name, term in self.used_terms().items():
+            term.check_data(self.data_module)
+            if term.weighs_examples:
+                self.expected_weights[name] = expected_weight(self.data_module, term.example_weights)
+                if self.expected_weights[name] == 0:
+                    raise ValueError(
+                        f"no training example counts for term {name}: check that truncation leaves some evidence, and "
+                        "that rationales are for the examples' own labels"
+                    )
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        weights = self.weights_now()
+        terms = {name: term for name, term in self._all_terms() if name in weights}
+        clean, loss, logged, values = self._evaluate(self.task(batch), terms, create_graph=True)
+        total = self.task_weight * loss
+        if not self.task_weight:  # so that every weight that the logits need has a gradient, which DDP requires
+            total = total + 0.0 * clean.output.logits.sum()
+        for name, value in values.items():
+            mean = self._mean(name, value, batch)
+            total = total + weights[name] * mean
+            logged |= {name: mean, **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
+        return {"loss": total, **logged}
+
+    def on_train_start(self) -> None:
+        super().on_train_start()
+        if self.terms:
+            shown = [f"{name} {_shown(term.weight)} ({type(term).__name__})" for name, term in self._all_terms()]
+            say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
+
+    def on_train_epoch_start(self) -> None:
+        self._weight_sums = {}  # Lightning does not call this hook when it resumes within an epoch
+
+    def on_train_epoch_end(self) -> None:
+        for name, weight in (self._weight_sums or {}).items():
+            if not self.trainer.strategy.reduce(weight, reduce_op="sum"):
+                raise ValueError(
+                    f"no training example of this epoch counted for term {name}: check that the training data have "
+                    "evidence for gold classes"
+                )
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        outputs = super().validation_step(batch, batch_idx)
+        if not self._means:
+            return outputs
+        task, terms = self.task(batch), self._validated_terms()
+        self._means["loss"].update(task.losses(outputs["logits"]), torch.ones(len(batch)), batch.index)
+        if terms:
+            with torch.inference_mode(False), frozen(self.network):
+                # copies, because tensors that were made in inference mode cannot enter a graph
+                batch = batch.map(torch.clone)
+                _, _, _, values = self._evaluate(self.task(batch), terms, create_graph=False)
+            for name, value in values.items():
+                self._means[name].update(value.values, terms[name].example_weights(batch), batch.index)
+        return outputs
+
+    def more_validation_values(self) -> dict[str, Tensor]:
+        if not self._means:
+            return {}
+        means = {name: metric.to(self.device).compute() for name, metric in self._means.items()}
+        for metric in self._means.values():
+            metric.reset()
+        final = {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
+        total = self.task_weight * means["loss"] + sum(weight * means[name] for name, weight in final.items())
+        return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
+
+    def _evaluate(
+        self, task: Task, terms: dict[str, Term], *, create_graph: bool
+    ) -> tuple[CleanPass, Tensor, dict[str, Tensor], dict[str, TermValue]]:
+        """Returns the clean pass, the own loss [], the scalars to log, and name -> value of the terms."""
+        prepared = {name: term.prepare(task) for name, term in terms.items()}
+        own_prepared = self.prepare(task)
+        clean = CleanPass(task, self._needs(terms), create_graph=create_graph)
+        loss, logged = self.own_loss(clean, own_prepared)
+        values = {}
+        for name, term in terms.items():
+            clean.state_after.restore()  # so that no term changes the random numbers of another
+            values[name] = term.value(clean, prepared[name])
+        return clean, loss, logged, values
+
+    def _mean(self, name: str, value: TermValue, batch: Batch) -> Tensor:
+        term = self._term(name)
+        weights = term.example_weights(batch)
+        if self._weight_sums is not None and term.weighs_examples:
+            self._weight_sums[name] = self._weight_sums.get(name, weights.new_zeros(())) + weights.sum()
+        return weighted_mean(value.values, weights, self.expected_weights.get(name))
+
+    def _all_terms(self) -> list[tuple[str, Term]]:
+        return list(self.terms.items())  # type: ignore[arg-type]  # the dictionary holds terms only
+
+    def _term(self, name: str) -> Term:
+        return dict(self._all_terms())[name]
+
+    def _validated_terms(self) -> dict[str, Term]:
+        return {name: term for name, term in self._all_terms() if term.validate}
+
+    def _needs(self, terms: dict[str, Term]) -> Needs:
+        return reduce(Needs.__or__, [term.needs(self.network) for term in terms.values()], Needs())
+
+    def _fraction_of_training(self) -> float:
+        if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):
+            return 0.0
+        return min(1.0, self.trainer.global_step / max(1, int(self.trainer.estimated_stepping_batches)))
+
+
+def _shown(weight: Any) -> str:
+    return f"{weight:g}" if isinstance(weight, int | float) else str(weight)

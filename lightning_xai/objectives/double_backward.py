@@ -1,0 +1,37 @@
+"""Refuses networks in which a gradient cannot be differentiated again."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch._dynamo import OptimizedModule
+
+
+def check_uncompiled(network: nn.Module, objective: str) -> None:
+    """Raises ValueError if `network` was compiled; `objective` is the name of the objective's class, for the message.
+
+    Example:
+        >>> check_uncompiled(nn.Linear(1, 1), "Supervised")
+    """
+    if isinstance(network, OptimizedModule):
+        raise ValueError(
+            f"{objective} differentiates twice, where torch.compile gives wrong gradients without an error "
+            "(pytorch #91469): pass the network uncompiled"
+        )
+
+
+def check_twice_differentiable(objective: nn.Module, network: nn.Module) -> None:
+    """Raises ValueError if the objective was compiled, or if the network has reentrant gradient checkpointing.
+
+    Example:
+        >>> check_twice_differentiable(nn.Linear(1, 1), nn.Linear(1, 1))
+    """
+    name = type(objective).__name__
+    if getattr(objective, "_compiler_ctx", None) is not None:
+        raise ValueError(f"{name} differentiates twice: train it without torch.compile")
+    for path, module in network.named_modules():
+        options = getattr(getattr(module, "_gradient_checkpointing_func", None), "keywords", {})
+        if getattr(module, "gradient_checkpointing", False) and options.get("use_reentrant", True):
+            raise ValueError(
+                f"network.{path} has gradient checkpointing with use_reentrant=True, which {name} cannot differentiate "
+                "twice: enable checkpointing with use_reentrant=False"
+            )

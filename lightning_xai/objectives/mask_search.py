@@ -1,0 +1,107 @@
+"""The inner search of token masking: a small mask of the input that changes the probabilities little."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.modes import frozen
+from lightning_xai.models.base import Classifier
+from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows
+from lightning_xai.objectives.losses import probability_distances
+from lightning_xai.types import TextInputs
+
+Mask = Literal["token", "dimension"]
+Sparsity = Literal["mean", "sum"]
+
+DEFAULT_SEARCH = Search(num_steps=20, lr=0.1, weight_decay=0.01, tolerance=None)
+INITIAL_MASK = 2.0  # sigmoid(2) = 0.881
+
+
+def mask_sizes(masks: Tensor, token_mask: Tensor, *, sparsity: Sparsity) -> Tensor:
+    """Returns each example's mean or sum [B] of `masks` [B, T, 1 or D] over the tokens of `token_mask` [B, T].
+
+    Example:
+        >>> masks, token_mask = torch.tensor([[[0.5], [0.25], [1.0]]]), torch.tensor([[True, True, False]])
+        >>> mask_sizes(masks, token_mask, sparsity="sum").item(), mask_sizes(masks, token_mask, sparsity="mean").item()
+        (0.75, 0.375)
+    """
+    sums = (masks * token_mask.unsqueeze(-1)).flatten(1).sum(dim=1)
+    if sparsity == "sum":
+        return sums
+    return sums / (token_mask.sum(dim=1).clamp_min(1) * masks.shape[-1])
+
+
+def sparse_variable(
+    network: Classifier,
+    inputs: TextInputs,
+    search: Search = DEFAULT_SEARCH,
+    *,
+    mask: Mask = "token",
+    fidelity_weight: float = 0.01,
+    sparsity: Sparsity = "mean",
+) -> Minimum:
+    """Searches m [B, T, 1 or D] so that the mask sigmoid(m) is small and changes each example's probabilities little.
+
+    The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens, and baseline
+    are the embeddings of the `baseline_ids`. The search minimizes
+    size of mask + fidelity_weight * L1 change of probabilities.
+
+    Args:
+        search: settings of the search.
+        mask: "token" for one number per token, "dimension" for one number per embedding dimension of each token.
+        fidelity_weight: factor on the change of probabilities.
+        sparsity: size of the mask: its "mean" or its "sum" over the tokens that are not padding.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> free = sparse_variable(network, inputs, Search(num_steps=40), fidelity_weight=0.0).variable
+        >>> bool((free < 0).all())  # without the fidelity term, every mask ends below 0.5
+        True
+    """
+    with frozen(network):
+        embeds = network.embed(inputs).detach()
+        baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids)).detach()
+        with torch.no_grad():
+            probs = network.probabilities(network(inputs, embeds).logits)
+
+        def values(variable: Tensor) -> Tensor:
+            masks = variable.sigmoid()
+            mixed = torch.lerp(baseline.to(masks.dtype), embeds.to(masks.dtype), masks)
+            masked = network.probabilities(network(inputs, mixed.to(embeds.dtype)).logits)
+            sizes = mask_sizes(masks, inputs.attention_mask, sparsity=sparsity)
+            return sizes + fidelity_weight * probability_distances(masked, probs)
+
+        width = 1 if mask == "token" else embeds.shape[-1]
+        dtype = torch.promote_types(embeds.dtype, torch.float32)
+        start = torch.full((*embeds.shape[:2], width), INITIAL_MASK, device=embeds.device, dtype=dtype)
+        return minimize_rows(
+            values,
+            start,
+            search,
+            # a mean over D dimensions divides the gradients by D, which brings them near AdamW's epsilon: undo this
+            gradient_scale=width,
+        )
+
+
+def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
+    """Returns logits [B, C] of the inputs, in which everything outside `keep` is replaced by its baseline.
+
+    Args:
+        keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network, inputs = random_bert(), TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> torch.allclose(masked_logits(network, inputs, torch.ones(1, 3, 1).bool()), network(inputs).logits)
+        True
+    """
+    if keep.shape[-1] == 1:
+        kept = torch.where(keep.squeeze(-1), inputs.input_ids, inputs.baseline_ids)
+        return network(replace(inputs, input_ids=kept)).logits
+    baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids))
+    return network(inputs, torch.where(keep, network.embed(inputs), baseline)).logits

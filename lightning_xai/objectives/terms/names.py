@@ -1,0 +1,32 @@
+"""Names of terms: which names are free, since logs and modules use others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from lightning_xai.metrics.classification import MULTILABEL_NAMES, SINGLE_LABEL_NAMES
+
+# names of scalars that the objectives log themselves
+OWN_NAMES = frozenset(
+    {"loss", "task", "classification", "distillation", "masking", "kept_fraction", "inner_steps", "alpha", "violation"}
+)
+
+
+def check_term_names(names: Iterable[str]) -> None:
+    """Raises ValueError if a term has a name that a module or the logs use, or one that no log could show.
+
+    Example:
+        >>> check_term_names(["igr", "guidance"])
+        >>> check_term_names(["loss"])
+        Traceback (most recent call last):
+        ValueError: a term is named 'loss', which the logs or torch use already: choose another name, such as my_loss
+    """
+    for name in names:
+        if not name.isidentifier():
+            raise ValueError(f"a term is named {name!r}: use letters, digits and underscores, such as vat or igr_2")
+        if name in OWN_NAMES | MULTILABEL_NAMES | SINGLE_LABEL_NAMES or hasattr(nn.ModuleDict, name):
+            raise ValueError(
+                f"a term is named {name!r}, which the logs or torch use already: choose another name, such as my_{name}"
+            )

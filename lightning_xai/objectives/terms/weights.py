@@ -1,0 +1,81 @@
+"""Weights of terms: a constant, or a schedule over the training steps. And the weighted mean of a term's values."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from torch import Tensor
+
+Weight = float | list[tuple[float, float]]
+
+
+def check_weight(weight: Weight, name: str = "weight") -> None:
+    """Raises ValueError if a weight is negative or no number, or if a schedule's fractions do not rise.
+
+    Example:
+        >>> check_weight([(0.0, 0.0), (0.1, 1.0)])
+        >>> check_weight(-1.0)
+        Traceback (most recent call last):
+        ValueError: weight is -1.0: give a number from 0
+    """
+    points = weight if isinstance(weight, list) else [(0.0, weight)]
+    for _, value in points:
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{name} is {value}: give a number from 0")
+    fractions = [fraction for fraction, _ in points]
+    if not points or min(fractions) < 0 or max(fractions) > 1 or any(b <= a for a, b in pairwise(fractions)):
+        raise ValueError(
+            f"{name} is {weight}: give pairs (fraction of the steps, factor) whose fractions rise from 0 to 1"
+        )
+
+
+def is_ever_active(weight: Weight) -> bool:
+    """Returns whether the weight is above 0 at some step.
+
+    Example:
+        >>> is_ever_active(0.0), is_ever_active([(0.0, 0.0), (1.0, 0.5)])
+        (False, True)
+    """
+    return any(value > 0 for _, value in weight) if isinstance(weight, list) else weight > 0
+
+
+def weight_at(weight: Weight, fraction: float) -> float:
+    """Returns the weight after a fraction of the training steps.
+
+    Between two points of a schedule, the weight changes linearly. Before the first and after the last point it is
+    constant.
+
+    Example:
+        >>> weight_at([(0.0, 0.0), (0.5, 2.0)], 0.25), weight_at([(0.0, 0.0), (0.5, 2.0)], 0.75), weight_at(3.0, 0.1)
+        (1.0, 2.0, 3.0)
+    """
+    if not isinstance(weight, list):
+        return weight
+    if fraction <= weight[0][0]:
+        return weight[0][1]
+    for (start, first), (end, last) in pairwise(weight):
+        if fraction <= end:
+            return first + (last - first) * (fraction - start) / (end - start)
+    return weight[-1][1]
+
+
+def weighted_mean(values: Tensor, weights: Tensor, expected_weight: float | None) -> Tensor:
+    """Returns the mean [] of values [B] with weights [B].
+
+    Args:
+        values: [B].
+        weights: [B], 0 for an example that does not count.
+        expected_weight: mean weight of a training example. With this number, the denominator is B * expected_weight,
+            so the result is a mean over all B examples. With None, the denominator is the sum of the weights.
+
+    Example:
+        >>> import torch
+        >>> values, weights = torch.tensor([4.0, 1.0]), torch.tensor([1.0, 0.0])
+        >>> weighted_mean(values, weights, None).item(), weighted_mean(values, weights, 0.25).item()
+        (4.0, 8.0)
+    """
+    total = (values * weights.to(values.dtype)).sum()
+    if expected_weight is None:
+        return total / weights.sum().clamp_min(1).to(values.dtype)
+    return total / (len(values) * expected_weight)
