@@ -1,51 +1,18 @@
-"""The base class of encoders, which turn texts into tokens, and a class for the tokens of one example."""
+"""The base class of encoders, which turn texts into tokens."""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
+from lightning_xai.data.encoded import Encoded
+from lightning_xai.data.token_table import TokenTable
 from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint
 from lightning_xai.runs.encoder_facts import is_plain
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """One tokenized example. Each array has one entry per token, special tokens included. There is no padding.
-
-    Example:
-        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> encoded = VocabularyEncoder(words=95).encode({"text": "w1 w2"})
-        >>> encoded.input_ids.tolist(), encoded.offsets.tolist()
-        ([1, 6, 7, 2], [[0, 0], [0, 2], [3, 5], [0, 0]])
-    """
-
-    input_ids: np.ndarray  # [T] int32
-    special_tokens_mask: np.ndarray  # [T] bool
-    token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
-    baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
-    word_ids: np.ndarray  # [T] int32, number of the word, first in text, then in text_pair; -1 at special tokens
-    sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
-    offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, without outer spaces; 0 at special tokens
-    token_type_ids: np.ndarray | None = None  # [T] int8
-    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
-    evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence
-    truncated: bool = False
-    evidence_cut: tuple[int, ...] = ()  # classes whose evidence tokens were all truncated
-
-    def __len__(self) -> int:
-        return len(self.input_ids)
-
-    @property
-    def text_offsets(self) -> np.ndarray:
-        """[T, 2] offsets into `text`; 0, 0 at special tokens and at tokens of `text_pair`."""
-        return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)
 
 
 class Encoder(ABC):
@@ -57,6 +24,7 @@ class Encoder(ABC):
         mask_token_id, unk_token_id: id of the mask token and of the unknown token; None if the vocabulary lacks it.
 
     Example:
+        >>> import numpy as np
         >>> class Letters(Encoder):
         ...     pad_token_id, fill_token_id, mask_token_id, unk_token_id, vocab_size = 0, 1, 1, None, 28
         ...
@@ -161,6 +129,10 @@ class Encoder(ABC):
     @abstractmethod
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         """Returns the tokens of every example."""
+
+    def encode_table(self, examples: Sequence[dict[str, Any]]) -> TokenTable:
+        """Returns the tokens of all examples in flat arrays. Encoders for large corpora override this method."""
+        return TokenTable.of(self.encode_batch(examples))
 
     @abstractmethod
     def tokens(self, encoded: Encoded) -> list[str]:

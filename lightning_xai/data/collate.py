@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.data.encoding import Encoded
+from lightning_xai.data.items import Item, Items, Labels
+from lightning_xai.data.token_table import EXPLAINED, SPECIAL, TYPE_BITS, TokenTable
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 
-@dataclass(frozen=True)
-class Item:
-    """One tokenized example with its labels.
+def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
+    """Returns [B, T] the values of all rows, one after another in `values`, with `value` at padding.
+
+    Args:
+        values: [N] values.
+        places: [B, T] bool, False at padding; N positions are True.
+        value: the padding.
+        dtype: type of the result.
 
     Example:
-        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> Item(7, VocabularyEncoder(words=95).encode({"text": "w1"}), labels=1).encoded.input_ids.tolist()
-        [1, 6, 2]
-    """
-
-    index: int  # the example's row in its split
-    encoded: Encoded
-    labels: int | list[int]  # the class, or the list of classes if multi-label
-
-
-def pad_rows(rows: Sequence[np.ndarray], value: int | bool, dtype: torch.dtype) -> Tensor:
-    """Returns the rows as a tensor [B, T]; each row is filled with `value` up to the length of the longest.
-
-    Example:
-        >>> pad_rows([np.array([1, 5, 6]), np.array([1])], 0, torch.long).tolist()
+        >>> pad(np.array([1, 5, 6, 1]), np.array([[True, True, True], [True, False, False]]), 0).tolist()
         [[1, 5, 6], [1, 0, 0]]
     """
-    width = max(len(row) for row in rows)
-    padded = np.full((len(rows), width), value, dtype=rows[0].dtype)
-    for padded_row, row in zip(padded, rows, strict=True):
-        padded_row[: len(row)] = row
-    return torch.from_numpy(padded).to(dtype)
+    padded = np.full(places.shape, value, dtype=dtype)
+    padded[places] = values
+    return padded
 
 
-def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilabel: bool) -> Tensor:
+def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool) -> Tensor:
     """Returns labels [B] long; if multi-label, labels [B, C] float, 0 or 1.
 
     Example:
@@ -60,7 +50,7 @@ def collate_labels(labels: Sequence[int | list[int]], num_classes: int, multilab
     return dense
 
 
-def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attribution:
+def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
     """Returns a rationale with scores [B, K, T], 1 at evidence tokens and 0 elsewhere.
 
     The K rows of an example are its classes with evidence, in ascending order, then padding. K is at least 1.
@@ -68,37 +58,40 @@ def collate_rationales(encoded: Sequence[Encoded], token_mask: Tensor) -> Attrib
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> example = {"text": "w1 w2", "rationales": [{"label": 1, "spans": [[3, 5]]}]}
-        >>> encoded = VocabularyEncoder(words=95).encode(example)
-        >>> rationale = collate_rationales([encoded], torch.tensor([[False, True, True, False]]))
+        >>> table = VocabularyEncoder(words=95).encode_table([example])
+        >>> rationale = collate_rationales(table, torch.tensor([[False, True, True, False]]))
         >>> rationale.targets.tolist(), rationale.scores.tolist()
         ([[1]], [[[0.0, 0.0, 1.0, 0.0]]])
     """
-    num_targets = max([1, *(len(e.rationales) for e in encoded)])
-    scores = torch.zeros(len(encoded), num_targets, token_mask.shape[1])  # [B, K, T]
-    targets = torch.zeros(len(encoded), num_targets, dtype=torch.long)
-    target_mask = torch.zeros(len(encoded), num_targets, dtype=torch.bool)
-    for i, e in enumerate(encoded):
-        for k, (label, mask) in enumerate(sorted(e.rationales.items())):
-            scores[i, k, : len(mask)] = torch.from_numpy(mask).float()
-            targets[i, k] = label
-            target_mask[i, k] = True
-    return Attribution(scores * token_mask.unsqueeze(1), targets, target_mask, token_mask)
+    bounds, runs = table.run_bounds.tolist(), table.runs.tolist()
+    runs_of = [runs[begin:end] for begin, end in pairwise(bounds)]
+    classes = [list(dict.fromkeys(run[0] for run in row)) for row in runs_of]
+    num_targets = max([1, *map(len, classes)])
+    scores = np.zeros((len(table), num_targets, token_mask.shape[1]), dtype=np.float32)  # [B, K, T]
+    targets = torch.zeros(len(table), num_targets, dtype=torch.long)
+    target_mask = torch.zeros(len(table), num_targets, dtype=torch.bool)
+    for row, found in enumerate(classes):
+        if found:
+            targets[row, : len(found)] = torch.tensor(found)
+            target_mask[row, : len(found)] = True
+        for label, begin, end in runs_of[row]:
+            scores[row, found.index(label), begin:end] = 1.0
+    return Attribution(torch.from_numpy(scores) * token_mask.unsqueeze(1), targets, target_mask, token_mask)
 
 
-def collate_evidence_cut(encoded: Sequence[Encoded], num_classes: int) -> Tensor:
+def collate_evidence_cut(table: TokenTable, num_classes: int) -> Tensor:
     """Returns [B, C] bool: True if the example has evidence for the class, but truncation removed all of this evidence.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> example = {"text": "w1 w2 w3", "rationales": [{"label": 1, "spans": [[6, 8]]}]}
-        >>> encoded = VocabularyEncoder(words=95, max_length=4).encode(example)  # w3 is cut
-        >>> collate_evidence_cut([encoded], num_classes=2).tolist()
+        >>> table = VocabularyEncoder(words=95, max_length=4).encode_table([example])  # w3 is cut
+        >>> collate_evidence_cut(table, num_classes=2).tolist()
         [[False, True]]
     """
-    cut = torch.zeros(len(encoded), num_classes, dtype=torch.bool)
-    for i, e in enumerate(encoded):
-        cut[i, list(e.evidence_cut)] = True
-    return cut
+    cut = np.zeros((len(table), num_classes), dtype=bool)
+    cut[np.repeat(np.arange(len(table)), np.diff(table.cut_bounds)), table.cut] = True
+    return torch.from_numpy(cut)
 
 
 def collate(
@@ -118,19 +111,26 @@ def collate(
         >>> batch.inputs.input_ids.tolist(), batch.labels.tolist()
         ([[1, 6, 7, 2], [1, 6, 2, 0]], [0, 1])
     """
-    encoded = [item.encoded for item in items]
-    types = [e.token_type_ids for e in encoded if e.token_type_ids is not None]  # all examples have them, or none
+    examples = Items.of(items)
+    table = examples.table
+    lengths = table.lengths
+    places = np.arange(int(lengths.max())) < lengths[:, None]  # [B, T]
+    flags = pad(table.flags, places, SPECIAL, np.uint8)
+    input_ids = pad(table.input_ids, places, pad_token_id)
+    token_mask = (flags & EXPLAINED) != 0
     inputs = TextInputs(
-        input_ids=pad_rows([e.input_ids for e in encoded], pad_token_id, torch.long),
-        attention_mask=pad_rows([np.ones(len(e), dtype=bool) for e in encoded], False, torch.bool),
-        token_mask=pad_rows([e.token_mask for e in encoded], False, torch.bool),
-        special_tokens_mask=pad_rows([e.special_tokens_mask for e in encoded], True, torch.bool),
-        baseline_ids=pad_rows([e.baseline_ids for e in encoded], pad_token_id, torch.long),
-        token_type_ids=pad_rows(types, 0, torch.long) if types else None,
-        word_ids=pad_rows([e.word_ids for e in encoded], -1, torch.long),
-        index=torch.tensor([item.index for item in items], dtype=torch.long),
+        input_ids=torch.from_numpy(input_ids),
+        attention_mask=torch.from_numpy(places),
+        token_mask=torch.from_numpy(token_mask),
+        special_tokens_mask=torch.from_numpy((flags & SPECIAL) != 0),
+        baseline_ids=torch.from_numpy(np.where(token_mask, table.fill_token_id, input_ids)),
+        token_type_ids=torch.from_numpy((flags >> TYPE_BITS).astype(np.int64)) if table.has_types else None,
+        word_ids=torch.from_numpy(pad(table.word_ids, places, -1)),
+        index=torch.from_numpy(np.array(examples.index, dtype=np.int64)),
     )
-    labels = collate_labels([item.labels for item in items], num_classes, multilabel)
-    rationale = collate_rationales(encoded, inputs.token_mask) if has_rationales else None
-    evidence_cut = collate_evidence_cut(encoded, num_classes) if has_rationales else None
-    return Batch(inputs=inputs, labels=labels, rationale=rationale, evidence_cut=evidence_cut)
+    return Batch(
+        inputs=inputs,
+        labels=collate_labels(examples.labels, num_classes, multilabel),
+        rationale=collate_rationales(table, inputs.token_mask) if has_rationales else None,
+        evidence_cut=collate_evidence_cut(table, num_classes) if has_rationales else None,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -10,8 +11,16 @@ from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.own_tokenizer import load_tokenizer
+from lightning_xai.data.token_columns import (
+    OneSpecialToken,
+    clean_offsets,
+    evidence_columns,
+    joined,
+    joined_or_none,
+    number_pairs,
+)
+from lightning_xai.data.token_table import TokenTable, bounds_of, pack_flags
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
-from lightning_xai.functional.spans import evidence_kept_fraction, strip_offsets, token_mask_from_spans, word_offsets
 
 Fill = Literal["mask", "pad", "unk"]
 _PROBE = "The cat and 2 other animals walked, unbelievably."
@@ -97,9 +106,43 @@ class FastTokenizerEncoder(Encoder):
                 )
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
-        if not examples:
-            return []
-        texts = [example["text"] for example in examples]
+        table = self.encode_table(examples)
+        return [table.encoded(row) for row in range(len(table))]
+
+    def encode_table(self, examples: Sequence[dict[str, Any]]) -> TokenTable:
+        encodings, paired = self._encodings(examples)
+        bounds = bounds_of([len(encoding) for encoding in encodings])
+        size = int(bounds[-1])
+        input_ids = joined((encoding.ids for encoding in encodings), size)  # [N]
+        special = joined((encoding.special_tokens_mask for encoding in encodings), size).astype(bool)
+        special |= np.isin(input_ids, self._structural_ids)
+        second = np.zeros(size, dtype=bool)
+        for row in paired:
+            second[bounds[row] : bounds[row + 1]] = joined_or_none([encodings[row].sequence_ids]) == 1
+        offsets = joined((chain.from_iterable(e.offsets for e in encodings)), 2 * size).reshape(-1, 2)
+        texts = [text for example in examples for text in (example["text"], example.get("text_pair") or "")]
+        in_text = 2 * np.repeat(np.arange(len(examples)), np.diff(bounds)) + second
+        offsets, words = clean_offsets(texts, in_text, offsets, count_words=self._words_by_space)
+        words = joined_or_none(encoding.word_ids for encoding in encodings) if words is None else words
+        offsets[special], words[special] = 0, -1
+        second &= ~special
+        has_types = "token_type_ids" in self.tokenizer.model_input_names
+        types = joined((encoding.type_ids for encoding in encodings), size) if has_types else np.zeros_like(input_ids)
+        truncated = np.array([bool(encoding.overflowing) for encoding in encodings], dtype=bool)
+        return TokenTable(
+            bounds=bounds,
+            input_ids=input_ids,
+            word_ids=number_pairs(words, bounds, second, paired).astype(np.int32),
+            flags=pack_flags(special, ~special if self.explain_pair else ~special & ~second, second, types),
+            offsets=offsets.astype(np.int32),
+            **evidence_columns(examples, bounds, offsets, ~special & ~second, truncated),
+            truncated=truncated,
+            fill_token_id=self.fill_token_id,
+            has_types=has_types,
+        )
+
+    def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
+        """Returns the tokenizer's encoding of each example, and the rows of the examples with a second text."""
         pairs = [example.get("text_pair") for example in examples]
         paired = [i for i, pair in enumerate(pairs) if pair is not None]
         single = [i for i, pair in enumerate(pairs) if pair is None]
@@ -107,61 +150,13 @@ class FastTokenizerEncoder(Encoder):
         for rows, second in ((single, None), (paired, [pairs[i] for i in paired])):
             if rows:
                 batch = self.tokenizer(
-                    [texts[i] for i in rows], second, truncation="longest_first", max_length=self.max_length,
-                    padding=False,
+                    [examples[i]["text"] for i in rows], second, truncation="longest_first",
+                    max_length=self.max_length, padding=False,
                 )  # fmt: skip
                 for i, encoding in zip(rows, batch.encodings, strict=True):
-                    encodings[i] = encoding
-        return [self._encoded(encoding, example) for encoding, example in zip(encodings, examples, strict=True)]
-
-    def _encoded(self, encoding: Any, example: dict[str, Any]) -> Encoded:
-        texts = [example["text"], example.get("text_pair") or ""]
-        input_ids = np.array(encoding.ids or [self._empty_id], dtype=np.int32)  # [T]
-        if encoding.ids:
-            special = np.array(encoding.special_tokens_mask, dtype=bool) | np.isin(input_ids, self._structural_ids)
-            sequence_ids = np.array([-1 if s is None else s for s in encoding.sequence_ids], dtype=np.int8)
-            word_ids = np.array([-1 if w is None else w for w in encoding.word_ids], dtype=np.int32)
-            offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
-        else:
-            special, sequence_ids = np.ones(1, dtype=bool), np.full(1, -1, dtype=np.int8)
-            word_ids, offsets = np.full(1, -1, dtype=np.int32), np.zeros((1, 2), dtype=np.int32)
-        sequence_ids[special] = -1
-        for sequence, text in enumerate(texts):
-            rows = sequence_ids == sequence
-            offsets[rows] = strip_offsets(offsets[rows], text)
-            if self._words_by_space and text and rows.any():
-                begins = word_offsets(text)[:, 0]
-                word_ids[rows] = np.maximum(np.searchsorted(begins, offsets[rows, 0], side="right") - 1, 0)
-        offsets[special], word_ids[special] = 0, -1
-        first, second = sequence_ids == 0, sequence_ids == 1
-        if second.any():  # the tokenizer numbers the words of each text from 0
-            word_ids[second] += word_ids[first].max(initial=-1) + 1
-        token_mask = ~special if self.explain_pair else first
-        rationales: dict[int, np.ndarray] = {}
-        spans: list[list[int]] = []
-        for rationale in example.get("rationales") or []:
-            mask = token_mask_from_spans(rationale["spans"], offsets, texts[0], first)
-            spans += rationale["spans"]
-            if mask.any():
-                label = int(rationale["label"])
-                rationales[label] = rationales[label] | mask if label in rationales else mask
-        annotated = {int(r["label"]) for r in example.get("rationales") or [] if r["spans"]}
-        has_types = "token_type_ids" in self.tokenizer.model_input_names
-        types = np.array(encoding.type_ids or [0], dtype=np.int8) if has_types else None
-        return Encoded(
-            input_ids=input_ids,
-            special_tokens_mask=special,
-            token_mask=token_mask,
-            baseline_ids=np.where(token_mask, self.fill_token_id, input_ids).astype(np.int32),
-            word_ids=word_ids,
-            sequence_ids=sequence_ids,
-            offsets=offsets,
-            token_type_ids=types,
-            rationales=rationales,
-            evidence_kept=evidence_kept_fraction(spans, offsets[first], texts[0], truncated=bool(encoding.overflowing)),
-            truncated=bool(encoding.overflowing),
-            evidence_cut=tuple(sorted(annotated - rationales.keys())) if encoding.overflowing else (),
-        )
+                    empty = OneSpecialToken([self._empty_id], encoding.overflowing)
+                    encodings[i] = encoding if len(encoding) else empty
+        return encodings, paired
 
     def tokens(self, encoded: Encoded) -> list[str]:
         return [str(self.tokenizer.convert_ids_to_tokens(token_id)) for token_id in encoded.input_ids.tolist()]

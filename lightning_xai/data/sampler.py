@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import overload
 
 import numpy as np
 import torch
@@ -25,13 +26,13 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
         [([1, 2, 3, 4], 4), ([0, 5], 2)]
     """
     order = np.argsort(-lengths, kind="stable")
+    ascending = -(lengths[order] * _LENGTH_RATIO)
     buckets, begin = [], 0
     while begin < len(order):
         longest = int(lengths[order[begin]])
         capacity = rows_per_batch(longest, batch_size, max_tokens)
         end = min(begin + _BATCHES_PER_BUCKET * capacity, len(order))
-        while end < len(order) and lengths[order[end]] * _LENGTH_RATIO >= longest:
-            end += 1
+        end = max(end, int(np.searchsorted(ascending, -longest, side="right")))
         buckets.append((order[begin:end], -(-(end - begin) // capacity)))
         begin = end
     return buckets
@@ -47,25 +48,58 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
     return batch_size if max_tokens is None else max(1, min(batch_size, max_tokens // longest))
 
 
-def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[list[int]]:
+class Batches(Sequence[list[int]]):
+    """Batches of rows in two arrays, so that they need 8 bytes a row.
+
+    Args:
+        rows: [R] the rows of all batches, one batch after another.
+        bounds: [batches + 1] batch i has the rows from bounds[i] to bounds[i + 1].
+        order: [batches] the order in which the batches are read; None for the order in `rows`.
+
+    Example:
+        >>> batches = Batches(np.array([3, 1, 2]), np.array([0, 1, 3]), order=np.array([1, 0]))
+        >>> list(batches)
+        [[1, 2], [3]]
+    """
+
+    def __init__(self, rows: np.ndarray, bounds: np.ndarray, order: np.ndarray | None = None) -> None:
+        self.rows = rows
+        self.bounds = bounds
+        self.order = order
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[list[int]]: ...
+    def __getitem__(self, i: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        place = range(len(self))[i] if self.order is None else int(self.order[i])
+        rows: list[int] = self.rows[self.bounds[place] : self.bounds[place + 1]].tolist()
+        return rows
+
+
+def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> Batches:
     """Returns batches of rows sorted by length, longest first, so that a lack of memory shows at once.
 
     Example:
-        >>> evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50)
+        >>> list(evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50))
         [[1], [0, 2]]
     """
-    order = np.argsort(-lengths, kind="stable").tolist()
-    batches, begin = [], 0
-    while begin < len(order):
-        end = begin + rows_per_batch(int(lengths[order[begin]]), batch_size, max_tokens)
-        batches.append(order[begin:end])
-        begin = end
-    return batches
+    order = np.argsort(-lengths, kind="stable")
+    bounds = [0]
+    while bounds[-1] < len(order):
+        size = rows_per_batch(int(lengths[order[bounds[-1]]]), batch_size, max_tokens)
+        bounds.append(min(bounds[-1] + size, len(order)))
+    return Batches(order, np.array(bounds))
 
 
 def training_batches(
     lengths: np.ndarray, batch_size: int, max_tokens: int | None, generator: np.random.Generator
-) -> list[list[int]]:
+) -> Batches:
     """Returns random batches, each of rows of similar length, in random order.
 
     Example:
@@ -74,10 +108,13 @@ def training_batches(
         >>> len(batches), [0, 1] in map(sorted, batches)  # the two short rows are in one batch
         (5, True)
     """
-    batches = []
-    for rows, num_batches in bucket_rows(lengths, batch_size, max_tokens):
-        batches += [part.tolist() for part in np.array_split(generator.permutation(rows), num_batches)]
-    return [batches[i] for i in generator.permutation(len(batches))]
+    rows, sizes = [], []
+    for bucket, num_batches in bucket_rows(lengths, batch_size, max_tokens):
+        rows.append(generator.permutation(bucket))
+        smaller, num_larger = divmod(len(bucket), num_batches)  # the division of np.array_split
+        sizes += [smaller + 1] * num_larger + [smaller] * (num_batches - num_larger)
+    bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return Batches(np.concatenate(rows), bounds, generator.permutation(len(sizes)))
 
 
 def padding_fraction(lengths: np.ndarray, batches: Sequence[Sequence[int]]) -> float:
@@ -137,7 +174,7 @@ class LengthBucketSampler(DistributedSampler):
         else:
             self._num_batches = len(evaluation_batches(self.lengths, batch_size, max_tokens))
 
-    def batches(self) -> list[list[int]]:
+    def batches(self) -> Batches:
         """Returns this epoch's batches for all processes together, without repetitions."""
         if not self.shuffle:
             return evaluation_batches(self.lengths, self.batch_size, self.max_tokens)

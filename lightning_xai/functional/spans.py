@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
+
+from lightning_xai.functional.code_points import are_spaces, are_visible, code_points, without_spaces
 
 Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
 
@@ -53,13 +54,7 @@ def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
         >>> strip_offsets(np.array([[0, 2], [2, 7]]), "so good").tolist()
         [[0, 2], [3, 7]]
     """
-    stripped = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-    for row, (begin, end) in enumerate(stripped.tolist()):
-        piece = text[begin:end]
-        if piece and (piece[0].isspace() or piece[-1].isspace()):
-            begin += len(piece) - len(piece.lstrip())
-            stripped[row] = begin, max(begin, begin + len(piece.strip()))
-    return stripped
+    return without_spaces(offsets, are_spaces(code_points(text)))
 
 
 def token_mask_from_spans(
@@ -81,18 +76,29 @@ def token_mask_from_spans(
         >>> token_mask_from_spans([[3, 5]], word_offsets("so good"), "so good").tolist()
         [False, True]
     """
-    offsets = strip_offsets(offsets, text)
     in_text = np.ones(len(offsets), dtype=bool) if in_text is None else np.asarray(in_text, dtype=bool)
+    return marked_tokens(spans, strip_offsets(offsets, text), in_text)
+
+
+def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.ndarray:
+    """Returns the mask of `token_mask_from_spans` for offsets without white space at their ends.
+
+    Args:
+        spans, in_text: as in `token_mask_from_spans`.
+        offsets: [T, 2] as `strip_offsets` returns them.
+
+    Example:
+        >>> marked_tokens([[3, 5]], np.array([[0, 2], [3, 7]]), np.array([True, True])).tolist()
+        [False, True]
+    """
     mask = np.zeros(len(offsets), dtype=bool)
     for begin, end in merge_spans(spans):
         mask |= (offsets[:, 0] < end) & (offsets[:, 1] > begin)
-    empty = offsets[:, 0] >= offsets[:, 1]
-    mask &= in_text & ~empty
-    visible = np.flatnonzero(in_text & ~empty)
-    if len(visible):
-        for token in np.flatnonzero(in_text & empty):
-            neighbor = int(np.searchsorted(visible, token))
-            mask[token] = mask[visible[min(neighbor, len(visible) - 1)]]
+    is_empty = offsets[:, 0] >= offsets[:, 1]
+    mask &= in_text & ~is_empty
+    visible, empty = np.flatnonzero(in_text & ~is_empty), np.flatnonzero(in_text & is_empty)
+    if len(visible) and len(empty):
+        mask[empty] = mask[visible[np.minimum(np.searchsorted(visible, empty), len(visible) - 1)]]
     return mask
 
 
@@ -129,16 +135,6 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
     return merge_spans(spans)
 
 
-def is_visible(character: str) -> bool:
-    """Returns False for spaces, control characters, format characters and accents; True for visible characters.
-
-    Example:
-        >>> [is_visible(character) for character in ("a", " ", "\\ufeff", "\\u0301")]
-        [True, False, False, False]
-    """
-    return not character.isspace() and unicodedata.category(character) not in ("Cc", "Cf", "Mn", "Me")
-
-
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
     """Returns the fraction of the spans' visible characters that lie between the first and the last token.
 
@@ -157,14 +153,14 @@ def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, trun
     """
     offsets = np.asarray(offsets).reshape(-1, 2)
     first, last = (int(offsets[:, 0].min()), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
-    visible = [
-        position for begin, end in merge_spans(spans) for position in range(begin, end) if is_visible(text[position])
-    ]
-    if not visible:
+    total = kept = 0
+    for begin, end in merge_spans(spans):
+        visible = are_visible(code_points(text[begin:end]))
+        total += int(visible.sum())
+        kept += int(visible[max(first - begin, 0) : max(last - begin, 0)].sum())
+    if not total:
         return None
-    if not truncated:
-        return 1.0
-    return sum(first <= position < last for position in visible) / len(visible)
+    return kept / total if truncated else 1.0
 
 
 def check_spans(spans: Spans, text: str, name: str) -> None:

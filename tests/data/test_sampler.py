@@ -70,7 +70,7 @@ def test_evaluation_goes_from_long_to_short_and_ignores_the_epoch():
 
 
 def test_row_over_the_budget_is_a_batch_of_its_own():
-    assert evaluation_batches(np.array([5, 100, 5]), 16, 50) == [[1], [0, 2]]
+    assert list(evaluation_batches(np.array([5, 100, 5]), 16, 50)) == [[1], [0, 2]]
 
 
 def test_buckets_partition_the_rows():

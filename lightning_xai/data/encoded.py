@@ -1,0 +1,40 @@
+"""The tokens of one example."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One tokenized example. Each array has one entry per token, special tokens included. There is no padding.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoded = VocabularyEncoder(words=95).encode({"text": "w1 w2"})
+        >>> encoded.input_ids.tolist(), encoded.offsets.tolist()
+        ([1, 6, 7, 2], [[0, 0], [0, 2], [3, 5], [0, 0]])
+    """
+
+    input_ids: np.ndarray  # [T] int32
+    special_tokens_mask: np.ndarray  # [T] bool
+    token_mask: np.ndarray  # [T] bool, True where a token may be explained and erased
+    baseline_ids: np.ndarray  # [T] int32, the fill token where token_mask is True, input_ids elsewhere
+    word_ids: np.ndarray  # [T] int32, number of the word, first in text, then in text_pair; -1 at special tokens
+    sequence_ids: np.ndarray  # [T] int8, 0 in text, 1 in text_pair, -1 at special tokens
+    offsets: np.ndarray  # [T, 2] int32, begin and end in text or text_pair, without outer spaces; 0 at special tokens
+    token_type_ids: np.ndarray | None = None  # [T] int8
+    rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
+    evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence
+    truncated: bool = False
+    evidence_cut: tuple[int, ...] = ()  # classes whose evidence tokens were all truncated
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def text_offsets(self) -> np.ndarray:
+        """[T, 2] offsets into `text`; 0, 0 at special tokens and at tokens of `text_pair`."""
+        return np.where(self.sequence_ids[:, None] == 0, self.offsets, 0)

@@ -1,0 +1,160 @@
+"""Computes the columns of a TokenTable from the encodings of a fast tokenizer, without a loop over tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.data.token_table import bounds_of, runs_of_class
+from lightning_xai.functional.code_points import are_spaces, code_points, without_spaces, words_begun
+from lightning_xai.functional.spans import evidence_kept_fraction, marked_tokens
+
+
+@dataclass(frozen=True)
+class OneSpecialToken:
+    """The encoding of a text that yields no token: one token that counts as special.
+
+    Example:
+        >>> OneSpecialToken(ids=[4]).word_ids
+        (None,)
+    """
+
+    ids: Sequence[int]
+    overflowing: Sequence[Any] = ()
+    special_tokens_mask: Sequence[int] = (1,)
+    sequence_ids: Sequence[None] = (None,)
+    word_ids: Sequence[None] = (None,)
+    offsets: Sequence[tuple[int, int]] = ((0, 0),)
+    type_ids: Sequence[int] = (0,)
+
+    def __len__(self) -> int:
+        return 1
+
+
+def joined(lists: Iterable[Iterable[int]], num_values: int) -> np.ndarray:
+    """Returns [num_values] int32 the values of all lists, one after another.
+
+    Example:
+        >>> joined([[1, 2], [3]], 3).tolist()
+        [1, 2, 3]
+    """
+    return np.fromiter(chain.from_iterable(lists), np.int32, num_values)
+
+
+def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
+    """Returns int32 the values of all lists, one after another, with -1 in place of None.
+
+    Example:
+        >>> joined_or_none([[None, 2], [3]]).tolist()
+        [-1, 2, 3]
+    """
+    values = np.array(list(chain.from_iterable(lists)), dtype=np.float64)  # None becomes NaN
+    return np.nan_to_num(values, nan=-1.0).astype(np.int32)
+
+
+def clean_offsets(
+    texts: Sequence[str], in_text: np.ndarray, offsets: np.ndarray, *, count_words: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Returns offsets without white space at either end, and the number of the word in which each token begins.
+
+    Args:
+        texts: the texts.
+        in_text: [N] for each token, the number of its text.
+        offsets: [N, 2] character offsets into the text of each token.
+        count_words: whether words are counted, from 0 in each text; words end at white space. If not, None is returned.
+
+    Example:
+        >>> offsets, words = clean_offsets(["so good"], np.array([0, 0]), np.array([[0, 2], [2, 7]]), count_words=True)
+        >>> offsets.tolist(), words.tolist()
+        ([[0, 2], [3, 7]], [0, 1])
+    """
+    bounds = bounds_of([len(text) for text in texts])  # of the texts in the joined text
+    begins = bounds[in_text]
+    spaces = are_spaces(code_points("".join(texts)))
+    stripped = without_spaces(offsets + begins[:, None], spaces)
+    if not count_words:
+        return stripped - begins[:, None], None
+    begun = words_begun(spaces, bounds[:-1])
+    last = np.minimum(stripped[:, 0] + 1, bounds[in_text + 1])
+    return stripped - begins[:, None], np.maximum(begun[last] - begun[begins] - 1, 0)
+
+
+def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows: Iterable[int]) -> np.ndarray:
+    """Returns the words [N] of tokens, with the words of a second text numbered after those of the first text.
+
+    Args:
+        words: [N] words, counted from 0 in each text; -1 at special tokens.
+        bounds: [R + 1] bounds of the examples' tokens.
+        second: [N] bool, True at tokens of a second text.
+        rows: the examples with a second text.
+
+    Example:
+        >>> words, second = np.array([-1, 0, 1, -1, 0]), np.array([False, False, False, False, True])
+        >>> number_pairs(words, np.array([0, 5]), second, [0]).tolist()
+        [-1, 0, 1, -1, 2]
+    """
+    numbered = words.copy()
+    for row in rows:
+        part = slice(bounds[row], bounds[row + 1])
+        is_second = second[part]
+        numbered[part][is_second] += words[part][~is_second].max(initial=-1) + 1
+    return numbered
+
+
+def evidence_columns(
+    examples: Sequence[dict[str, Any]],
+    bounds: np.ndarray,
+    offsets: np.ndarray,
+    in_first_text: np.ndarray,
+    truncated: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Returns those columns of a TokenTable that tell which tokens are evidence.
+
+    Args:
+        examples: the examples, with the columns of TextSource.
+        bounds: [R + 1] bounds of the examples' tokens.
+        offsets: [N, 2] offsets of the tokens, without white space at either end.
+        in_first_text: [N] bool, True at tokens of the first text that are not special.
+        truncated: [R] bool.
+
+    Example:
+        >>> examples = [{"text": "so good", "rationales": [{"label": 1, "spans": [[3, 7]]}]}]
+        >>> offsets, in_text = np.array([[0, 2], [3, 7]]), np.array([True, True])
+        >>> evidence_columns(examples, np.array([0, 2]), offsets, in_text, np.array([False]))["runs"].tolist()
+        [[1, 1, 2]]
+    """
+    runs: list[np.ndarray] = []
+    cut: list[list[int]] = []
+    evidence_kept = np.full(len(examples), np.nan)
+    for row, example in enumerate(examples):
+        rationales = example.get("rationales") or []
+        part = slice(bounds[row], bounds[row + 1])
+        masks: dict[int, np.ndarray] = {}
+        for rationale in rationales:
+            mask = marked_tokens(rationale["spans"], offsets[part], in_first_text[part])
+            if mask.any():
+                label = int(rationale["label"])
+                masks[label] = masks[label] | mask if label in masks else mask
+        runs.append(np.concatenate([*(runs_of_class(label, masks[label]) for label in sorted(masks)), _NO_RUNS]))
+        annotated = {int(rationale["label"]) for rationale in rationales if rationale["spans"]}
+        cut.append(sorted(annotated - masks.keys()) if truncated[row] else [])
+        if rationales:
+            spans = [span for rationale in rationales for span in rationale["spans"]]
+            kept = evidence_kept_fraction(
+                spans, offsets[part][in_first_text[part]], example["text"], truncated=bool(truncated[row])
+            )
+            evidence_kept[row] = np.nan if kept is None else kept
+    return {
+        "run_bounds": bounds_of([len(part) for part in runs]),
+        "runs": np.concatenate([*runs, _NO_RUNS]),
+        "cut_bounds": bounds_of([len(labels) for labels in cut]),
+        "cut": np.array([label for labels in cut for label in labels], dtype=np.int32),
+        "evidence_kept": evidence_kept,
+    }
+
+
+_NO_RUNS = np.zeros((0, 3), dtype=np.int32)
