@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import Trainer
 from torch import Tensor
@@ -114,7 +116,8 @@ def _is_complete(trainer: Trainer, folder: Path, split: str) -> bool:
     """Returns whether a folder is complete and holds all examples of a split; test splits may have been added since."""
     if read_complete(folder) is None or split in ("train", VALIDATION):
         return read_complete(folder) is not None
-    return _stored_examples(folder / split).issuperset(text_data_of(trainer).unerased_split(split).index.tolist())
+    index = text_data_of(trainer).unerased_split(split).index
+    return bool(np.isin(index, _stored_examples(folder / split)).all())
 
 
 def _write_split(
@@ -126,21 +129,22 @@ def _write_split(
         name: {**facts[name], "examples": examples, **encoder_metadata(store, own)} for name, store in stores.items()
     }
     erased_before = RaggedStore(Path(data.erasures, split)) if data.erasures is not None else None
-    stored = set.intersection(*(_stored_examples(store) for store in stores.values()))
+    stored = reduce(np.intersect1d, map(_stored_examples, stores.values()))
     trainer.strategy.barrier()
     if trainer.is_global_zero:  # process 0 goes first: it writes store.json for all
         writers = _open_writers(trainer, stores, metadata)
     trainer.strategy.barrier()
     if not trainer.is_global_zero:
         writers = _open_writers(trainer, stores, metadata)
-    missing = set(data.unerased_split(split).index.tolist()) - stored
+    missing = np.setdiff1d(data.unerased_split(split).index, stored)
     methods = ", ".join(dict.fromkeys(str(facts[name].get("method", name)) for name in stores))
     counted = Counted(f"{split}: choosing the tokens to erase by {methods}", len(missing) / trainer.world_size)
     for batch in counted.over(
-        data.ordered_dataloader(split), lambda batch: len(missing.intersection(batch.index.tolist()))
+        data.ordered_dataloader(split), lambda batch: int(np.isin(batch.index.numpy(), missing).sum())
     ):
         index = batch.index.tolist()
-        if stored.issuperset(index):
+        is_stored = np.isin(index, stored).tolist()
+        if all(is_stored):
             continue
         lengths = batch.inputs.attention_mask.sum(dim=1).tolist()
         keep = torch.ones_like(batch.inputs.attention_mask)
@@ -152,18 +156,18 @@ def _write_split(
         for name, writer in writers.items():
             erased = (~masks[name]).cpu().numpy()
             for row, (example, length) in enumerate(zip(index, lengths, strict=True)):
-                if example not in stored:
+                if not is_stored[row]:
                     writer.add(example, KEY, erased[row, :length])
     for writer in writers.values():
         writer.close()
 
 
-def _stored_examples(store: Path) -> set[int]:
-    return {index for index, _ in RaggedStore(store).keys()} if is_store(store) else set()
+def _stored_examples(store: Path) -> np.ndarray:
+    return RaggedStore(store).examples if is_store(store) else np.zeros(0, dtype=np.int64)
 
 
 def _open_writers(
     trainer: Trainer, stores: dict[str, Path], metadata: dict[str, dict[str, Any]]
 ) -> dict[str, RaggedWriter]:
     rank = trainer.global_rank
-    return {name: RaggedWriter(store, rank=rank, metadata=metadata[name]) for name, store in stores.items()}
+    return {name: RaggedWriter(store, rank=rank, metadata=metadata[name], bits=True) for name, store in stores.items()}

@@ -1,20 +1,20 @@
-"""Stores float32 rows by (example index, class). A store stays valid if the writing process is killed."""
+"""Stores rows of numbers or bits by (example index, class). A store stays valid if the writing process is killed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from lightning_xai.runs.disk import writing
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.lock import check_owned
+from lightning_xai.runs.store_shards import BITS, ROW, ROWS, complete_rows, map_values, open_at, sizes_of, values_file
 from lightning_xai.runs.whole_files import read_json, write_json
 
 STORE_FILE = "store.json"  # metadata file in the folder of every store
 OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
-ROW = np.dtype([("index", "<i8"), ("target", "<i8"), ("offset", "<i8"), ("length", "<i8")])
 
 
 class RaggedWriter:
@@ -27,6 +27,7 @@ class RaggedWriter:
         path: the store's folder, which is made if missing.
         rank: number of the process; the shard's files have this name.
         metadata: JSON-able facts about all rows, such as method and split; an existing store must have the same facts.
+        bits: whether the values are 0 or 1 and are stored as bits. A store of numbers is continued as it is.
 
     Raises:
         ValueError: the folder holds rows with other metadata or in another format.
@@ -40,7 +41,9 @@ class RaggedWriter:
         [0.5, -1.0]
     """
 
-    def __init__(self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None, bits: bool = False
+    ) -> None:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
         description = self.path / STORE_FILE
@@ -54,11 +57,13 @@ class RaggedWriter:
                 )
         elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
             write_json(description, with_format(metadata or {}))
-        rows = _complete_rows(self.path, rank)
-        self._length = int(rows["offset"][-1] + rows["length"][-1]) if len(rows) else 0
-        self._values = _open_at(self.path / f"{rank}.values", self._length * 4)
+        rows = complete_rows(self.path, rank)
+        self._file = values_file(self.path, rank, bits=bits)
+        last = rows[-1:]
+        self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # where the next row begins
+        self._values = open_at(self._file, self._end * (1 if self._file.suffix == BITS else 4))
         # opened last: if the process is killed before, there is no file of rows without a file of values
-        self._rows = _open_at(self.path / f"{rank}.rows", len(rows) * ROW.itemsize)
+        self._rows = open_at(self.path / f"{rank}{ROWS}", len(rows) * ROW.itemsize)
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
         """Appends one row.
@@ -67,13 +72,16 @@ class RaggedWriter:
             ValueError: another process has taken over the store's folder, or the disk is full.
         """
         check_owned(every=1.0)
-        values = np.ascontiguousarray(values, dtype="<f4")
+        if self._file.suffix == BITS:
+            stored = np.packbits(np.asarray(values, dtype=bool))
+        else:
+            stored = np.ascontiguousarray(values, dtype="<f4")
         with writing(self.path):
-            self._values.write(values.tobytes())
+            self._values.write(stored.tobytes())
             self._values.flush()
-            self._rows.write(np.array([(index, target, self._length, len(values))], dtype=ROW).tobytes())
+            self._rows.write(np.array([(index, target, self._end, len(values))], dtype=ROW).tobytes())
             self._rows.flush()
-        self._length += len(values)
+        self._end += len(stored)
 
     def close(self) -> None:
         self._values.close()
@@ -111,34 +119,52 @@ class RaggedStore:
         if not is_store(self.path):
             raise ValueError(f"{self.path} is not a store (it has no {STORE_FILE}): check the path")
         self.metadata = read_metadata(self.path)
-        self._maps: list[np.ndarray] = []
-        self._where: dict[tuple[int, int], tuple[int, int, int]] = {}
-        for shard, name in enumerate(sorted(self.path.glob("*.rows"), key=lambda file: int(file.stem))):
-            rows = _complete_rows(self.path, int(name.stem))
-            values = name.with_suffix(".values")
-            length = values.stat().st_size // 4
-            self._maps.append(np.memmap(values, "<f4", "r", shape=(length,)) if length else np.zeros(0, "<f4"))
-            for index, target, offset, length in rows.tolist():
-                self._where.setdefault((index, target), (shard, offset, length))
+        names = sorted(self.path.glob(f"*{ROWS}"), key=lambda file: int(file.stem))
+        shards = [complete_rows(self.path, int(name.stem)) for name in names]
+        self._maps = [map_values(values_file(self.path, int(name.stem))) for name in names]
+        rows = np.concatenate([*shards, np.zeros(0, ROW)])
+        shard = np.repeat(np.arange(len(shards)), [len(part) for part in shards])
+        order = np.lexsort((rows["target"], rows["index"]))  # stable, so the lowest rank is the first of equal keys
+        rows, shard = rows[order], shard[order]
+        is_first = np.ones(len(rows), dtype=bool)
+        is_first[1:] = (np.diff(rows["index"]) != 0) | (np.diff(rows["target"]) != 0)
+        self._rows, self._shard = rows[is_first], shard[is_first].astype(np.int16)
+
+    @property
+    def examples(self) -> np.ndarray:
+        """[examples] the indices of the examples that have a row, in ascending order."""
+        return np.unique(self._rows["index"])
+
+    def _find(self, index: int, target: int) -> int | None:
+        """Returns the place of a row in the index, or None if the store lacks the row."""
+        begin, end = np.searchsorted(self._rows["index"], [index, index + 1])
+        place = int(begin + np.searchsorted(self._rows["target"][begin:end], target))
+        return place if place < end and self._rows["target"][place] == target else None
 
     def get(self, index: int, target: int) -> np.ndarray:
-        """Returns the values [T] of an example and a class.
+        """Returns the values [T] of an example and a class: float32, or bool if the store holds bits.
 
         Raises:
             KeyError: the store has no such row.
         """
-        shard, offset, length = self._where[index, target]
-        return self._maps[shard][offset : offset + length]
+        place = self._find(index, target)
+        if place is None:
+            raise KeyError((index, target))
+        values = self._maps[self._shard[place]]
+        _, _, begin, length = self._rows[place].tolist()
+        if values.dtype != np.uint8:
+            return values[begin : begin + length]
+        return np.unpackbits(values[begin : begin + -(-length // 8)], count=length).astype(bool)
 
     def keys(self) -> list[tuple[int, int]]:
         """Returns the keys (example index, class) of all rows in ascending order."""
-        return sorted(self._where)
+        return list(zip(self._rows["index"].tolist(), self._rows["target"].tolist(), strict=True))
 
     def __contains__(self, key: tuple[int, int]) -> bool:
-        return key in self._where
+        return self._find(*key) is not None
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._rows)
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:
@@ -178,24 +204,3 @@ def read_metadata(path: Path) -> dict[str, Any]:
         {'split': 'test'}
     """
     return without_format(read_json(path / STORE_FILE), path, OLD_STORE)
-
-
-def _complete_rows(path: Path, rank: int) -> np.ndarray:
-    """Returns the index entries of a shard, up to the first entry whose values are incomplete."""
-    file = path / f"{rank}.rows"
-    if not file.exists():
-        return np.zeros(0, ROW)
-    raw = file.read_bytes()
-    rows = np.frombuffer(raw[: len(raw) // ROW.itemsize * ROW.itemsize], dtype=ROW)
-    num_values = (path / f"{rank}.values").stat().st_size // 4
-    is_complete = rows["offset"] + rows["length"] <= num_values
-    return rows if is_complete.all() else rows[: int(is_complete.argmin())]
-
-
-def _open_at(file: Path, size: int) -> BinaryIO:
-    """Opens a file for appending, after cutting the file to `size` bytes."""
-    file.touch()
-    handle = file.open("r+b")
-    handle.truncate(size)
-    handle.seek(size)
-    return handle

@@ -105,3 +105,54 @@ def test_stores_are_found_at_their_depth_only(tmp_path):
     assert stores_in(tmp_path) == [Path("b")]
     assert stores_in(tmp_path, depth=2) == [Path("a/x")]
     assert stores_in(tmp_path / "none") == []
+
+
+def write_bits(path, rows, **options):
+    with RaggedWriter(path, bits=True, **options) as writer:
+        for index, row in rows:
+            writer.add(index, 0, np.array(row))
+
+
+def test_bits_need_a_byte_for_eight_values_and_come_back_as_booleans(tmp_path):
+    rows = [(5, [1, 0, 1]), (2, [0] * 8 + [1]), (9, [])]
+    write_bits(tmp_path, rows)
+    assert (tmp_path / "0.bits").stat().st_size == 1 + 2
+    store = RaggedStore(tmp_path)
+    assert {index: store.get(index, 0).tolist() for index, _ in rows} == {i: [v == 1 for v in row] for i, row in rows}
+    assert store.get(5, 0).dtype == bool and store.examples.tolist() == [2, 5, 9]
+
+
+@pytest.mark.parametrize("cut", [("0.rows", 5), ("0.bits", 1)])
+def test_shard_of_bits_cut_by_a_kill_loses_only_the_unfinished_row(tmp_path, cut):
+    write_bits(tmp_path, [(0, [1, 0, 1]), (1, [1] * 9)])
+    file = tmp_path / cut[0]
+    file.write_bytes(file.read_bytes()[: -cut[1]])
+    assert RaggedStore(tmp_path).keys() == [(0, 0)]
+    write_bits(tmp_path, [(1, [0, 1])])
+    store = RaggedStore(tmp_path)
+    assert store.get(0, 0).tolist() == [True, False, True] and store.get(1, 0).tolist() == [False, True]
+
+
+def test_store_of_numbers_is_continued_with_numbers(tmp_path):
+    write(tmp_path, [(0, 0, [1.0, 0.0])])
+    write_bits(tmp_path, [(1, [1, 0, 1])])
+    store = RaggedStore(tmp_path)
+    assert [store.get(index, 0).tolist() for index in (0, 1)] == [[1.0, 0.0], [1.0, 0.0, 1.0]]
+    assert not (tmp_path / "0.bits").exists()
+
+
+def test_keys_of_many_shards_are_found_as_in_a_dictionary(tmp_path):
+    generator, wanted = np.random.default_rng(0), {}
+    for rank in (2, 0, 1):
+        rows = [(int(i), int(t), [float(100 * rank + n)]) for n, (i, t) in enumerate(generator.integers(0, 9, (40, 2)))]
+        write(tmp_path, rows, rank=rank)
+        wanted[rank] = rows
+    expected: dict[tuple[int, int], list[float]] = {}
+    for rank in range(3):
+        for index, target, values in wanted[rank]:
+            expected.setdefault((index, target), values)
+    store = RaggedStore(tmp_path)
+    assert store.keys() == sorted(expected) and len(store) == len(expected)
+    assert all(store.get(*key).tolist() == values for key, values in expected.items())
+    absent = {(i, t) for i in range(10) for t in range(10)} - set(expected)
+    assert absent and not any(key in store for key in absent)
