@@ -84,6 +84,7 @@ class TextInputs(TensorFields):
     token_type_ids: Tensor | None = None  # [B, T] long
     word_ids: Tensor | None = None  # [B, T] long, -1 outside words
     index: Tensor | None = None  # [B] long, row in the split: seeds random methods and identifies the example
+    prompt_mask: Tensor | None = None  # [B, T] bool, True at tokens of a prompt, which are neither erased nor set to 0
 
     @classmethod
     def of_ids(

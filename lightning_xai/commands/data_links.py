@@ -12,7 +12,7 @@ from lightning_xai.runs.progress import say
 
 _IDS = ("pad_id", "mask_id")
 # each name is an attribute of the data module and an argument of networks; not every network has all arguments
-LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", *_IDS)
+LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", "verbalizers", *_IDS)
 
 
 def link_network_to_data(parser: ArgumentParser) -> None:

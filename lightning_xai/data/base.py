@@ -74,6 +74,19 @@ class Encoder(ABC):
         """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
         return None
 
+    @property
+    def verbalizer_ids(self) -> list[int] | None:
+        """[C] id of the token that stands for each class after a prompt; None without a prompt."""
+        return None
+
+    def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
+        """Gets the names of the classes, if `needs_fit`, before `fit`. Encoders that do not need them do nothing.
+
+        Args:
+            class_names: names of the classes 0, 1, ...
+            evaluated: the texts of all splits other than "train".
+        """
+
     def fit(self, examples: Iterable[dict[str, Any]]) -> None:  # noqa: B027 - most encoders have nothing to learn
         """Builds the vocabulary from the training rows. Encoders with a fixed vocabulary do nothing."""
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.data.items import Item, Items, Labels
-from lightning_xai.data.token_table import EXPLAINED, SPECIAL, TYPE_BITS, TokenTable
+from lightning_xai.data.token_table import EXPLAINED, PROMPT, SPECIAL, TYPE_BITS, TokenTable
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 
@@ -127,6 +127,7 @@ def collate(
         token_type_ids=torch.from_numpy((flags >> TYPE_BITS).astype(np.int64)) if table.has_types else None,
         word_ids=torch.from_numpy(pad(table.word_ids, places, -1)),
         index=torch.from_numpy(np.array(examples.index, dtype=np.int64)),
+        prompt_mask=torch.from_numpy((flags & PROMPT) != 0) if (table.flags & PROMPT).any() else None,
     )
     return Batch(
         inputs=inputs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -22,8 +22,42 @@ from lightning_xai.data.token_columns import (
 from lightning_xai.data.token_table import TokenTable, bounds_of, pack_flags
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 
-Fill = Literal["mask", "pad", "unk"]
+FILLS = ("mask", "pad", "unk")
 _PROBE = "The cat and 2 other animals walked, unbelievably."
+
+
+def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
+    """Returns the id of the token that replaces erased tokens.
+
+    Args:
+        tokenizer: the tokenizer.
+        fill: "mask", "pad" or "unk" for a special token, or any other text that is one token.
+
+    Raises:
+        ValueError: the tokenizer has no such special token, or the text is not one known token.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import word_tokenizer
+        >>> tokenizer = word_tokenizer(["good", "film"], split="whitespace", lowercase=True)
+        >>> fill_id(tokenizer, "mask"), fill_id(tokenizer, "film")
+        (3, 6)
+    """
+    name = tokenizer.name_or_path or type(tokenizer).__name__
+    if fill in FILLS:
+        found = getattr(tokenizer, f"{fill}_token_id")
+        if found is not None:
+            return found
+        possible = [f for f in FILLS if getattr(tokenizer, f"{f}_token_id") is not None]
+        if not possible:
+            raise ValueError(
+                f"{name} has no mask, pad or unknown token for erased tokens; set fill: to a text of one token"
+            )
+        raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}, or a text of one token")
+    ids = tokenizer(fill, add_special_tokens=False)["input_ids"]
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
+        tokens = tokenizer.convert_ids_to_tokens(ids)
+        raise ValueError(f"fill {fill!r} is the tokens {tokens} of {name}: give mask, pad, unk or a text of one token")
+    return ids[0]
 
 
 class FastTokenizerEncoder(Encoder):
@@ -36,11 +70,13 @@ class FastTokenizerEncoder(Encoder):
     Args:
         tokenizer: the tokenizer.
         max_length: largest number of tokens in an example, special tokens included.
-        fill: the special token, "mask", "pad" or "unk", that replaces erased tokens in `baseline_ids`.
+        fill: what replaces erased tokens in `baseline_ids`: the special token "mask", "pad" or "unk", or any other text
+            that is one token.
         explain_pair: whether tokens of `text_pair` may be explained and erased.
 
     Raises:
-        ValueError: the tokenizer is slow, has no fill token, or reports wrong offsets; or `max_length` is too small.
+        ValueError: the tokenizer is slow, lacks the fill token, or reports wrong offsets; the fill is several tokens;
+            or `max_length` is too small.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -50,7 +86,7 @@ class FastTokenizerEncoder(Encoder):
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerFast, max_length: int = 512, fill: Fill = "mask", explain_pair: bool = True
+        self, tokenizer: PreTrainedTokenizerFast, max_length: int = 512, fill: str = "mask", explain_pair: bool = True
     ) -> None:
         name = tokenizer.name_or_path or type(tokenizer).__name__
         if not tokenizer.is_fast:
@@ -58,12 +94,6 @@ class FastTokenizerEncoder(Encoder):
                 f"{name}: {type(tokenizer).__name__} is a slow tokenizer without character offsets; "
                 "save its fast version as tokenizer.json"
             )
-        fill_token_id = getattr(tokenizer, f"{fill}_token_id")
-        if fill_token_id is None:
-            possible = [f for f in get_args(Fill) if getattr(tokenizer, f"{f}_token_id") is not None]
-            if not possible:
-                raise ValueError(f"{name} has no mask, pad or unknown token for erased tokens; use another tokenizer")
-            raise ValueError(f"{name} has no {fill} token; set fill: {' or fill: '.join(possible)}")
         num_special = tokenizer.num_special_tokens_to_add(pair=True)
         if max_length <= num_special:
             raise ValueError(f"max_length={max_length} must be above {num_special}, the number of special tokens")
@@ -71,7 +101,7 @@ class FastTokenizerEncoder(Encoder):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.explain_pair = explain_pair
-        self.fill_token_id = fill_token_id
+        self.fill_token_id = fill_id(tokenizer, fill)
         self.mask_token_id = tokenizer.mask_token_id
         self.unk_token_id = tokenizer.unk_token_id
         candidates = [tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id, 0]
@@ -187,7 +217,7 @@ class TokenizerEncoder(FastTokenizerEncoder):
         self,
         path: str | None = None,
         max_length: int = 512,
-        fill: Fill = "mask",
+        fill: str = "mask",
         explain_pair: bool = True,
         trust_remote_code: bool = False,
     ) -> None:

@@ -118,8 +118,14 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             return
         if self._rows is None:  # networks need the vocabulary size before Lightning prepares the data
             self.prepare_data()
+        others = (text for split, rows in self.rows.items() if split != "train" for text in rows["text"])
+        self.encoder.take_classes(self.class_names, others)
+        if not self.encoder.needs_fit:
+            return
         if "train" not in self.rows:
-            raise ValueError(f"a vocabulary needs the split 'train', but {self._existing()}: give the encoder words")
+            raise ValueError(
+                f"a vocabulary needs the split 'train', but {self._existing()}: give the encoder words (or shots)"
+            )
         self.encoder.fit(self.rows["train"].select(self._chosen("train")))
 
     def state_dict(self) -> dict[str, Any]:

@@ -42,6 +42,12 @@ class NetworkArguments:
         return self.encoder.word_vectors
 
     @property
+    def verbalizers(self) -> list[int] | None:
+        """[C] id of the token that stands for each class after a prompt; None if the encoder has no prompt."""
+        self._ensure_fitted_encoder()
+        return self.encoder.verbalizer_ids
+
+    @property
     def pad_id(self) -> int:
         """Id of the padding token."""
         return self.encoder.pad_token_id

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.spans import runs_from_mask
 
-SPECIAL, EXPLAINED, SECOND_TEXT = 1, 2, 4  # bits of a token's flags
-TYPE_BITS = 3  # the token type is in the bits from this one on
+SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT = 1, 2, 4, 8  # bits of a token's flags
+TYPE_BITS = 4  # the token type is in the bits from this one on
 MOST_TYPES = 1 << (8 - TYPE_BITS)
 
 
@@ -29,7 +30,7 @@ class TokenTable:
     bounds: np.ndarray  # [R + 1] int; example r has the tokens from bounds[r] to bounds[r + 1]
     input_ids: np.ndarray  # [N] int32
     word_ids: np.ndarray  # [N] int32, as in Encoded
-    flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED and SECOND_TEXT, and the token type in the higher bits
+    flags: np.ndarray  # [N] uint8: SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT, and the token type in the higher bits
     offsets: np.ndarray | None  # [N, 2] int32, as in Encoded; None in a batch, which needs no offsets
     run_bounds: np.ndarray  # [R + 1] int, as `bounds`
     runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
@@ -72,7 +73,13 @@ class TokenTable:
             bounds=bounds_of([len(e) for e in encoded]),
             input_ids=joined["input_ids"].astype(np.int32),
             word_ids=joined["word_ids"].astype(np.int32),
-            flags=pack_flags(special, explained, joined["sequence_ids"] == 1, np.concatenate([*types, _NO_TOKENS])),
+            flags=pack_flags(
+                special,
+                explained,
+                joined["sequence_ids"] == 1,
+                np.concatenate([*types, _NO_TOKENS]),
+                (joined["sequence_ids"] < 0) & ~special,
+            ),
             offsets=np.concatenate([*(e.offsets for e in encoded), np.zeros((0, 2), np.int32)]).astype(np.int32),
             run_bounds=bounds_of([sum(map(len, rows)) for rows in runs]),
             runs=np.concatenate([*(run for rows in runs for run in rows), np.zeros((0, 3), np.int32)]),
@@ -100,7 +107,7 @@ class TokenTable:
             token_mask=explained,
             baseline_ids=np.where(explained, np.int32(self.fill_token_id), input_ids),
             word_ids=np.array(self.word_ids[begin:end]),
-            sequence_ids=np.where(special, np.int8(-1), second),
+            sequence_ids=np.where(special | ((flags & PROMPT) != 0), np.int8(-1), second),
             offsets=np.array(self.offsets[begin:end]),
             token_type_ids=(flags >> TYPE_BITS).astype(np.int8) if self.has_types else None,
             rationales=_masks(self.runs[slice(*self.run_bounds[row : row + 2].tolist())], end - begin),
@@ -123,13 +130,20 @@ def bounds_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.int64))])
 
 
-def pack_flags(special: np.ndarray, explained: np.ndarray, second: np.ndarray, types: np.ndarray) -> np.ndarray:
+def pack_flags(
+    special: np.ndarray,
+    explained: np.ndarray,
+    second: np.ndarray,
+    types: np.ndarray,
+    prompt: np.ndarray | Literal[False] = False,
+) -> np.ndarray:
     """Returns the flags [N] uint8 of tokens.
 
     Args:
         special, explained: [N] bool.
         second: [N] bool, True at tokens of the second text of a pair.
         types: [N] token types.
+        prompt: [N] bool, True at tokens of a prompt around the text; False for no prompt.
 
     Raises:
         ValueError: a token type does not fit into a byte with the other flags.
@@ -137,11 +151,11 @@ def pack_flags(special: np.ndarray, explained: np.ndarray, second: np.ndarray, t
     Example:
         >>> no, yes = np.array([False]), np.array([True])
         >>> pack_flags(no, yes, no, np.array([1])).tolist()
-        [10]
+        [18]
     """
     if len(types) and not 0 <= int(types.min()) <= int(types.max()) < MOST_TYPES:
         raise ValueError(f"token type {int(types.max())} cannot be stored: the encoder may have {MOST_TYPES} types")
-    flags = special * SPECIAL + explained * EXPLAINED + second * SECOND_TEXT
+    flags = special * SPECIAL + explained * EXPLAINED + second * SECOND_TEXT + prompt * PROMPT
     return (flags + (types.astype(np.int64) << TYPE_BITS)).astype(np.uint8)
 
 

@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from lightning_xai.data.encoding import Encoded, FastTokenizerEncoder, Fill
+from lightning_xai.data.encoding import Encoded, FastTokenizerEncoder
 from lightning_xai.data.vectors import coverage, read_word_vectors
 from lightning_xai.functional.choices import require_choices
 
@@ -111,7 +111,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
         self,
         words: list[str] | int | None = None,
         max_length: int = 512,
-        fill: Fill = "mask",
+        fill: str = "mask",
         explain_pair: bool = True,
         split: Split = "whitespace",
         lowercase: bool = False,

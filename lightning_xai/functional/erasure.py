@@ -56,7 +56,7 @@ def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
     padding = places >= retained.sum(dim=1, keepdim=True)
     fill = {
         "input_ids": pad_id, "attention_mask": False, "token_mask": False, "special_tokens_mask": True,
-        "baseline_ids": pad_id, "token_type_ids": 0, "word_ids": -1,
+        "baseline_ids": pad_id, "token_type_ids": 0, "word_ids": -1, "prompt_mask": False,
     }  # fmt: skip
     moved = {}
     for name, value in fill.items():

@@ -1,4 +1,4 @@
-"""Finds models: in a folder, on the Hugging Face hub, or in a folder inside an installed package."""
+"""Finds models: in a folder, on the Hugging Face hub, in a GGUF file, or inside an installed package."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ def resolve_model_path(path: str) -> str:
     """Returns a path or hub id that transformers can load.
 
     Args:
-        path: a folder, a hub id, or "package:NAME/FOLDER" for a folder inside an installed package. Folders and hub
-            ids are returned unchanged. The package is located, not imported.
+        path: a folder, a hub id, a GGUF file, or "package:NAME/FOLDER" for a folder or a GGUF file inside an installed
+            package. Folders and hub ids are returned unchanged. The package is located, not imported. For a GGUF file,
+            the result is the folder into which the file was converted.
 
     Raises:
-        ValueError: the package is not installed, or it has no such folder; or the path neither exists nor can be a hub
-            id.
+        ValueError: the package is not installed, or it has no such folder; a GGUF file cannot be converted; or the path
+            neither exists nor can be a hub id.
 
     Example:
         >>> resolve_model_path("bert-base-uncased")
@@ -58,14 +59,34 @@ def resolve_model_path(path: str) -> str:
         >>> Path(resolve_model_path("package:lightning_xai/runs")).name
         'runs'
     """
+    if path.lower().endswith(".gguf"):
+        from lightning_xai.functional.gguf import converted_folder  # here, because it imports transformers
+
+        return str(converted_folder(located(path)))
     if not path.startswith(PACKAGE):
         refuse_missing(path)
+        return path
+    folder = located(path)
+    if not Path(folder).is_dir():
+        name, _, inner = path.removeprefix(PACKAGE).partition("/")
+        raise ValueError(f"{path}: package {name!r} has no folder {inner!r}")
+    return folder
+
+
+def located(path: str) -> str:
+    """Returns the place of a file or folder; "package:NAME/REST" is looked up, any other path is returned unchanged.
+
+    Raises:
+        ValueError: the package is not installed.
+
+    Example:
+        >>> located("models/bert.gguf"), Path(located("package:lightning_xai/types.py")).name
+        ('models/bert.gguf', 'types.py')
+    """
+    if not path.startswith(PACKAGE):
         return path
     name, _, inner = path.removeprefix(PACKAGE).partition("/")
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise ValueError(f"{path}: package {name!r} is not installed; run: pip install {name.replace('_', '-')}")
-    folder = Path(list(spec.submodule_search_locations)[0]) / inner
-    if not folder.is_dir():
-        raise ValueError(f"{path}: package {name!r} has no folder {inner!r}")
-    return str(folder)
+    return str(Path(list(spec.submodule_search_locations)[0]) / inner)

@@ -89,7 +89,7 @@ def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> 
         model: the classifier.
         inputs: B texts.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the other tokens; "zero"
-            takes a zero vector for every token.
+            takes a zero vector for every token that is not in a prompt.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -99,7 +99,8 @@ def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> 
     """
     end = model.embed(inputs)
     if baseline == "zero":
-        return PathEnds(torch.zeros_like(end), end)
+        prompt = torch.zeros_like(inputs.attention_mask) if inputs.prompt_mask is None else inputs.prompt_mask
+        return PathEnds(end.where(prompt.unsqueeze(-1), 0.0), end)
     return PathEnds(model.embed(replace(inputs, input_ids=inputs.baseline_ids)), end)
 
 

@@ -231,7 +231,7 @@ def predict_zero_embeddings(
 ) -> Tensor:
     """Returns the probability [R, J] float64 of each version for the class of its row if all embeddings are zero.
 
-    The arguments are those of `predict_erased`, without `unerased_probs`.
+    Embeddings of a prompt stay. The arguments are those of `predict_erased`, without `unerased_probs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -255,7 +255,8 @@ def predict_zero_embeddings(
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))
 
     def of_zeros(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        return predict(inputs, torch.zeros_like(inputs.attention_mask))
+        prompt = inputs.prompt_mask
+        return predict(inputs, torch.zeros_like(inputs.attention_mask) if prompt is None else prompt)
 
     distinct = Versions(example[first], keep[first])
     probs = perturbed_outputs(of_zeros, inputs, distinct, erasure=erasure, pad_id=pad_id).cpu()

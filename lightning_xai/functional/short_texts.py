@@ -88,7 +88,7 @@ def cut_inputs(inputs: TextInputs, keep: Tensor, pad_id: int) -> TextInputs:
     keep = keep & inputs.attention_mask
     fills = {
         "input_ids": pad_id, "attention_mask": False, "token_mask": False, "special_tokens_mask": True,
-        "baseline_ids": pad_id, "token_type_ids": 0, "word_ids": -1,
+        "baseline_ids": pad_id, "token_type_ids": 0, "word_ids": -1, "prompt_mask": False,
     }  # fmt: skip
     columns, valid = _columns(keep)
     changed = {

@@ -73,7 +73,7 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
         rows: the R rows, with the top k units for J numbers k.
         predict: the network.
         empty: "zero_ids" sets every token id of the text to 0. "zero_embeddings" erases all but the top k units, and
-            sets the embeddings of the remaining tokens to zero.
+            sets the embeddings of the remaining tokens to zero. A prompt around the text stays as it is.
         erasure: how "zero_embeddings" erases units; `erase` describes the options.
 
     Example:
@@ -92,7 +92,9 @@ def empty_probs(rows: Rows, predict: PredictOnce, empty: Empty, erasure: Erasure
             predict, rows.inputs, versions, rows.target, erasure=erasure, pad_id=predict.pad_id
         )
     if "zero_ids" not in predict.memo:
-        blank = replace(rows.inputs, input_ids=torch.zeros_like(rows.inputs.input_ids))
+        prompt, ids = rows.inputs.prompt_mask, rows.inputs.input_ids
+        zeros = torch.zeros_like(ids)
+        blank = replace(rows.inputs, input_ids=zeros if prompt is None else ids.where(prompt, zeros))
         predict.memo["zero_ids"] = predict(blank).cpu()
     return predict.memo["zero_ids"][rows.example, rows.target].double().unsqueeze(1)
 

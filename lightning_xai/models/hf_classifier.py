@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
 from lightning_xai.functional.modes import evaluation_mode
@@ -16,36 +15,9 @@ from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.pooling import Pooling, pooling_readout
 from lightning_xai.models.transformers_loading import load_transformer, read_config
 from lightning_xai.types import TextInputs
-
-Pooling = Literal["cls", "mean", "last"]
-
-
-def pooling_readout(attention_mask: Tensor, *, pooling: Pooling, dtype: torch.dtype) -> Tensor:
-    """Returns the weights [B, 1, T] with which a head reads token states; they sum to 1.
-
-    Args:
-        attention_mask: [B, T] bool, False at padding.
-        pooling: "cls" reads the first token, "last" the last token, "mean" all tokens with equal weights.
-
-    Example:
-        >>> mask = torch.tensor([[True, True, False]])
-        >>> pooling_readout(mask, pooling="mean", dtype=torch.float32).tolist()
-        [[[0.5, 0.5, 0.0]]]
-        >>> pooling_readout(mask, pooling="last", dtype=torch.float32).tolist()
-        [[[0.0, 1.0, 0.0]]]
-    """
-    if pooling == "mean":
-        weights = attention_mask.to(dtype) / attention_mask.sum(dim=1, keepdim=True).clamp(min=1)
-    else:
-        num_tokens = attention_mask.shape[1]
-        if pooling == "cls":
-            column = attention_mask.byte().argmax(dim=1)
-        else:
-            column = num_tokens - 1 - attention_mask.byte().flip(1).argmax(dim=1)
-        weights = F.one_hot(column, num_tokens).to(dtype)
-    return weights.unsqueeze(1)
 
 
 class HFClassifier(HuggingFaceClassifier):

@@ -27,6 +27,7 @@ class TransformerCall(NamedTuple):
     arguments: dict[str, Tensor]  # by name; arguments that the transformer does not accept are left out
     embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
+    num_prompt_columns: int = 0  # first columns that hold the same prompt in every row
 
 
 class Reading(NamedTuple):
@@ -135,6 +136,25 @@ class HuggingFaceClassifier(Classifier):
             ValueError: the text has more tokens than the network has positions, or attentions are requested although
                 padding is not on the right or attention is not eager.
         """
+        flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        output, columns = self.transformer_output(inputs, inputs_embeds, **flags)
+        reading = self.read(output, inputs, columns)
+        return ClassifierOutput(
+            logits=reading.logits,
+            readout=reading.readout,
+            attentions=tuple(output.attentions) if output_attentions else None,
+            hidden_states=reading.hidden_states if output_hidden_states else None,
+        )
+
+    def transformer_output(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> tuple[Any, Tensor | None]:
+        """Returns the transformer's output, and `columns` as `read` takes them."""
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
         order = right_padding_order(inputs.attention_mask)
@@ -145,23 +165,21 @@ class HuggingFaceClassifier(Classifier):
             ordered = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
             inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
         call = self.transformer_call(ordered, inputs_embeds)
+        output = self.run(call, output_attentions=output_attentions, output_hidden_states=output_hidden_states)
+        if output_attentions and not output.attentions:
+            kernel = self.attention_implementation
+            raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
+        return output, None if order is None else order.argsort(dim=1)
+
+    def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
+        """Returns the transformer's output for a call."""
         with override_output(self.embedding_module, call.embeds, call.keep):
-            output = self.transformer(
+            return self.transformer(
                 **{name: value for name, value in call.arguments.items() if name in self.accepted_arguments},
                 output_attentions=output_attentions,
                 output_hidden_states=output_hidden_states,
                 return_dict=True,
             )
-        if output_attentions and not output.attentions:
-            kernel = self.attention_implementation
-            raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
-        reading = self.read(output, inputs, None if order is None else order.argsort(dim=1))
-        return ClassifierOutput(
-            logits=reading.logits,
-            readout=reading.readout,
-            attentions=tuple(output.attentions) if output_attentions else None,
-            hidden_states=reading.hidden_states if output_hidden_states else None,
-        )
 
     @property
     def embedding_module(self) -> nn.Module:

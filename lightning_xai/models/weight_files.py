@@ -13,15 +13,15 @@ from transformers.utils import (
     cached_file,
 )
 
-from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.functional.model_folders import located, resolve_model_path
 
 
 def weight_files(path: str) -> list[Path]:
     """Returns the files that hold a model's weights, in alphabetical order.
 
     Args:
-        path: folder, hub id or "package:NAME/FOLDER". In the cache of the hub, the order of the search is that of
-            transformers: safetensors before .bin, and one file before shards.
+        path: folder, hub id, "package:NAME/FOLDER", or a GGUF file, which is itself the result. In the cache of the
+            hub, the order of the search is that of transformers: safetensors before .bin, and one file before shards.
 
     Raises:
         ValueError: there are no weights, or the index of shards is not a list of files in the folder of the index.
@@ -34,6 +34,8 @@ def weight_files(path: str) -> list[Path]:
         ...     [file.name for file in weight_files(folder)]
         ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors']
     """
+    if path.lower().endswith(".gguf"):
+        return [Path(located(path))]
     folder = Path(resolve_model_path(path))
     for pattern in ("best_model.pt", "*.safetensors", "*.bin"):
         files = sorted(folder.glob(pattern))

@@ -71,6 +71,8 @@ def encoder_name(facts: Facts) -> str:
 def changed_options(before: Facts, now: Facts) -> str:
     """Returns a text that lists the OPTIONS whose values differ between two encoders; "" if all values are equal.
 
+    If both facts have a hash of a prompt, the hashes are compared, too.
+
     Example:
         >>> before, now = ({"init_args": {"max_length": length, "fill": "mask"}} for length in (128, 512))
         >>> changed_options(before, now)
@@ -78,6 +80,8 @@ def changed_options(before: Facts, now: Facts) -> str:
     """
     both = [name for name in OPTIONS if name in before["init_args"] and name in now["init_args"]]
     values = {name: (before["init_args"][name], now["init_args"][name]) for name in both}
+    if "prompt" in before and "prompt" in now:
+        values["prompt"] = (before["prompt"], now["prompt"])
     return ", ".join(f"{name} was {old}, now {new}" for name, (old, new) in values.items() if old != new)
 
 
@@ -140,7 +144,7 @@ def check_positions(before: Facts | None, now: Facts, place: str) -> None:
     """
     if before is None:
         return
-    if before["fingerprint"] != now["fingerprint"]:
+    if before["fingerprint"] != now["fingerprint"] or ("prompt" in before) != ("prompt" in now):
         changed = f"{encoder_name(before)}, now {encoder_name(now)}"
     else:
         changed = changed_options(before, now)

@@ -60,5 +60,5 @@ def test_a_baseline_of_several_fill_tokens_is_refused():
 
 def test_a_token_type_that_needs_too_many_bits_is_refused():
     example = encoded()[0]
-    with pytest.raises(ValueError, match="token type 40 cannot be stored: the encoder may have 32 types"):
+    with pytest.raises(ValueError, match="token type 40 cannot be stored: the encoder may have 16 types"):
         TokenTable.of([replace(example, token_type_ids=np.full(len(example), 40, dtype=np.int8))])

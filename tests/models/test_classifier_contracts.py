@@ -17,6 +17,9 @@ from lightning_xai.models.base import Classifier
 from tests.conftest import TINY_CONFIGS, VOCAB_SIZE, text_inputs
 
 ARGUMENTS = {"config": TINY_CONFIGS["roberta"], "num_classes": 3, "segment_length": 4, "vocab_size": VOCAB_SIZE}
+# not a Llama, whose eager kernel computes its softmax in float32 even in a float64 network
+GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": VOCAB_SIZE, "n_positions": 64}
+DECODER = ARGUMENTS | {"config": GPT2, "verbalizers": [7, 9, 11]}
 
 
 def classifier_classes() -> list[type[Classifier]]:
@@ -39,7 +42,8 @@ def build(network_class: type[Classifier]) -> Classifier:
     names = inspect.signature(network_class.__init__).parameters
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = network_class(**{k: v for k, v in ARGUMENTS.items() if k in names})
+        arguments = DECODER if "verbalizers" in names else ARGUMENTS
+        model = network_class(**{k: v for k, v in arguments.items() if k in names})
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))

@@ -1,0 +1,119 @@
+"""Keys and values of a prompt that all texts share, computed once and used again for every batch."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
+
+KeysAndValues = list[tuple[Tensor, Tensor]]  # of each layer, [1, H, P, D/H]
+
+
+class _Entry(NamedTuple):
+    ids: Tensor  # [P]
+    state: tuple  # what the keys and values depend on besides the ids
+    layers: KeysAndValues
+
+
+class PromptCache:
+    """Holds the keys and values of one prompt. They are dropped if the network or its precision changes.
+
+    Copies of a network start with an empty cache.
+
+    Example:
+        >>> cache = PromptCache()
+        >>> cache.is_empty
+        True
+    """
+
+    def __init__(self) -> None:
+        self._entry: _Entry | None = None
+
+    def __deepcopy__(self, memo: Any) -> PromptCache:
+        return PromptCache()
+
+    def __reduce__(self) -> tuple:
+        return PromptCache, ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no keys and values are held."""
+        return self._entry is None
+
+    def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
+        """Makes keys and values for a prompt, unless those at hand suffice. Returns how many columns they cover.
+
+        Those at hand suffice if they begin with at least half of the prompt.
+
+        Args:
+            transformer: decoder without a head.
+            ids: [P] token ids of the prompt.
+            positions: [P] positions of the tokens.
+            state: further facts on which keys and values depend.
+        """
+        state = (*state, *_versions(transformer))
+        if self._entry is not None and self._entry.state == state:
+            covered = num_equal(self._entry.ids, ids)
+            if 2 * covered >= len(ids):
+                return covered
+        self._entry = None  # frees the memory of the former prompt first
+        with torch.inference_mode(False), torch.no_grad():
+            filled = DynamicCache()
+            arguments = {"input_ids": ids.clone()[None], "position_ids": positions.clone()[None], "use_cache": True}
+            transformer(**arguments, **cache_argument(transformer, filled), return_dict=True)
+            layers = [(layer.keys, layer.values) for layer in filled.layers]
+        self._entry = _Entry(ids.clone(), state, layers)
+        return len(ids)
+
+    def copy(self, num_rows: int, num_columns: int) -> DynamicCache:
+        """Returns a copy of the first `num_columns` keys and values for each of `num_rows` texts."""
+        assert self._entry is not None, "first_columns comes first"
+        cache = DynamicCache()
+        for number, layer in enumerate(self._entry.layers):
+            keys, values = (part[:, :, :num_columns].expand(num_rows, -1, -1, -1) for part in layer)
+            cache.update(keys, values, number)
+        return cache
+
+
+def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
+    """Returns a cache under the name that the transformer's forward pass has for it.
+
+    Example:
+        >>> from transformers import LlamaConfig, LlamaModel
+        >>> sizes = dict(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+        >>> len(cache_argument(LlamaModel(LlamaConfig(**sizes)), DynamicCache()))
+        1
+    """
+    names = inspect.signature(transformer.forward).parameters  # transformers renamed the argument in 5.24
+    return {"cache" if "cache" in names else "past_key_values": cache}
+
+
+def num_equal(one: Tensor, other: Tensor) -> int:
+    """Returns the number of equal first entries of two vectors.
+
+    Example:
+        >>> num_equal(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4, 5]))
+        2
+    """
+    length = min(len(one), len(other))
+    return int((one[:length] == other[:length]).long().cumprod(dim=0).sum())
+
+
+def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
+    """Returns the number P of first columns in which all rows have one id and `may_be_shared` [B, T] is True.
+
+    Example:
+        >>> shared_columns(torch.tensor([[7, 8, 5], [7, 8, 6]]), torch.ones(2, 3, dtype=torch.bool))
+        2
+    """
+    same = (ids == ids[:1]).all(dim=0) & may_be_shared.all(dim=0)
+    return int(same.long().cumprod(dim=0).sum())
+
+
+def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
+    """Returns the places in memory of all weights, and how often each was changed in place."""
+    weights = [*module.parameters(), *module.buffers()]
+    return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)

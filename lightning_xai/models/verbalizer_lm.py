@@ -1,0 +1,216 @@
+"""Language models that classify a text by the next token after a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from lightning_xai.functional.modes import evaluation_mode
+from lightning_xai.functional.padding import take_columns
+from lightning_xai.models.base import check_num_classes
+from lightning_xai.models.contracts import TOLERANCE, random_inputs
+from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.pooling import pooling_readout
+from lightning_xai.models.prompt_cache import PromptCache, cache_argument, shared_columns
+from lightning_xai.models.transformers_loading import load_transformer, read_config
+from lightning_xai.types import TextInputs
+
+_FEWEST_COLUMNS = 4  # a shorter prompt saves nothing
+
+
+class VerbalizerLM(HuggingFaceClassifier):
+    """A causal language model (Llama, Mistral, Qwen2, GPT-2) with one answer token, the verbalizer, for each class.
+
+    The logit of a class is the language model's logit of its verbalizer after the last token. The texts come from a
+    PromptEncoder.
+
+    The tokens before the text are the same in every row. In eval mode they pass the network once, and later passes use
+    their keys and values. This does not change logits and the gradients of the text's embeddings; gradients of the
+    prompt's embeddings are then 0. The prompt passes with the text if weights require gradients, if attentions or
+    hidden states are asked for, or if the embeddings of the prompt are not the network's own.
+
+    Args:
+        path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
+        num_classes: number of classes C.
+        verbalizers: [C] token id of each class's answer. On the command line, None means those of the data's encoder.
+        prompt_cache: whether passes share the keys and values of the prompt.
+        pretrained: False draws random weights for the architecture at `path`.
+        dropout, config, trust_remote_code: as in HFClassifier.
+
+    Raises:
+        ValueError: there is no causal language model at `path`, the verbalizers do not fit the classes or the
+            vocabulary, or the architecture breaks a contract that attributions need.
+
+    Example:
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> config = {"model_type": "llama", "intermediate_size": 4} | sizes
+        >>> network = VerbalizerLM(config=config, verbalizers=[7, 9])
+        >>> output = network(TextInputs.of_ids([[1, 5, 6, 2]]))
+        >>> output.logits.shape, output.readout.tolist()
+        (torch.Size([1, 2]), [[[0.0, 0.0, 0.0, 1.0]]])
+    """
+
+    readout_is_attention: ClassVar[bool] = False
+    multilabel = False
+
+    def __init__(
+        self,
+        path: str | None = None,
+        num_classes: int = 2,
+        verbalizers: list[int] | None = None,
+        *,
+        prompt_cache: bool = True,
+        pretrained: bool = True,
+        dropout: float | None = None,
+        config: dict[str, Any] | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        check_num_classes(num_classes, multilabel=False)
+        settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
+        if type(settings) not in AutoModelForCausalLM._model_mapping and "auto_map" not in settings:
+            raise ValueError(f"{settings.model_type} is no causal language model in transformers")
+        weights = path if pretrained else None
+        loaded = load_transformer(AutoModelForCausalLM, weights, settings, trust_remote_code=trust_remote_code)
+        language_model = loaded.network
+        super().__init__(language_model.base_model, "word")
+        self.weight_gaps = loaded.gaps
+        self.num_classes = num_classes
+        self.prompt_cache = prompt_cache
+        self._cache = PromptCache()
+        self.transformer.config.use_cache = False
+        head: Any = language_model.get_output_embeddings()
+        is_tied = head.weight is self.embedding_matrix
+        self.output = None if is_tied and head.bias is None else head  # [D] -> [V]; None: the embedding table
+        rows = self.embedding_matrix.shape[0]
+        self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
+        self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides it from nn.Module
+        self.check_contracts()
+        self._language_model, self._cache = (), PromptCache()
+
+    def check_length(self, num_tokens: int, subject: str) -> None:
+        if self.max_length is not None and num_tokens > self.max_length:
+            raise ValueError(
+                f"{subject} has {num_tokens} tokens with its prompt, {self.transformer.config.model_type} has "
+                f"{self.max_length} positions: set the data's max_length to at most {self.max_length}"
+            )
+
+    def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
+        attended = inputs.attention_mask.clone()
+        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # as kernels disagree on rows without any token
+        arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
+        columns = 0
+        if inputs.prompt_mask is not None and len(inputs):
+            outside_text = inputs.prompt_mask | (inputs.special_tokens_mask & inputs.attention_mask)
+            columns = shared_columns(inputs.input_ids, outside_text & ~inputs.token_mask)
+            columns = min(columns, int(inputs.attention_mask.sum(dim=1).min()) - 1)  # the last token passes again
+        return TransformerCall(arguments, inputs_embeds, inputs.attention_mask, columns)
+
+    def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
+        """Returns the transformer's output. With a shared prompt, it has only the columns after the prompt."""
+        flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        if output_attentions or output_hidden_states or not self._may_share(call):
+            return super().run(call, **flags)
+        device, columns = self.embedding_matrix.device, call.num_prompt_columns
+        ids, positions = (call.arguments[name][0, :columns] for name in ("input_ids", "position_ids"))
+        precision = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
+        state = (self.attention_implementation, *precision)
+        columns = self._cache.first_columns(self.transformer, ids, positions, state)
+        cache = self._cache.copy(len(call.keep), columns)
+        arguments: dict[str, Any] = {
+            name: value if name == "attention_mask" else value[:, columns:] for name, value in call.arguments.items()
+        }
+        arguments |= cache_argument(self.transformer, cache) | {"use_cache": True}
+        embeds = None if call.embeds is None else call.embeds[:, columns:]
+        return super().run(TransformerCall(arguments, embeds, call.keep[:, columns:]), **flags)
+
+    def _may_share(self, call: TransformerCall) -> bool:
+        columns = call.num_prompt_columns
+        if not self.prompt_cache or self.training or columns < _FEWEST_COLUMNS:
+            return False
+        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
+            return False  # the weights' gradients would lack the part through the prompt
+        if call.embeds is None:
+            return True
+        own = self.embedding_module(call.arguments["input_ids"][:1, :columns])
+        return bool((call.embeds[:, :columns].detach() == own).all())
+
+    def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
+        """Returns the hidden state [B, D] of each row's last token; padding of `output` is on the right."""
+        lengths = inputs.attention_mask.sum(dim=1)
+        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # columns of the shared prompt
+        rows = torch.arange(len(inputs), device=lengths.device)
+        return output.last_hidden_state[rows, (lengths - 1).clamp(min=0) - missing]
+
+    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
+        readout = pooling_readout(inputs.attention_mask, pooling="last", dtype=self.embedding_matrix.dtype)
+        states = output.hidden_states
+        if states is not None:
+            states = tuple(state if columns is None else take_columns(state, columns) for state in states)
+        return Reading(self.verbalizer_logits(self.last_states(output, inputs)), readout, states)
+
+    def verbalizer_logits(self, states: Tensor) -> Tensor:
+        """Returns the logits [..., C] of the verbalizers for hidden states [..., D]."""
+        table = self.embedding_matrix if self.output is None else self.output.weight
+        bias = None if self.output is None or self.output.bias is None else self.output.bias[self.verbalizers]
+        return nn.functional.linear(states, table[self.verbalizers], bias)
+
+    @torch.no_grad()
+    def verbalizer_mass(self, inputs: TextInputs) -> Tensor:
+        """Returns the probability [B] that the next token is one of the verbalizers.
+
+        Example:
+            >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+            >>> config = {"model_type": "llama", "intermediate_size": 4} | sizes
+            >>> network = VerbalizerLM(config=config, num_classes=20, verbalizers=list(range(20)))
+            >>> network.verbalizer_mass(TextInputs.of_ids([[1, 5]])).round().tolist()
+            [1.0]
+        """
+        output, _ = self.transformer_output(inputs)
+        states = self.last_states(output, inputs)
+        table = self.embedding_matrix if self.output is None else self.output.weight
+        logits = nn.functional.linear(states, table, None if self.output is None else self.output.bias).float()
+        return (logits[:, self.verbalizers].logsumexp(dim=1) - logits.logsumexp(dim=1)).exp()
+
+    def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
+        return [self.verbalizer_logits]
+
+    @torch.no_grad()
+    def differences_from_transformer(self) -> list[str]:
+        """Returns messages if logits differ from the language model's own, or if the shared prompt changes logits."""
+        inputs = random_inputs(self, [7, 7])
+        prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
+        ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])
+        inputs = TextInputs(
+            ids, inputs.attention_mask, inputs.token_mask & ~prompt, inputs.special_tokens_mask, ids,
+            prompt_mask=prompt.expand(2, -1),
+        )  # fmt: skip
+        language_model, messages = self._language_model[0], []
+        with evaluation_mode(self):
+            logits = language_model(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
+            expected = logits[:, -1, self.verbalizers]
+            tolerance = TOLERANCE * (1 + float(expected.abs().max()))
+            shares, self.prompt_cache = self.prompt_cache, False
+            alone = self(inputs).logits
+            if not (gap := float((alone - expected).abs().max())) <= tolerance:
+                messages.append(f"logits differ from transformers' by {gap:.2g}")
+            self.prompt_cache = shares
+            if not (gap := float((self(inputs).logits - alone).abs().max())) <= tolerance:
+                messages.append(f"a shared prompt changes logits by {gap:.2g}; give prompt_cache: false")
+        return messages
+
+
+def _checked_verbalizers(verbalizers: list[int] | None, num_classes: int, num_ids: int) -> list[int]:
+    if verbalizers is None:
+        raise ValueError("VerbalizerLM has no verbalizers: give data with a PromptEncoder, or the ids of answer tokens")
+    if len(verbalizers) != num_classes:
+        raise ValueError(f"there are {len(verbalizers)} verbalizers for {num_classes} classes: give one for each class")
+    for number, token_id in enumerate(verbalizers):
+        if not 0 <= token_id < num_ids:
+            raise ValueError(f"verbalizer {token_id} is no id of the vocabulary: give ids from 0 to {num_ids - 1}")
+        if token_id in verbalizers[:number]:
+            raise ValueError(f"verbalizer {token_id} stands for two classes: give each class its own")
+    return list(verbalizers)
