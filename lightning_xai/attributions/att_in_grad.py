@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.attention import token_attention
-from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
+from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 
 def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
@@ -23,7 +24,7 @@ def att_in_grad(attention: Tensor, embeds: Tensor, gradient: Tensor) -> Tensor:
     return attention * pool(embeds * gradient, "l2")
 
 
-class AttInGrad(DifferentiableAttribution):
+class AttInGrad(OnePassAttribution):
     """Scores tokens by attention times the L2 norm of InputXGradient, both from the same forward pass.
 
     The attention is the score of `Attention`: the class's attention weight if the head attends to tokens, otherwise an
@@ -40,6 +41,7 @@ class AttInGrad(DifferentiableAttribution):
         >>> from lightning_xai.attributions.attention import Attention
         >>> from lightning_xai.attributions.input_x_gradient import InputXGradient
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> product, attention, gradient = (
         ...     method.attribute(random_bert(), inputs, targets).scores
@@ -52,14 +54,18 @@ class AttInGrad(DifferentiableAttribution):
     needs_attentions = True
     has_sign = False
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
-        output = model(inputs, embeds, output_attentions=not model.readout_is_attention)
-        attention = token_attention(output, targets, readout_is_attention=model.readout_is_attention)
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        embeds, output = done.embeds, done.output
+        assert embeds is not None, "the pass needs embeds"
+        attention = token_attention(output, targets, readout_is_attention=done.network.readout_is_attention)
         factor = embeds
         if not create_graph:
             attention, factor = attention.detach(), embeds.detach()
-        gradients = target_gradients(output.logits, targets, embeds, create_graph=create_graph)
+        logits = output.logits
+        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph, keep_graph=done.shared)
         columns = [att_in_grad(attention[:, k], factor, gradient) for k, gradient in enumerate(gradients)]
         return torch.stack(columns, dim=1)
 

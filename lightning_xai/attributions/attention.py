@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.attention import token_attention
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 
-class Attention(DifferentiableAttribution):
+class Attention(OnePassAttribution):
     """Scores tokens by the attention weights with which the head reads them.
 
     If the head attends to tokens, these are the weights of the class. Otherwise the head reads the state of one token
@@ -27,6 +28,7 @@ class Attention(DifferentiableAttribution):
     Example:
         >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> scores = Attention().attribute(random_bert(), inputs, targets).scores
         >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
@@ -36,9 +38,11 @@ class Attention(DifferentiableAttribution):
     needs_attentions = True
     has_sign = False
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        output = model(inputs, output_attentions=not model.readout_is_attention)
-        return token_attention(output, targets, readout_is_attention=model.readout_is_attention)
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(attentions=not model.readout_is_attention)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        return token_attention(done.output, targets, readout_is_attention=done.network.readout_is_attention)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

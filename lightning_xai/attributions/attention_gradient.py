@@ -7,18 +7,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
+from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 Layers = Literal["last", "all"]
 
 
-class AttentionGradient(DifferentiableAttribution):
+class AttentionGradient(OnePassAttribution):
     """Scores tokens by attention times the gradient of the class's logit with respect to this attention.
 
     If the head attends to tokens, the head's attention is explained. Otherwise the encoder's attention is explained,
@@ -41,6 +42,7 @@ class AttentionGradient(DifferentiableAttribution):
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> signed, positive = (
         ...     AttentionGradient(sign).attribute(random_bert(), inputs, targets).scores
@@ -61,31 +63,38 @@ class AttentionGradient(DifferentiableAttribution):
     def has_sign(self) -> bool:
         return self.sign == "signed"
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
+    def needs(self, model: Classifier) -> Needs:
         # embeddings that require a gradient make attention differentiable even if all weights are frozen
-        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
-        output = model(inputs, embeds, output_attentions=not model.readout_is_attention)
-        if model.readout_is_attention:
+        return Needs(embeds=True, attentions=not model.readout_is_attention, double_backward=True)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        output = done.output
+        if done.network.readout_is_attention:
             if self.layers == "all":
                 raise ValueError("layers is 'all', but the explained attention is the head's: choose layers='last'")
-            return self._head_scores(output.logits, output.readout, targets, create_graph)
+            return self._head_scores(done, targets, create_graph=create_graph)
         attentions = encoder_attentions(output)[-1:] if self.layers == "last" else encoder_attentions(output)
         columns = []
-        for gradients in target_gradients(output.logits, targets, attentions, create_graph=create_graph):
+        for gradients in target_gradients(
+            output.logits, targets, attentions, create_graph=create_graph, keep_graph=done.shared
+        ):
             products = [a * with_sign(g, self.sign) for a, g in zip(attentions, gradients, strict=True)]
             mixing = torch.stack([product.mean(dim=1) for product in products]).mean(dim=0)
             columns.append(read_tokens(output.readout, mixing).squeeze(1))
         return torch.stack(columns, dim=1)
 
-    def _head_scores(self, logits: Tensor, readout: Tensor, targets: Tensor, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T] from the head's attention `readout` [B, 1 or C, T]."""
+    def _head_scores(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        """Returns scores [B, K, T] from the attention of the head."""
+        logits, readout = done.output.logits, done.output.readout  # [B, C], [B, 1 or C, T]
+        options = {"create_graph": create_graph, "retain_graph": create_graph or done.shared}
         if readout.shape[1] == 1:  # one attention for all classes
-            gradient = torch.cat([*target_gradients(logits, targets, readout, create_graph=create_graph)], dim=1)
+            gradients = target_gradients(logits, targets, readout, create_graph=create_graph, keep_graph=done.shared)
+            gradient = torch.cat([*gradients], dim=1)
         else:
             # a logit depends only on the attention of its class, so one backward pass of the sum serves all classes;
             # `scatter` counts a class once even if `targets` names the class twice
             is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
-            (gradient,) = torch.autograd.grad((logits * is_target).sum(), readout, create_graph=create_graph)
+            (gradient,) = torch.autograd.grad((logits * is_target).sum(), readout, **options)
             gradient = target_rows(gradient, targets)
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Attribution, Passes, TextInputs
 
 
@@ -188,6 +189,66 @@ class DifferentiableAttribution(AttributionMethod):
         tensor([1, 5, 6])
     """
 
+    @property
+    def shares_pass(self) -> bool:
+        """Whether `from_pass` reads the given pass, instead of making passes of its own."""
+        return False
+
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         """Returns scores [B, K, T]; with `create_graph` a loss on them has gradients for the model's weights."""
+
+    def needs(self, model: Classifier) -> Needs:
+        """Returns what `from_pass` needs from a pass of `model`, and from the network, if a loss is on the scores."""
+        return Needs(own_attentions=self.needs_attentions)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        """Returns the same scores [B, K, T] as `scores` for the network and the inputs of a pass that was made already.
+
+        By default the method makes passes of its own, so the given pass saves nothing.
+
+        Args:
+            done: a forward pass with what `needs` names.
+            targets: [B, K] long.
+            create_graph: as in `scores`.
+        """
+        return self.scores(done.network, done.inputs, targets, create_graph=create_graph)
+
+
+class OnePassAttribution(DifferentiableAttribution):
+    """A differentiable method that reads one forward pass, which others may read too. A subclass defines `from_pass`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> class FirstAttention(OnePassAttribution):
+        ...     needs_attentions = True
+        ...     def needs(self, model):
+        ...         return Needs(attentions=True)
+        ...     def from_pass(self, done, targets, *, create_graph):
+        ...         return done.output.attentions[0][:, 0, :1].expand(*targets.shape, -1)
+        ...     def passes(self, num_tokens, num_targets):
+        ...         return Passes(forward=1, backward=0)
+        >>> model, inputs, targets = random_bert(), TextInputs.of_ids([[1, 5, 6]]), torch.tensor([[0]])
+        >>> method = FirstAttention()
+        >>> done = ForwardPass(model, inputs, method.needs(model), create_graph=False)
+        >>> torch.equal(method.from_pass(done, targets, create_graph=False), method.scores(model, inputs, targets))
+        True
+    """
+
+    @property
+    def shares_pass(self) -> bool:
+        return True
+
+    @abstractmethod
+    def needs(self, model: Classifier) -> Needs:
+        """Returns what `from_pass` needs from a pass of `model`, and from the network, if a loss is on the scores."""
+
+    @abstractmethod
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        """Returns scores [B, K, T] for `targets` [B, K], read from a pass that has what `needs` names."""
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
+        needs = self.needs(model)
+        needs = needs._replace(double_backward=needs.double_backward and create_graph)
+        done = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False)
+        return self.from_pass(done, targets, create_graph=create_graph)

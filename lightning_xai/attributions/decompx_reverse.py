@@ -17,6 +17,7 @@ from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.functional.propagation.frozen_coefficients import FrozenCoefficients
 from lightning_xai.functional.propagation.tracked import Tracked, track
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs
 
 Coefficients = Literal["detached", "differentiable"]
@@ -199,6 +200,9 @@ class DecompXReverse(DifferentiableAttribution):
             inputs, targets = inputs.map(torch.clone), targets.clone()
             with override_states(layer, lambda hidden: track(hidden, rules, torch.zeros_like(hidden)), values):
                 return rules.linear(model(inputs).logits).gather(1, targets)
+
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(double_backward=True)  # of passes of its own
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         """Returns an upper bound on the number of passes. Classes may share a backward pass, which saves passes."""

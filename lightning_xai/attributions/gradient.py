@@ -7,17 +7,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import Pooling, pool, vocabulary_norm
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
+from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 GradientPooling = Literal[Pooling, "vocabulary"]
 
 
-class Gradient(DifferentiableAttribution):
+class Gradient(OnePassAttribution):
     """Scores tokens by the gradient of the class's logit with respect to their embeddings.
 
     Passes: one forward pass, and one backward pass for each class.
@@ -31,6 +32,7 @@ class Gradient(DifferentiableAttribution):
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> scores = Gradient("l2").attribute(random_bert(), inputs, targets).scores
         >>> scores.shape, bool((scores >= 0).all())  # norms
@@ -41,11 +43,14 @@ class Gradient(DifferentiableAttribution):
         require_choices({"pooling": GradientPooling}, {"pooling": pooling})
         self.pooling: GradientPooling = pooling
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
-        logits = model(inputs, embeds).logits
-        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph)
-        return torch.stack([self._pool(gradient, model) for gradient in gradients], dim=1)
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(embeds=True, double_backward=True)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        assert done.embeds is not None, "the pass needs embeds"
+        logits = done.output.logits
+        gradients = target_gradients(logits, targets, done.embeds, create_graph=create_graph, keep_graph=done.shared)
+        return torch.stack([self._pool(gradient, done.network) for gradient in gradients], dim=1)
 
     def _pool(self, gradient: Tensor, model: Classifier) -> Tensor:
         if self.pooling == "vocabulary":

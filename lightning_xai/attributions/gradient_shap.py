@@ -19,6 +19,7 @@ from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs
 
 _METHOD = zlib.crc32(b"GradientSHAP")  # mixed into the seed, so that no other method has the same draws
@@ -199,6 +200,9 @@ class GradientSHAP(DifferentiableAttribution):
             pooled = torch.stack([pool(product, self.pooling) for product in products], dim=1)
             parts.append(F.pad(pooled, (0, inputs.input_ids.shape[1] - pooled.shape[-1])))
         return torch.cat(parts)
+
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(double_backward=True)  # of passes of its own
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=self.num_samples, backward=self.num_samples * num_targets)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import differentiable_embeds, target_gradients
+from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 
-class InputXGradient(DifferentiableAttribution):
+class InputXGradient(OnePassAttribution):
     """Scores tokens by the product of their embeddings with the gradient of the class's logit.
 
     Passes: one forward pass, and one backward pass for each class.
@@ -28,6 +29,7 @@ class InputXGradient(DifferentiableAttribution):
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> total, mean = (
         ...     InputXGradient(pooling).attribute(random_bert(), inputs, targets).scores for pooling in ("sum", "mean")
@@ -40,12 +42,16 @@ class InputXGradient(DifferentiableAttribution):
         require_choices({"pooling": Pooling}, {"pooling": pooling})
         self.pooling: Pooling = pooling
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        embeds = differentiable_embeds(model, inputs, create_graph=create_graph)
-        logits = model(inputs, embeds).logits
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(embeds=True, double_backward=True)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        embeds = done.embeds
+        assert embeds is not None, "the pass needs embeds"
         # without create_graph the scores must not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
-        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph)
+        logits = done.output.logits
+        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph, keep_graph=done.shared)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

@@ -20,6 +20,7 @@ from lightning_xai.functional.path_gradients import (
     quadrature_points,
 )
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs
 
 
@@ -151,6 +152,9 @@ class IntegratedGradients(DifferentiableAttribution):
         """Returns the completeness errors [B, K] of K path gradients [B, T, D]."""
         sums = torch.stack([((ends.end - ends.start) * gradient).sum(dim=(1, 2)) for gradient in gradients], dim=1)
         return sums - target_differences(model, inputs, targets, ends)
+
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(double_backward=True)  # of passes of its own
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         num_checks = 0 if self.delta_tolerance is None else 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.attention import encoder_attentions, read_for_targets, rollout
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Passes, TextInputs
+from lightning_xai.models.forward_pass import ForwardPass, Needs
+from lightning_xai.types import Passes
 
 
-class AttentionRollout(DifferentiableAttribution):
+class AttentionRollout(OnePassAttribution):
     """Scores tokens by the product of the attention matrices of all layers, each averaged over heads.
 
     In each layer, the identity matrix is mixed in for the skip connection. The scores are the product's row for the
@@ -28,6 +29,7 @@ class AttentionRollout(DifferentiableAttribution):
     Example:
         >>> import torch
         >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
         >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0, 1]])
         >>> scores = AttentionRollout().attribute(random_bert(), inputs, targets).scores
         >>> torch.allclose(scores.sum(dim=2), torch.ones(1, 2))
@@ -44,10 +46,12 @@ class AttentionRollout(DifferentiableAttribution):
             raise ValueError(f"residual_fraction is {residual_fraction}: give a fraction of at least 0 and below 1")
         self.residual_fraction = residual_fraction
 
-    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        output = model(inputs, output_attentions=True)
-        attentions, residual = encoder_attentions(output), self.residual_fraction
-        return read_for_targets(output.readout, targets, lambda rows: rollout(rows, attentions, residual=residual))
+    def needs(self, model: Classifier) -> Needs:
+        return Needs(attentions=True)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        attentions, residual = encoder_attentions(done.output), self.residual_fraction
+        return read_for_targets(done.output.readout, targets, lambda rows: rollout(rows, attentions, residual=residual))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

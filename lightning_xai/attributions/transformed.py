@@ -10,6 +10,7 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
 from lightning_xai.functional.aggregation import WordPooling, from_words, normalize, restrict, to_words
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes, TextInputs
 
 Transform = Literal[
@@ -73,7 +74,7 @@ class Transformed(DifferentiableAttribution):
             "words_mean" or "words_max" (all tokens of a word get the sum, mean or maximum of their scores).
 
     Raises:
-        ValueError: when scores are computed, words are pooled but `inputs.word_ids` is None, or `create_graph` is set
+        ValueError: when scores are computed, words are pooled but `inputs.word_ids` is None, or a loss needs the scores
             but `method` is not differentiable.
 
     Example:
@@ -106,12 +107,29 @@ class Transformed(DifferentiableAttribution):
         return self if method is self.method else Transformed(method, self.transforms)
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
-        if isinstance(self.method, DifferentiableAttribution):
-            scores = self.method.scores(model, inputs, targets, create_graph=create_graph)
-        elif create_graph:
-            raise ValueError(f"{type(self.method).__name__} has no graph for a loss: choose a differentiable method")
+        if isinstance(self.method, DifferentiableAttribution) or create_graph:
+            scores = self._differentiable().scores(model, inputs, targets, create_graph=create_graph)
         else:
             scores = self.method.scores(model, inputs, targets)
+        return self._transform(scores, inputs)
+
+    @property
+    def shares_pass(self) -> bool:
+        return self._differentiable().shares_pass
+
+    def needs(self, model: Classifier) -> Needs:
+        return self._differentiable().needs(model)
+
+    def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
+        scores = self._differentiable().from_pass(done, targets, create_graph=create_graph)
+        return self._transform(scores, done.inputs)
+
+    def _differentiable(self) -> DifferentiableAttribution:
+        if not isinstance(self.method, DifferentiableAttribution):
+            raise ValueError(f"{type(self.method).__name__} has no graph for a loss: choose a differentiable method")
+        return self.method
+
+    def _transform(self, scores: Tensor, inputs: TextInputs) -> Tensor:
         scores = restrict(scores, inputs.attention_mask)
         for transform in self.transforms:
             scores = transform_scores(scores, inputs, transform)

@@ -66,11 +66,12 @@ def target_gradients(
     *,
     row_weights: Tensor | None = None,
     create_graph: bool = False,
+    keep_graph: bool = False,
 ) -> Iterator[Any]:
     """Yields K gradients: the k-th is the gradient of each example's logit for the class `targets[:, k]`.
 
     Each gradient costs one backward pass. To save memory, pool each gradient before you take the next one.
-    The graph of `logits` is freed after the last gradient unless `create_graph` is set.
+    The graph of `logits` is freed after the last gradient unless `create_graph` or `keep_graph` is set.
 
     Args:
         logits: [B, C].
@@ -78,6 +79,7 @@ def target_gradients(
         wrt: the tensor to differentiate by, or a tuple of tensors. For a tuple, each gradient is a tuple, too.
         row_weights: [B] factors of the examples' logits, 1 by default.
         create_graph: whether the gradients can be differentiated again.
+        keep_graph: whether other readers take gradients of `logits` afterwards.
 
     Example:
         >>> x = torch.tensor([[2.0], [3.0]], requires_grad=True)
@@ -93,7 +95,7 @@ def target_gradients(
         gradients = torch.autograd.grad(
             chosen[:, column].sum(),
             wrt,
-            retain_graph=create_graph or column < num_targets - 1,
+            retain_graph=create_graph or keep_graph or column < num_targets - 1,
             create_graph=create_graph,
         )
         yield gradients if isinstance(wrt, tuple) else gradients[0]

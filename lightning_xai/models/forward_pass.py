@@ -20,16 +20,19 @@ class Needs(NamedTuple):
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
         double_backward: a gradient that is differentiated again, which needs eager attention.
+        own_attentions: attention weights that the reader takes from a pass of its own, so only eager attention.
 
     Example:
         >>> Needs(embeds=True) | Needs(attentions=True)
-        Needs(embeds=True, attentions=True, hidden_states=False, double_backward=False)
+        Needs(embeds=True, attentions=True, hidden_states=False, double_backward=False, \
+own_attentions=False)
     """
 
     embeds: bool = False
     attentions: bool = False
     hidden_states: bool = False
     double_backward: bool = False
+    own_attentions: bool = False
 
     def __or__(self, other: Needs) -> Needs:  # type: ignore[override]  # no union of the values is of use
         """Returns everything that one of two readers needs."""
@@ -38,7 +41,7 @@ class Needs(NamedTuple):
     @property
     def eager(self) -> bool:
         """Whether the network must use eager attention."""
-        return self.attentions or self.double_backward
+        return self.attentions or self.double_backward or self.own_attentions
 
 
 class ForwardPass:
@@ -49,6 +52,7 @@ class ForwardPass:
         inputs: B texts.
         needs: what all readers together need.
         create_graph: whether a loss on gradients of this pass is differentiated again.
+        shared: whether several readers take gradients of this pass, so that its graph is kept until the pass is gone.
 
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
@@ -64,10 +68,13 @@ class ForwardPass:
         True
     """
 
-    def __init__(self, network: Classifier, inputs: TextInputs, needs: Needs, *, create_graph: bool) -> None:
+    def __init__(
+        self, network: Classifier, inputs: TextInputs, needs: Needs, *, create_graph: bool, shared: bool = True
+    ) -> None:
         self.network = network
         self.inputs = inputs
         self.create_graph = create_graph
+        self.shared = shared
         self._cudnn = not needs.double_backward  # cuDNN's recurrent layers cannot be differentiated twice
         self.state_before = GeneratorState.now(inputs.device)
         self.embeds = self._embeds() if needs.embeds else None

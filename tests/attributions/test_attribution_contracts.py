@@ -17,6 +17,7 @@ from lightning_xai.attributions import laws
 from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.models.forward_pass import ForwardPass
 from lightning_xai.types import Passes
 from tests.conftest import text_inputs
 
@@ -125,6 +126,16 @@ def test_a_loss_on_the_scores_reaches_every_weight_that_decides_attention(cls, m
     for part in deciding:
         gradient = part.weight.grad
         assert gradient is not None and gradient.isfinite().all() and gradient.abs().max() > 0
+
+
+@each_model
+@pytest.mark.parametrize("cls", DIFFERENTIABLE, ids=lambda cls: cls.__name__)
+def test_a_pass_that_was_made_already_gives_the_same_scores_to_each_of_its_readers(cls, model):
+    method = build_differentiable(cls)
+    done = ForwardPass(model, inputs(), method.needs(model), create_graph=False)
+    expected = method.scores(model, inputs(), TARGETS)
+    for _ in range(2):  # the first reader leaves the graph to the second
+        assert torch.equal(method.from_pass(done, TARGETS, create_graph=False), expected)
 
 
 def test_a_class_that_the_model_does_not_have_is_refused(tiny_hf):
