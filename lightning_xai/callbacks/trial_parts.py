@@ -226,6 +226,9 @@ def try_objective(trial: TrialRun) -> None:
                 )
             trained = [parameter for parameter in module.network.parameters() if parameter.requires_grad]
             torch.autograd.grad(loss, trained, allow_unused=True)
+            if hasattr(module, "try_terms"):
+                with trial.trainer.precision_plugin.forward_context():
+                    module.try_terms(trial.rows("train").short)
 
     trial.attempt(f"objective {name}", run)
 

@@ -17,7 +17,10 @@ def import_all() -> None:
         >>> "lightning_xai.attributions.gradient" in sys.modules
         True
     """
-    for package in ("data", "data.sources", "models", "attributions", "metrics", "objectives", "callbacks", "chains"):
+    for package in (
+        "data", "data.sources", "models", "attributions", "metrics", "objectives", "objectives.terms", "callbacks",
+        "chains",
+    ):  # fmt: skip
         parent = importlib.import_module(f"{lightning_xai.__name__}.{package}")
         for module in pkgutil.iter_modules(parent.__path__, f"{parent.__name__}."):
             importlib.import_module(module.name)

@@ -11,6 +11,7 @@ import yaml
 from jsonargparse import get_loader, set_loader
 
 from lightning_xai.commands.choices import listed_choices
+from lightning_xai.commands.old_objectives import with_terms
 from lightning_xai.commands.repeated_keys import check_repeated_keys
 
 _PACKAGE = Path(__file__).parents[1]
@@ -97,7 +98,7 @@ def find_shipped_parts() -> None:
 
 def _with_shipped(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _with_shipped(item) for key, item in value.items()}
+        return {key: _with_shipped(item) for key, item in with_terms(value).items()}
     if isinstance(value, list):
         return [_with_shipped(item) for item in value]
     if not isinstance(value, str) or not value.endswith((".yaml", ".yml")) or os.path.isfile(value):

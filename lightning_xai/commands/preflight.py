@@ -59,8 +59,13 @@ def check_monitor(monitor: str | None, mode: str, objective: Objective, callback
     with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
         warnings.simplefilter("ignore")
         known = [f"{prefix}/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
+    losses = [f"{prefix}/{name}" for name in objective.more_validation_names]
+    if monitor == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
+        raise ValueError(f"checkpoint.monitor is {monitor}, but task_weight is 0: monitor one of {', '.join(losses)}")
+    known += losses
     if monitor in known:
-        better = "min" if monitor.removeprefix(f"{prefix}/") in LOWER_IS_BETTER else "max"
+        is_loss = monitor in losses or monitor.removeprefix(f"{prefix}/") in LOWER_IS_BETTER
+        better = "min" if is_loss else "max"
         if mode != better:
             raise ValueError(f"checkpoint.mode is {mode!r}, which keeps the worst {monitor}: set it to {better!r}")
         return

@@ -9,6 +9,7 @@ from lightning_xai.commands.config_syntax import check_files
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
+from lightning_xai.commands.term_files import with_merged_terms
 from lightning_xai.runs.lock import release
 from lightning_xai.runs.progress import say
 
@@ -25,7 +26,7 @@ def run_stages(argv: list[str]) -> XAICLI:
     while True:
         command = stack[-1]
         try:
-            cli = XAICLI(with_config_paths(command), data, trials)
+            cli = XAICLI(with_merged_terms(with_config_paths(command)), data, trials)
         finally:
             release()  # the folder of each stage is owned only while the stage runs
         data = cli.data

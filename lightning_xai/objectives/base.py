@@ -231,6 +231,11 @@ class Objective(LightningModule, ABC):
         self.log_dict({f"{log_prefix(VALIDATION)}/{name}": value for name, value in values.items()}, prog_bar=False)
         self.val_metrics.reset()
 
+    @property
+    def more_validation_names(self) -> list[str]:
+        """Names of the values of `more_validation_values`. They are losses, so lower is better."""
+        return []
+
     def more_validation_values(self) -> dict[str, Tensor]:
         """Returns further values [] to log for the validation split, by name; called on every rank. By default none."""
         return {}

@@ -16,6 +16,7 @@ from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.expected_weight import expected_weight
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
+from lightning_xai.objectives.terms.gradient_check import check_term_gradient
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
 from lightning_xai.runs.progress import say
@@ -159,6 +160,10 @@ class ComposedObjective(Objective):
                 self._means[name].update(value.values, terms[name].example_weights(batch), batch.index)
         return outputs
 
+    @property
+    def more_validation_names(self) -> list[str]:
+        return list(self._means)
+
     def more_validation_values(self) -> dict[str, Tensor]:
         if not self._means:
             return {}
@@ -168,6 +173,22 @@ class ComposedObjective(Objective):
         final = {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
         total = self.task_weight * means["loss"] + sum(weight * means[name] for name, weight in final.items())
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
+
+    def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
+        """Returns name -> value of `terms` on a batch, in the graph."""
+        return self._evaluate(self.task(batch), terms, create_graph=True)[-1]
+
+    def try_terms(self, batch: Batch) -> None:
+        """Checks the gradient of every term with a weight above 0 on one example that counts for the term.
+
+        Raises:
+            ValueError: a term's values are not [B], or their gradient is zero, not finite, or reaches no weight.
+        """
+        for name, term in self._all_terms():
+            rows = (term.example_weights(batch) > 0).nonzero().flatten()[:1]
+            if is_ever_active(term.weight) and len(rows):
+                value = self.term_values(batch[rows], {name: term})[name]
+                check_term_gradient(f"term {type(term).__name__}", value.values, self.network)
 
     def _evaluate(
         self, task: Task, terms: dict[str, Term], *, create_graph: bool

@@ -115,7 +115,7 @@ class Term(nn.Module, ABC):
     """
 
     measured: ClassVar[bool] = False  # whether validation measures terms of this class by default
-    linear_in_examples: bool = True  # False if a value depends on the other examples of the micro-batch by definition
+    independent_of_batch: bool = True  # False if values depend on neighbors or padding by definition
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()

@@ -131,7 +131,7 @@ class InputGradient(Term):
         self.wrt: Wrt = wrt
         self.per: Per = per
         self.norm: Norm = norm
-        self.linear_in_examples = per == "example"
+        self.independent_of_batch = per == "example"
 
     def check_network(self, network: Classifier) -> None:
         if self.wrt == "table" and not network.embedding_matrix.requires_grad:

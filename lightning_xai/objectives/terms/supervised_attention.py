@@ -59,7 +59,7 @@ class SupervisedAttention(Term):
         super().__init__(weight, **kwargs)
         require_choices({"reduction": Reduction}, {"reduction": reduction})
         self.reduction: Reduction = reduction
-        self.linear_in_examples = reduction == "per_code"
+        self.independent_of_batch = reduction == "per_code"
 
     def check_network(self, network: Classifier) -> None:
         if not network.readout_is_attention:

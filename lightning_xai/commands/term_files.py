@@ -1,0 +1,75 @@
+"""Terms of an objective in several configuration files: a later file changes some terms and keeps the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+TERMS = "model.init_args.terms"
+
+
+def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the terms of a file, changed by those of a later file.
+
+    A term that only one file names is kept. A later `class_path` of another class replaces the term. Otherwise the
+    later arguments replace those of the same name. A term that is null in the later file is removed.
+
+    Example:
+        >>> first = {"igr": {"class_path": "A", "init_args": {"weight": 1, "wrt": "table"}}, "vat": {"class_path": "B"}}
+        >>> merged_terms(first, {"igr": {"init_args": {"weight": 0}}, "vat": None})
+        {'igr': {'class_path': 'A', 'init_args': {'weight': 0, 'wrt': 'table'}}}
+    """
+    merged = dict(earlier)
+    for name, term in later.items():
+        before = merged.get(name)
+        if term is None:
+            merged.pop(name, None)
+        elif not (isinstance(term, Mapping) and isinstance(before, Mapping)):
+            merged[name] = term
+        elif term.get("class_path", before.get("class_path")) != before.get("class_path"):
+            merged[name] = term
+        else:
+            arguments = {**(before.get("init_args") or {}), **(term.get("init_args") or {})}
+            merged[name] = {**before, **term, **({"init_args": arguments} if arguments else {})}
+    return merged
+
+
+def with_merged_terms(argv: Sequence[str]) -> list[str]:
+    """Adds the merged terms to a command line whose --config files set terms more than once.
+
+    The parser alone would replace all terms of the earlier files by those of the last file.
+
+    Example:
+        >>> with_merged_terms(["fit", "--config", "configs/igr.yaml"])  # one file: nothing to merge
+        ['fit', '--config', 'configs/igr.yaml']
+    """
+    places = [place for place, argument in enumerate(argv[:-1]) if argument in ("-c", "--config")]
+    found = [terms for place in places if (terms := _terms_in(Path(argv[place + 1]))) is not None]
+    if len(found) < 2:
+        return list(argv)
+    merged: dict[str, Any] = {}
+    for terms in found:
+        merged = merged_terms(merged, terms)
+    end = places[-1] + 2  # arguments after the last file still change single terms
+    return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
+
+
+def _terms_in(file: Path) -> dict[str, Any] | None:
+    """Returns the terms that a file sets, with paths of YAML files made absolute; None if it sets no terms."""
+    settings = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+    for key in TERMS.split("."):
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return _with_absolute_paths(settings, file.parent.absolute()) if isinstance(settings, dict) else None
+
+
+def _with_absolute_paths(value: Any, folder: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_absolute_paths(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_absolute_paths(item, folder) for item in value]
+    is_file = isinstance(value, str) and value.endswith((".yaml", ".yml")) and (folder / value).is_file()
+    return str(folder / value) if is_file else value

@@ -1,0 +1,166 @@
+"""The laws of every term: `check_term` checks a term of any package on a planted problem."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.laws import require
+from lightning_xai.functional.untouched import random_states_kept
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
+from lightning_xai.objectives import laws
+from lightning_xai.objectives.laws import MULTILABEL, planted_batch, tiny_plm_ca
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Term, TermValue
+from lightning_xai.runs.progress import quiet
+from lightning_xai.types import Attribution, Batch
+
+MakeTerm = Callable[[], Term]
+
+
+def check_term(make: MakeTerm) -> None:
+    """Checks that a term keeps the laws that this package's own terms keep.
+
+    Args:
+        make: builds the term: its class, or a function such as `lambda: MyTerm(weight=0.5)`. The term is added to
+            `Supervised` on a tiny PLM-CA, on texts with rationales.
+
+    Raises:
+        ValueError: a law is broken; the message names the law and the remedy.
+
+    Example:
+        >>> class Constant(Term):
+        ...     def value(self, clean, prepared):
+        ...         return TermValue(clean.losses.detach())
+        >>> check_term(Constant)
+        Traceback (most recent call last):
+        ValueError: term Constant: its gradient reaches no trainable weight: do not detach it, and unfreeze the network
+    """
+    with quiet(), warnings.catch_warnings(), random_states_kept():
+        warnings.simplefilter("ignore")
+        for law in LAWS:
+            law(make)
+    laws.check_objective(lambda network: Supervised(network, terms={"checked": make()}))
+
+
+def gradient_trains_the_network(make: MakeTerm) -> None:
+    """The term has one value for each example, with a finite gradient for a weight of the network."""
+    term = make()
+    objective = _objective(term)
+    objective.try_terms(planted_batch(**MULTILABEL))
+    values = _values(objective, planted_batch(**MULTILABEL))
+    require(values.shape == (6,), f"{_name(term)}: values have shape {list(values.shape)} for 6 examples", "return [B]")
+
+
+def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
+    """Neither neighbors nor padding change a value, unless the term says so by `independent_of_batch`."""
+    term = make()
+    if not term.independent_of_batch:
+        return
+    objective, batch = _objective(term), planted_batch(**MULTILABEL)
+    together = _values(objective, batch)
+    alone = torch.cat([_values(objective, batch[row : row + 1]) for row in range(len(batch))])
+    padded = _values(objective, with_padding(batch, 3))
+    remedy = "compute every value from its own example and its attention mask, or set independent_of_batch to False"
+    for name, other in {"neighbors": alone, "padding": padded}.items():
+        same = torch.allclose(together, other, rtol=1e-6, atol=1e-9)
+        require(same, f"{_name(term)}: {name} change the values from {together} to {other}", remedy)
+
+
+def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -> None:
+    """The mean of the gradients of two halves is the gradient of the whole batch."""
+    term = make()
+    if not term.independent_of_batch:
+        return
+    objective, batch = _objective(term), planted_batch(**MULTILABEL)
+    objective.expected_weights["checked"] = float(term.example_weights(batch).mean())
+    weight = objective.network.encoder_layers()[0].value.weight
+
+    def gradient(part: Batch) -> Tensor:
+        return torch.autograd.grad(objective.losses(part)["loss"], weight)[0]
+
+    halves = (gradient(batch[:3]) + gradient(batch[3:])) / 2
+    same = torch.allclose(gradient(batch), halves, rtol=1e-6, atol=1e-10)
+    rule = f"{_name(term)}: two micro-batches of 3 give another gradient than one of 6"
+    require(same, rule, "return values [B] and let example_weights say which examples count")
+
+
+def other_terms_keep_their_numbers(make: MakeTerm) -> None:
+    """In train mode, with dropout, a term changes no number of a term after it, and none of the own loss.
+
+    Both objectives have the same needs. For a network whose `embedding` is "module", the first term that needs
+    embeddings makes the embedding module draw its dropout masks twice, which moves all later draws.
+    """
+    batch = planted_batch(**MULTILABEL)
+
+    def losses(**terms: Term) -> dict[str, Tensor]:
+        torch.manual_seed(3)
+        objective = Supervised(tiny_plm_ca(), terms=terms).train()
+        torch.manual_seed(5)
+        return objective.losses(batch)
+
+    alone, both = losses(second=_SecondPass()), losses(checked=make(), second=_SecondPass())
+    same = all(torch.allclose(alone[key], both[key], rtol=1e-5) for key in ("classification", "second"))
+    remedy = "draw random numbers from Task.seed and the examples' indices, and switch modes in `prepare` alone"
+    require(same, f"{_name(make())}: it changes the own loss or the terms after it", remedy)
+
+
+LAWS = (
+    gradient_trains_the_network,
+    values_depend_on_their_own_example_alone,
+    accumulated_micro_batches_give_the_gradient_of_their_union,
+    other_terms_keep_their_numbers,
+)
+
+
+def with_padding(batch: Batch, columns: int) -> Batch:
+    """Returns the batch with more columns of padding on the right.
+
+    Example:
+        >>> with_padding(planted_batch(num_examples=2), 3).inputs.input_ids.shape
+        torch.Size([2, 13])
+    """
+    width = batch.inputs.input_ids.shape[1]
+
+    def pad(tensor: Tensor) -> Tensor:
+        if tensor.dim() < 2 or tensor.shape[-1] != width:
+            return tensor
+        return torch.cat([tensor, tensor.new_zeros(*tensor.shape[:-1], columns)], dim=-1)
+
+    rationale = batch.rationale
+    if rationale is not None:
+        rationale = Attribution(
+            pad(rationale.scores), rationale.targets, rationale.target_mask, pad(rationale.token_mask)
+        )
+    return replace(batch, inputs=batch.inputs.map(pad), rationale=rationale)
+
+
+class _SecondPass(Term):
+    """The loss of a second pass with new dropout masks. It has all needs that change a clean pass's random draws."""
+
+    def needs(self, network: Classifier) -> Needs:
+        return Needs(embeds=True, double_backward=True)
+
+    def value(self, clean, prepared):  # type: ignore[no-untyped-def]  # the base has the types
+        return TermValue(clean.task.losses(clean.again(clean.inputs).logits))
+
+
+def _name(term: Term) -> str:
+    return f"term {type(term).__name__}"
+
+
+def _objective(term: Term) -> Supervised:
+    """Returns Supervised on a tiny network in float64 without dropout; the term's name is "checked"."""
+    objective = Supervised(tiny_plm_ca(dropout=0.0).double(), terms={"checked": term})
+    return objective.train()
+
+
+def _values(objective: Supervised, batch: Batch) -> Tensor:
+    term = objective.terms["checked"]
+    assert isinstance(term, Term)
+    return objective.term_values(batch, {"checked": term})["checked"].values.detach()
