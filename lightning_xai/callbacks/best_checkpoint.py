@@ -7,6 +7,7 @@ from typing import Any
 
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor
 
 STOPPED = "training_stopped"  # key of a checkpoint: whether the training ended before its last epoch
 
@@ -31,6 +32,18 @@ class BestCheckpoint(ModelCheckpoint):
     @property
     def state_key(self) -> str:
         return super().state_key.replace(type(self).__qualname__, ModelCheckpoint.__qualname__, 1)
+
+    def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
+        """Returns whether the current epoch is saved; an objective may say that it cannot be the best.
+
+        An objective with `may_be_best` False refuses the epoch. An objective that has this attribute also takes the
+        latest of equal scores.
+        """
+        may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
+        if may_be_best is False:
+            return False
+        is_tie = may_be_best is not None and current is not None and self.best_model_score == current
+        return is_tie or super().check_monitor_top_k(trainer, current)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         state = self._moved_here(state_dict)

@@ -19,7 +19,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
-from lightning_xai.objectives.double_backward import check_twice_differentiable, check_uncompiled
+from lightning_xai.objectives.checks import check_precision, check_twice_differentiable, check_uncompiled
 from lightning_xai.objectives.fused import use_fused_kernel
 from lightning_xai.objectives.schedules import Decay, warmup_decay
 from lightning_xai.runs.encoder_facts import Facts
@@ -173,7 +173,7 @@ class Objective(LightningModule, ABC):
                 a gradient, but the network cannot be differentiated twice.
         """
         if self._trainer is not None:
-            self._check_precision(str(self._trainer.precision))
+            check_precision(str(self._trainer.precision))
         self._check_lengths()
         if self.data_module is not None:
             self.network.check_vocabulary(self.data_module.vocab_size)
@@ -185,13 +185,6 @@ class Objective(LightningModule, ABC):
         self.network.train()  # otherwise Lightning keeps pretrained networks in eval mode, without dropout
         if self.needs_double_backward:
             check_twice_differentiable(self, self.network)
-
-    def _check_precision(self, precision: str) -> None:
-        if precision.endswith("-true") and precision != "32-true":
-            raise ValueError(
-                f"trainer.precision is {precision}: scores and losses need weights in float32, so set it to 32-true, "
-                "or to bf16-mixed for speed"
-            )
 
     def _check_lengths(self) -> None:
         for name, split in getattr(self.data_module, "splits", {}).items():
@@ -270,13 +263,17 @@ class Objective(LightningModule, ABC):
         optimizer = self.optimizer([{"params": group} for group in groups])
         optimizer.param_groups[1]["lr"] *= self.head_lr_factor
         use_fused_kernel(optimizer)
+        scheduler = warmup_decay(
+            optimizer, num_steps=self.num_steps(), warmup_fraction=self.warmup_fraction, decay=self.decay
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def num_steps(self) -> int:
+        """Returns the number of optimizer steps of the whole training."""
         num_steps = self.trainer.estimated_stepping_batches
         if num_steps == float("inf"):
             raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
-        scheduler = warmup_decay(
-            optimizer, num_steps=int(num_steps), warmup_fraction=self.warmup_fraction, decay=self.decay
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        return int(num_steps)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["format"] = FORMAT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -119,14 +120,23 @@ class ComposedObjective(Objective):
         weights = self.weights_now()
         terms = {name: term for name, term in self._all_terms() if name in weights}
         clean, loss, logged, values = self._evaluate(self.task(batch), terms, create_graph=True)
-        total = self.task_weight * loss
-        if not self.task_weight:  # so that every weight that the logits need has a gradient, which DDP requires
-            total = total + 0.0 * clean.output.logits.sum()
+        means = {name: self._mean(name, value, batch) for name, value in values.items()}
         for name, value in values.items():
-            mean = self._mean(name, value, batch)
-            total = total + weights[name] * mean
-            logged |= {name: mean, **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
-        return {"loss": total, **logged}
+            logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
+        # 0 * logits gives a gradient to every weight that the logits need, which DDP requires
+        anchor = 0.0 * clean.output.logits.sum() if not self.task_weight else 0.0
+        return {"loss": self.combined(loss, means, weights) + anchor, **logged}
+
+    def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+        """Returns the loss [] to minimize, from the own loss [] and the terms' means []."""
+        return self._sum(values, weights, self.task_weight * own)
+
+    @staticmethod
+    def _sum(values: Mapping[str, Tensor], weights: Mapping[str, float], start: Tensor | float = 0.0) -> Tensor:
+        total = torch.as_tensor(start)
+        for name, weight in weights.items():
+            total = total + weight * values[name]
+        return total
 
     def on_train_start(self) -> None:
         super().on_train_start()
@@ -160,6 +170,10 @@ class ComposedObjective(Objective):
                 self._means[name].update(value.values, terms[name].example_weights(batch), batch.index)
         return outputs
 
+    def final_weights(self) -> dict[str, float]:
+        """Returns name -> weight at the end of training of the terms that validation measures, for val/loss."""
+        return {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
+
     @property
     def more_validation_names(self) -> list[str]:
         return list(self._means)
@@ -170,8 +184,7 @@ class ComposedObjective(Objective):
         means = {name: metric.to(self.device).compute() for name, metric in self._means.items()}
         for metric in self._means.values():
             metric.reset()
-        final = {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
-        total = self.task_weight * means["loss"] + sum(weight * means[name] for name, weight in final.items())
+        total = self._sum(means, self.final_weights(), self.task_weight * means["loss"])
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
@@ -226,7 +239,7 @@ class ComposedObjective(Objective):
     def _fraction_of_training(self) -> float:
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):
             return 0.0
-        return min(1.0, self.trainer.global_step / max(1, int(self.trainer.estimated_stepping_batches)))
+        return min(1.0, self.trainer.global_step / max(1, self.num_steps()))
 
 
 def _shown(weight: Any) -> str:

@@ -1,9 +1,24 @@
-"""Refuses networks in which a gradient cannot be differentiated again."""
+"""Refuses networks and precisions with which an objective would give wrong numbers."""
 
 from __future__ import annotations
 
 from torch import nn
 from torch._dynamo import OptimizedModule
+
+
+def check_precision(precision: str) -> None:
+    """Raises ValueError if a trainer's precision casts the weights.
+
+    Example:
+        >>> check_precision("bf16-mixed")
+        >>> check_precision("16-true")
+        Traceback (most recent call last):
+        ValueError: trainer.precision is 16-true: scores need float32 weights: set 32-true, or bf16-mixed for speed
+    """
+    if precision.endswith("-true") and precision != "32-true":
+        raise ValueError(
+            f"trainer.precision is {precision}: scores need float32 weights: set 32-true, or bf16-mixed for speed"
+        )
 
 
 def check_uncompiled(network: nn.Module, objective: str) -> None:

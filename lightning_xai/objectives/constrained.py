@@ -1,0 +1,193 @@
+"""Training under constraints on terms or on the task's own loss, by dual ascent."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.models.base import Classifier
+from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Term
+from lightning_xai.types import Batch
+
+TASK = "task"
+DualDecay = Literal["network", "constant"]
+
+
+class Constrained(Supervised):
+    """Minimizes the classification loss and the free terms, while constrained terms stay below their bounds.
+
+    The loss is task_weight * classification + the sum of weight * term over the free terms + the sum of
+    alpha * (term - bound) over the constrained ones. After every step of the network's optimizer with the old alpha,
+    alpha takes a step along the mean violation of the whole optimizer step and of all processes. With the constraint
+    "task", the classification loss is constrained, and the terms are minimized.
+
+    Only epochs in which every constrained loss in validation is below 1.1 times its `validation_bound` can become the
+    best checkpoint; of equal scores, the latest. If there is no such epoch, the run ends without a best checkpoint and
+    is not tested.
+
+    Lightning refuses accumulation and clipping for objectives that take the optimizer's steps themselves, so they are
+    arguments here.
+
+    Args:
+        network: the classifier.
+        constraints: name of a term, or "task" -> its bound.
+        terms: name -> term. A constrained term keeps the default of its `weight`, since alpha takes its place.
+        dual_optimizer: function that returns the optimizer of alpha.
+        dual_decay: learning rate of alpha: "network" follows the warm-up and decay of the network's, "constant" does
+            not change.
+        averaging: factor of the moving average of violations, as in `DualAscent`.
+        accumulate_grad_batches: number of micro-batches of an optimizer step.
+        gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
+        **kwargs: arguments of `Supervised`.
+
+    Attributes:
+        bound_met: [] bool, whether the constraints were met in the validation of an epoch so far.
+
+    Raises:
+        ValueError: a constraint names no term, a constrained term has a weight of its own, or a number is out of range.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.terms.input_gradient import InputGradient
+        >>> terms = {"igr": InputGradient()}
+        >>> objective = Constrained(random_bert(), {"igr": Constraint(bound=0.1)}, terms)
+        >>> objective.dual.alpha
+        tensor([1.])
+
+    Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
+        Section 3.
+    Differs: the authors' code updates alpha twice in a step, once by each optimizer. This is not reproduced.
+    """
+
+    bound_met: Tensor
+
+    def __init__(
+        self,
+        network: Classifier,
+        constraints: dict[str, Constraint],
+        terms: dict[str, Term] | None = None,
+        dual_optimizer: OptimizerCallable = lambda p: torch.optim.RMSprop(p, lr=0.05),
+        dual_decay: DualDecay = "network",
+        averaging: float = 0.0,
+        accumulate_grad_batches: int = 1,
+        gradient_clip_val: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_constraints(constraints, terms or {})
+        for name, term in (terms or {}).items():
+            term.validate |= name in constraints
+        super().__init__(network, terms, **kwargs)
+        require_choices({"dual_decay": DualDecay}, {"dual_decay": dual_decay})
+        if accumulate_grad_batches < 1:
+            raise ValueError(f"accumulate_grad_batches is {accumulate_grad_batches}: give at least 1")
+        if gradient_clip_val is not None and gradient_clip_val <= 0:
+            raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
+        self.automatic_optimization = False
+        self.constraints = constraints
+        self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
+        self.dual_decay: DualDecay = dual_decay
+        self.accumulate_grad_batches = accumulate_grad_batches
+        self.gradient_clip_val = gradient_clip_val
+        self.register_buffer("bound_met", torch.tensor(False))
+        self.may_be_best = False
+        self._violations: list[Tensor] = []  # [n] of the micro-batches of the current optimizer step
+
+    def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+        free = {name: weight for name, weight in weights.items() if name not in self.constraints}
+        total = self._sum(values, free) if TASK in self.constraints else super().combined(own, values, free)
+        losses = {TASK: own, **values}
+        violations = torch.stack([losses[name] - limit.bound for name, limit in self.constraints.items()])
+        self._violations.append(violations.detach())
+        return total + (self.dual.alpha.detach().clone() * violations).sum()
+
+    def weights_now(self) -> dict[str, float]:
+        return super().weights_now() | {name: 1.0 for name in self.constraints if name != TASK}
+
+    def final_weights(self) -> dict[str, float]:
+        return {name: weight for name, weight in super().final_weights().items() if name not in self.constraints}
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.manual_backward(loss / self.accumulate_grad_batches)
+        number = batch_idx + 1
+        if number % self.accumulate_grad_batches == 0 or number == self.trainer.num_training_batches:
+            self._step()
+        return loss.detach()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        super().on_train_batch_start(batch, batch_idx)
+        if batch_idx % self.accumulate_grad_batches == 0:
+            self._violations = []  # also drops those of the trial
+
+    def num_steps(self) -> int:
+        super().num_steps()  # loads the data, so that the number of batches is known
+        trainer = self.trainer
+        steps = math.ceil(trainer.num_training_batches / self.accumulate_grad_batches) * (trainer.max_epochs or 0)
+        limits = [limit for limit in (steps, trainer.max_steps) if limit > 0]
+        return min(limits)
+
+    def on_validation_epoch_end(self) -> None:
+        super().on_validation_epoch_end()
+        if self.trainer.sanity_checking:
+            return
+        logged = self.trainer.callback_metrics
+        losses = {name: float(logged["val/log_loss" if name == TASK else f"val/{name}"]) for name in self.constraints}
+        self.may_be_best = all(limit.is_met(losses[name]) for name, limit in self.constraints.items())
+        self.bound_met |= self.may_be_best
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["dual_optimizer"] = self.dual.optimizer_state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self.dual.load_optimizer_state(checkpoint.get("dual_optimizer"))
+
+    def _step(self) -> None:
+        optimizer, scheduler = self.optimizers(), self.lr_schedulers()
+        rate_factor = 1.0
+        if self.dual_decay == "network":
+            rate_factor = scheduler.lr_lambdas[0](scheduler.last_epoch)
+        if self.gradient_clip_val is not None:
+            self.clip_gradients(optimizer, gradient_clip_val=self.gradient_clip_val, gradient_clip_algorithm="norm")
+        optimizer.step()
+        optimizer.zero_grad()
+        scheduler.step()
+        mean = torch.stack(self._violations).mean(dim=0)
+        mean = self.trainer.strategy.reduce(mean, reduce_op="mean")
+        self.dual.step(mean, rate_factor)
+        names = list(self.constraints)
+        logged = named_alphas(names, self.dual.alpha) | {f"violation_{n}": v for n, v in zip(names, mean, strict=True)}
+        self.log_dict({f"train/{name}": value for name, value in logged.items()})
+
+
+def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
+    """Raises ValueError if a constraint names no term, or if a constrained term has a weight of its own.
+
+    Example:
+        >>> check_constraints({"guidance": Constraint(0.1)}, {})
+        Traceback (most recent call last):
+        ValueError: constraints name 'guidance', but no term has this name: choose one of task
+    """
+    if not constraints:
+        raise ValueError("there are no constraints: name a term and its bound, or use Supervised")
+    known = [*terms, TASK]
+    for name in constraints:
+        if name not in known:
+            raise ValueError(f"constraints name {name!r}, but no term has this name: choose one of {', '.join(known)}")
+    for name, term in terms.items():
+        default = inspect.signature(type(term)).parameters.get("weight")
+        if name in constraints and term.weight != (1.0 if default is None else default.default):
+            raise ValueError(
+                f"term {name} has the weight {term.weight} and a constraint, which makes alpha its weight: leave out "
+                "one of them"
+            )

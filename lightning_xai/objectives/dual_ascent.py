@@ -1,0 +1,130 @@
+"""Dual ascent: multipliers that grow while their constraints are violated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning.pytorch.cli import OptimizerCallable
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on a loss.
+
+    Args:
+        bound: the loss in training must be at most this number.
+        validation_bound: the loss in validation counts as met below 1.1 times this number; None stands for `bound`.
+
+    Raises:
+        ValueError: a bound is not above 0.
+
+    Example:
+        >>> Constraint(bound=0.035, validation_bound=0.031).is_met(0.034)
+        True
+    """
+
+    bound: float
+    validation_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in {"bound": self.bound, "validation_bound": self.validation_bound}.items():
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value}: give a number above 0")
+
+    def is_met(self, validation_loss: float) -> bool:
+        """Returns whether a loss in validation is below 1.1 times the bound for validation."""
+        return validation_loss < 1.1 * (self.bound if self.validation_bound is None else self.validation_bound)
+
+
+class DualAscent(nn.Module):
+    """The multipliers alpha of constraints loss <= bound. They start at 1 and never fall below 0.
+
+    A step minimizes -alpha * violation with the optimizer, where the violation is loss - bound. The multipliers are
+    buffers, so checkpoints hold them, and neither the network's optimizer nor its gradient clipping sees them.
+
+    Args:
+        num_constraints: number n of constraints.
+        optimizer: function that returns the optimizer of the multipliers.
+        averaging: factor a of the moving average a * average + (1 - a) * violation that replaces the violation; 0 for
+            the violation of each step alone.
+
+    Attributes:
+        alpha: [n] the multipliers.
+        average: [n] the moving average of the violations; NaN before the first step.
+
+    Raises:
+        ValueError: `averaging` is not in [0, 1).
+
+    Example:
+        >>> dual = DualAscent(1, lambda parameters: torch.optim.RMSprop(parameters, lr=0.05))
+        >>> for loss in (0.10, 0.10, 0.02):
+        ...     dual.step(torch.tensor([loss - 0.035]))
+        ...     print(f"{dual.alpha.item():.4f}")
+        1.5000
+        1.8544
+        1.7733
+    """
+
+    alpha: Tensor
+    average: Tensor
+
+    def __init__(self, num_constraints: int, optimizer: OptimizerCallable, averaging: float = 0.0) -> None:
+        super().__init__()
+        if not 0 <= averaging < 1:
+            raise ValueError(f"averaging is {averaging}: give a factor from 0 to below 1")
+        self.averaging = averaging
+        self.make_optimizer = optimizer
+        self.register_buffer("alpha", torch.ones(num_constraints))
+        self.register_buffer("average", torch.full((num_constraints,), float("nan")))
+        self._optimizer: torch.optim.Optimizer | None = None  # made late, since `to` replaces the buffers
+        self._rates: list[float] = []
+        self._loaded: dict[str, Any] | None = None  # the optimizer's state in a checkpoint
+
+    def step(self, violations: Tensor, rate_factor: float = 1.0) -> None:
+        """Moves the multipliers.
+
+        Args:
+            violations: [n] loss - bound, equal on all processes.
+            rate_factor: factor on the learning rate at this step.
+        """
+        optimizer = self._optimizer or self._made()
+        violations = violations.detach().to(self.alpha.dtype)
+        self.average.copy_(
+            torch.where(self.average.isnan(), violations, torch.lerp(violations, self.average, self.averaging))
+        )
+        self.alpha.grad = -self.average
+        for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * rate_factor
+        optimizer.step()
+        self.alpha.grad = None
+        self.alpha.clamp_(min=0)
+
+    def optimizer_state(self) -> dict[str, Any] | None:
+        """Returns the state of the optimizer for a checkpoint; None before the first step."""
+        return self._loaded if self._optimizer is None else self._optimizer.state_dict()
+
+    def load_optimizer_state(self, state: dict[str, Any] | None) -> None:
+        """Sets the state of the optimizer to one from a checkpoint."""
+        self._optimizer, self._loaded = None, state
+
+    def _made(self) -> torch.optim.Optimizer:
+        self._optimizer = self.make_optimizer([self.alpha])
+        self._rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        if self._loaded is not None:
+            self._optimizer.load_state_dict(self._loaded)
+        return self._optimizer
+
+
+def named_alphas(names: Sequence[str], alpha: Tensor) -> dict[str, Tensor]:
+    """Returns alpha_<name> -> multiplier [] of each constraint.
+
+    Example:
+        >>> named_alphas(["guidance"], torch.ones(1))
+        {'alpha_guidance': tensor(1.)}
+    """
+    return {f"alpha_{name}": value for name, value in zip(names, alpha, strict=True)}

@@ -1,0 +1,194 @@
+"""Training under constraints: steps, ranks, checkpoints, and which epoch can be the best."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning import seed_everything
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
+from lightning_xai.objectives.constrained import TASK, Constrained
+from lightning_xai.objectives.dual_ascent import Constraint
+from lightning_xai.objectives.terms.base import Term, TermValue
+from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
+from tests.conftest import tiny_classifier
+from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
+
+DATA: dict[str, Any] = {"num_classes": 5, "multilabel": True}
+
+
+class LogitSize(Term):
+    def value(self, clean, prepared):
+        return TermValue(clean.output.logits.square().mean(dim=1))
+
+
+def rmsprop(parameters):
+    return torch.optim.RMSprop(parameters, lr=0.05)
+
+
+def constrained(bound: float = 0.5, *, dropout: float = 0.0, **arguments: Any) -> Constrained:
+    arguments = {"optimizer": fast_optimizer, "warmup_fraction": 0.0, **arguments}
+    constraints = {"size": Constraint(bound)}
+    return Constrained(tiny_classifier("plm_ca", dropout=dropout), constraints, {"size": LogitSize()}, **arguments)
+
+
+def test_loss_is_the_own_loss_and_alpha_times_the_violation():
+    objective = constrained(0.3)
+    objective.dual.alpha.fill_(2.5)
+    losses = objective.losses(planted_batch(**DATA))
+    expected = losses["classification"] + 2.5 * (losses["size"] - 0.3)
+    assert losses["loss"].item() == pytest.approx(expected.item())
+
+
+def test_swapped_form_minimizes_the_term_under_a_bound_on_the_own_loss():
+    terms: dict[str, Term] = {"size": LogitSize(weight=0.5)}
+    objective = Constrained(tiny_classifier("plm_ca", dropout=0.0), {TASK: Constraint(0.4)}, terms)
+    losses = objective.losses(planted_batch(**DATA))
+    expected = 0.5 * losses["size"] + (losses["classification"] - 0.4)
+    assert losses["loss"].item() == pytest.approx(expected.item())
+
+
+def test_alpha_follows_the_mean_violation_of_the_whole_optimizer_step(tmp_path):
+    sizes = []
+
+    class Recording(Constrained):
+        def losses(self, batch):
+            losses = super().losses(batch)
+            sizes.append(losses["size"].item())
+            return losses
+
+    network = tiny_classifier("plm_ca", dropout=0.0)
+    objective = Recording(
+        network, {"size": Constraint(0.4)}, {"size": LogitSize()}, dual_optimizer=rmsprop, dual_decay="constant",
+        accumulate_grad_batches=2, optimizer=lambda p: torch.optim.SGD(p, lr=0.0),
+    )  # fmt: skip
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0)
+    trainer.fit(objective, loader(5, **DATA))
+    alpha = torch.ones(1)
+    expected = rmsprop([alpha])
+    for group in (sizes[0:2], sizes[2:4], sizes[4:5]):
+        alpha.grad = -torch.tensor([sum(group) / len(group) - 0.4])
+        expected.step()
+    assert objective.dual.alpha.item() == pytest.approx(alpha.item(), rel=1e-5)
+    assert trainer.global_step == 3  # of the network's optimizer; the dual one does not count
+
+
+def test_accumulation_and_clipping_give_the_step_of_one_batch(tmp_path):
+    weights = []
+    for accumulated in (1, 2):
+        network = tiny_classifier("plm_ca", dropout=0.0).double()
+        objective = Constrained(
+            network, {"size": Constraint(0.1)}, {"size": LogitSize()}, accumulate_grad_batches=accumulated,
+            gradient_clip_val=0.01, optimizer=lambda p: torch.optim.SGD(p, lr=1.0), warmup_fraction=0.0,
+        )  # fmt: skip
+        whole = planted_batch(0, **DATA)
+        batches = [whole] if accumulated == 1 else [whole[:3], whole[3:]]
+        before = [value.clone() for value in network.parameters()]
+        data = torch.utils.data.DataLoader(batches, batch_size=None)  # type: ignore[arg-type]  # a list is a dataset
+        quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0).fit(objective, data)
+        moved = torch.cat([(a - b).flatten() for a, b in zip(network.parameters(), before, strict=True)])
+        assert moved.norm().item() == pytest.approx(0.01, rel=1e-4)
+        weights.append(moved)
+    assert torch.allclose(weights[0], weights[1], atol=1e-12)
+
+
+def test_multiplier_is_in_no_optimizer_of_the_network_and_warms_up_with_it(tmp_path):
+    alphas, violations = [1.0], []
+
+    class Recording(Constrained):
+        def on_train_batch_end(self, *_: Any) -> None:
+            alphas.append(self.dual.alpha.item())
+            violations.append(self.dual.average.item())
+
+    objective = Recording(
+        tiny_classifier("plm_ca", dropout=0.0), {"size": Constraint(0.5)}, {"size": LogitSize()},
+        dual_optimizer=lambda p: torch.optim.SGD(p, lr=1.0), warmup_fraction=1.0, optimizer=fast_optimizer,
+    )  # fmt: skip
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0)
+    trainer.fit(objective, loader(3, **DATA))
+    trained = {id(p) for group in trainer.optimizers[0].param_groups for p in group["params"]}
+    assert id(objective.dual.alpha) not in trained
+    changes = [after - before for before, after in pairwise(alphas)]
+    warm_up = (0, 1 / 3, 2 / 3)
+    assert changes == pytest.approx([rate * v for rate, v in zip(warm_up, violations, strict=True)], abs=1e-6)
+
+
+def saved(folder: Path, **arguments: Any) -> BestCheckpoint:
+    return BestCheckpoint(folder, filename="best", monitor="val/log_loss", auto_insert_metric_name=False, **arguments)
+
+
+def test_only_epochs_that_meet_the_bound_become_the_best_checkpoint(tmp_path):
+    never = saved(tmp_path / "never")
+    objective = constrained(1e-9, dual_optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    trainer = quiet_trainer(tmp_path, max_epochs=2, enable_checkpointing=True, callbacks=[never])
+    trainer.fit(objective, loader(2, **DATA), loader(1, **DATA))
+    assert not never.best_model_path and not (tmp_path / "never" / "best.ckpt").exists()
+    assert not objective.bound_met
+    always = saved(tmp_path / "always")
+    objective = constrained(100.0)
+    trainer = quiet_trainer(tmp_path, max_epochs=2, enable_checkpointing=True, callbacks=[always])
+    trainer.fit(objective, loader(2, **DATA), loader(1, **DATA))
+    assert (tmp_path / "always" / "best.ckpt").exists() and objective.bound_met
+
+
+def test_of_equal_scores_the_latest_epoch_is_the_best(tmp_path):
+    best = saved(tmp_path)
+    objective = constrained(100.0, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    trainer = quiet_trainer(tmp_path, max_epochs=3, enable_checkpointing=True, callbacks=[best])
+    trainer.fit(objective, loader(1, **DATA), loader(1, **DATA))
+    assert torch.load(tmp_path / "best.ckpt", weights_only=True)["epoch"] == 2
+
+
+def test_fit_resumed_at_an_epochs_end_gives_the_same_weights_and_multipliers(tmp_path):
+    def fit(folder: Path, **arguments: Any) -> dict[str, torch.Tensor]:
+        seed_everything(5, verbose=False)
+        objective = constrained(0.2, dropout=0.1, averaging=0.5)
+        saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
+        trainer = quiet_trainer(folder, max_epochs=3, enable_checkpointing=True, callbacks=[saving])
+        trainer.fit(objective, loader(3, **DATA), loader(1, **DATA), weights_only=True, **arguments)
+        return objective.state_dict()
+
+    whole = fit(tmp_path / "whole")
+    resumed = fit(tmp_path / "resumed", ckpt_path=tmp_path / "whole" / "epoch=0.ckpt")
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert "dual.alpha" in whole
+
+
+def test_constrained_attention_ends_below_its_bound_and_joint_training_without_weight_does_not(tmp_path):
+    def divergence(objective: Constrained) -> float:
+        trainer = quiet_trainer(tmp_path, max_epochs=4)
+        trainer.fit(objective, loader(4, **DATA), loader(2, **DATA))
+        return trainer.callback_metrics["val/attention"].item()
+
+    def objective(rate: float) -> Constrained:
+        return Constrained(
+            tiny_classifier("plm_ca", dropout=0.0), {"attention": Constraint(0.2)},
+            {"attention": SupervisedAttention(reduction="per_code")}, optimizer=fast_optimizer,
+            dual_optimizer=lambda p: torch.optim.SGD(p, lr=rate),
+        )  # fmt: skip
+
+    free = objective(0.0)
+    free.dual.alpha.zero_()
+    assert divergence(objective(1.0)) < 0.3 < divergence(free)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "terms", "message"),
+    [
+        ({}, {}, "there are no constraints"),
+        ({"sise": Constraint(1.0)}, {"size": LogitSize()}, "constraints name 'sise'.*choose one of size, task"),
+        ({"size": Constraint(1.0)}, {"size": LogitSize(weight=0.5)}, "term size has the weight 0.5 and a constraint"),
+    ],
+)
+def test_constraints_that_make_no_sense_are_refused(constraints, terms, message, tiny_plm_ca):
+    with pytest.raises(ValueError, match=message):
+        Constrained(tiny_plm_ca, constraints, terms)
+
+
+@pytest.mark.parametrize("arguments", [{"accumulate_grad_batches": 0}, {"gradient_clip_val": 0.0}, {"averaging": 1.0}])
+def test_numbers_out_of_range_are_refused(arguments):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        constrained(**arguments)
