@@ -7,6 +7,7 @@ __all__ = [  # noqa: F822 - __getattr__ finds them
     "check_metric",
     "check_model",
     "check_objective",
+    "check_term",
     "check_source",
     "load_run",
 ]

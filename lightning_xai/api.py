@@ -48,6 +48,7 @@ from lightning_xai.metrics.laws import check_metric
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.laws import check_model
 from lightning_xai.objectives.laws import check_objective
+from lightning_xai.objectives.terms.laws import check_term
 from lightning_xai.report.explanations import Explanations
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "check_metric",
     "check_model",
     "check_objective",
+    "check_term",
     "check_source",
     "load_run",
 ]

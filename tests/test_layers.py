@@ -45,6 +45,8 @@ ALTERNATIVES = {
 # files that import an alternative of their room, since they are composed of it
 COMPOSITES = {
     "attributions/sequential_integrated_gradients.py",
+    "objectives/constrained.py",
+    "objectives/terms/laws.py",
 }
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
