@@ -72,7 +72,7 @@ class ComposedObjective(Objective):
         needs = self._needs(self.used_terms())
         if needs.double_backward:
             self.use_double_backward()
-        elif needs.attentions:
+        elif needs.eager:
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         # of the own loss and of the terms that validation measures
@@ -141,7 +141,7 @@ class ComposedObjective(Objective):
     def on_train_start(self) -> None:
         super().on_train_start()
         if self.terms:
-            shown = [f"{name} {_shown(term.weight)} ({type(term).__name__})" for name, term in self._all_terms()]
+            shown = [f"{name} {_shown(term.weight)} ({_label(term)})" for name, term in self._all_terms()]
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def on_train_epoch_start(self) -> None:
@@ -240,6 +240,10 @@ class ComposedObjective(Objective):
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):
             return 0.0
         return min(1.0, self.trainer.global_step / max(1, self.num_steps()))
+
+
+def _label(term: Term) -> str:
+    return ": ".join(part for part in (type(term).__name__, term.describe()) if part)
 
 
 def _shown(weight: Any) -> str:

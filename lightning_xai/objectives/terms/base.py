@@ -133,6 +133,10 @@ class Term(nn.Module, ABC):
         """Returns what the term needs from the clean pass of `network`, beside logits and readout."""
         return Needs()
 
+    def describe(self) -> str:
+        """Returns settings that are worth a line at the start of training, such as defaults in use. By default none."""
+        return ""
+
     def passes(self, num_tokens: int) -> float:
         """Returns the term's cost beside the clean pass and its backward pass, in forward passes.
 

@@ -1,0 +1,242 @@
+"""Training whose attributions agree with human rationales (explanation regularization)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
+from lightning_xai.objectives.expected_weight import training_examples
+from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
+from lightning_xai.objectives.terms.guidance_scores import (
+    Normalization,
+    Score,
+    Sign,
+    Target,
+    normalized_scores,
+    row_losses,
+)
+from lightning_xai.objectives.terms.guidance_settings import Comparison, check_comparison, default_comparison
+from lightning_xai.objectives.terms.guided_maps import (
+    Combine,
+    attention_maps,
+    check_layers_and_heads,
+    check_method,
+    method_map,
+)
+from lightning_xai.objectives.terms.guided_rows import GuidedRows, Unannotated, guided_rows
+from lightning_xai.objectives.terms.weights import Weight
+from lightning_xai.types import Batch
+
+Average = Literal["example", "token"]
+Explained = Literal["gold", "predicted"]
+
+
+class ExplanationGuidance(Term):
+    """How much the scores of an attribution method differ from human rationales.
+
+    Scores of all tokens are compared, also those of special tokens, for which the target is 0. A row of scores belongs
+    to the gold class of a text, or in multi-label data to each gold class with evidence. The loss of a text is the mean
+    over its rows.
+
+    Options that are None follow the method; the log of the run shows the values in use. Attention: scaling 100,
+    softmax, and targets that sum to 1. Rollout and ALTI: scores as they are, and targets that sum to 1. InputXGradient,
+    integrated gradients, DecompXReverse and other signed scores: absolute scores with an L2 norm of 1, binary targets,
+    and texts without evidence count. Other scores: divided by their sum, with targets that sum to 1.
+
+    Args:
+        method: the differentiable method whose scores are guided. The paper's InputXGradient has `pooling: sum`.
+        weight: factor of the term, as in `Term`.
+        score: "mae", "mse" or "huber", as the mean over tokens; "bce", also as the mean over tokens, for scores in
+            [0, 1]; "kl" (target || scores), in nats, for scores that sum to 1; or "order", the sum over evidence tokens
+            of (min(score / largest score outside the evidence, 1) - 1)^2.
+        average: "example" gives every text the same weight. "token" gives every token the same weight, so long texts
+            count more, and "kl" and "order" are divided by the number of tokens. The published bounds belong to
+            "token".
+        normalization: "softmax" over the tokens of a text; "sum" (magnitudes sum to 1); "l2" (the L2 norm is 1); or
+            "none".
+        scaling: factor on scores before the normalization.
+        sign: "absolute" takes magnitudes of scores, "keep" leaves signs.
+        target: "distribution" divides the rationale by its number of tokens, "binary" does not.
+        unannotated: single-label texts without evidence for their class are left out ("leave_out"), or have an empty
+            rationale ("empty_target"). A text whose evidence was truncated is left out.
+        explained: class whose scores are guided, "gold" or "predicted"; multi-label data need "gold".
+        layers: for `Attention`: numbers of the encoder layers, from 0, or from the last, -1. None is the last.
+        combine_layers: for several layers: "losses" is the mean of their losses, "scores" the loss of their mean
+            attention.
+        heads: for `Attention`: numbers of attention heads, the mean of whose losses is taken. None takes the attention
+            averaged over heads.
+        positive_weight: factor of "bce" at evidence tokens.
+        huber_delta: error up to which "huber" is quadratic.
+        **kwargs: arguments of `Term`.
+
+    Raises:
+        ValueError: a setting is out of range, settings contradict, the method is not differentiable, or it cannot
+            explain the network. Before training: no training text has evidence.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> from lightning_xai.types import Attribution, TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> rationale = Attribution.of_scores([[[0.0, 1.0, 1.0, 0.0]]], inputs.token_mask)
+        >>> guidance = ExplanationGuidance(Attention(), scaling=1.0, normalization="none", score="kl")
+        >>> objective = Supervised(random_bert(), terms={"guidance": guidance})
+        >>> loss = objective.losses(Batch(inputs, torch.tensor([0]), rationale))["guidance"]
+        >>> attention = Attention().attribute(random_bert(), inputs, torch.tensor([[0]])).scores[0, 0, 1:3]
+        >>> torch.allclose(loss, (0.5 * (0.5 / attention).log()).sum())
+        True
+
+    Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
+        Section 3; the scores are those of Joshi et al. (2022), arXiv 2205.12542.
+    Differs: the published code takes InputXGradient from a second forward pass with other dropout masks. Its network
+        embeds texts twice. With "token", it divides by the tokens of each batch, here by their expected number.
+    """
+
+    measured = True
+
+    def __init__(
+        self,
+        method: AttributionMethod,
+        weight: Weight = 1.0,
+        score: Score = "mae",
+        average: Average = "example",
+        normalization: Normalization | None = None,
+        scaling: float | None = None,
+        sign: Sign | None = None,
+        target: Target | None = None,
+        unannotated: Unannotated | None = None,
+        explained: Explained = "gold",
+        layers: list[int] | None = None,
+        combine_layers: Combine = "losses",
+        heads: list[int] | None = None,
+        positive_weight: float = 1.0,
+        huber_delta: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(weight, **kwargs)
+        words = {"normalization": normalization, "sign": sign, "target": target, "unannotated": unannotated}
+        given = {name: word for name, word in words.items() if word is not None}
+        fixed = {"score": score, "average": average, "explained": explained, "combine_layers": combine_layers}
+        choices = {"score": Score, "average": Average, "explained": Explained, "combine_layers": Combine}
+        choices |= {"normalization": Normalization, "sign": Sign, "target": Target, "unannotated": Unannotated}
+        require_choices({name: choices[name] for name in fixed | given}, fixed | given)
+        for name, number in (("scaling", scaling), ("positive_weight", positive_weight), ("huber_delta", huber_delta)):
+            if number is not None and not 0 < number < float("inf"):
+                raise ValueError(f"{name} is {number}: give a number above 0")
+        if not isinstance(method, DifferentiableAttribution):
+            raise ValueError(
+                f"{type(method).__name__} has no graph for a loss: choose a differentiable method, such as Attention, "
+                "AttentionRollout or InputXGradient"
+            )
+        if (layers is not None or heads is not None) and not isinstance(method, Attention):
+            raise ValueError(
+                f"layers and heads are for Attention, but the method is {type(method).__name__}: leave out"
+            )
+        if layers == [] or heads == []:
+            raise ValueError("layers or heads is []: name at least one, or leave out")
+        numbers: dict[str, Any] = {} if scaling is None else {"scaling": scaling}
+        self.used: Comparison = default_comparison(method, score)._replace(**given, **numbers)
+        check_comparison(method, score, self.used)
+        self.method: DifferentiableAttribution = method
+        self.score: Score = score
+        self.average: Average = average
+        self.explained: Explained = explained
+        self.layers = layers
+        self.combine_layers: Combine = combine_layers
+        self.heads = heads
+        self.positive_weight = positive_weight
+        self.huber_delta = huber_delta
+        self._unannotated_given = unannotated
+
+    def describe(self) -> str:
+        parts = [f"{type(self.method).__name__} {self.score} per {self.average}", str(self.used)]
+        parts += [f"layers {self.layers}"] if self.layers else []
+        parts += [f"heads {self.heads}"] if self.heads else []
+        return ", ".join(parts)
+
+    def check_network(self, network: Classifier) -> None:
+        self.method.needs(network)  # a method around another says here whether that one is differentiable
+        if network.multilabel and self.explained == "predicted":
+            raise ValueError("explained is predicted, but the data are multi-label: set explained: gold")
+        if network.multilabel and self._unannotated_given == "empty_target":
+            raise ValueError("unannotated is empty_target, but the data are multi-label: set unannotated: leave_out")
+        if self.layers or self.heads:
+            check_layers_and_heads(network, self.layers, self.heads)
+        else:
+            check_method(self.method, network)
+
+    def check_data(self, data: Any) -> None:
+        if not (hasattr(data, "split") and hasattr(data, "collate")):
+            return
+        cut = False
+        for batch in training_examples(data):
+            if batch.rationale is None:
+                break
+            if guided_rows(batch, unannotated="leave_out").mask.any():
+                return
+            cut = cut or (batch.evidence_cut is not None and bool(batch.evidence_cut.any()))
+        if cut:
+            raise ValueError(
+                "truncation removed the rationales of all training texts: raise the encoder's max_length, or choose "
+                "texts whose evidence comes earlier"
+            )
+        raise ValueError(
+            "the training data have no rationales for gold classes, but ExplanationGuidance compares attributions with "
+            "them: use data with evidence, such as data/vader.yaml, or leave the term out"
+        )
+
+    def needs(self, network: Classifier) -> Needs:
+        return Needs(attentions=True) if self.layers or self.heads else self.method.needs(network)
+
+    def passes(self, num_tokens: int) -> float:
+        made = self.method.passes(num_tokens, 1)
+        # a backward pass to the embeddings, and one through this backward pass; a forward pass, and one back through it
+        return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        counts = self._rows(batch).mask.sum(dim=1)
+        if self.average == "example":
+            return (counts > 0).float()
+        return (counts * batch.inputs.attention_mask.sum(dim=1)).float()
+
+    def value(self, clean: CleanPass, prepared: None) -> TermValue:
+        mask, rows = clean.inputs.attention_mask, self._rows(clean.task.batch)
+        maps = self._maps(clean, rows.targets)
+        sums = torch.stack([self._losses(scores, rows.evidence, mask) for scores in maps]).mean(dim=0)  # [B, K]
+        losses = sums.masked_fill(~rows.mask, 0.0).sum(dim=1) / rows.mask.sum(dim=1).clamp_min(1)
+        if self.average == "token" or self.score not in ("kl", "order"):
+            losses = losses / mask.sum(dim=1).clamp_min(1)
+        return TermValue(losses)
+
+    def _rows(self, batch: Batch) -> GuidedRows:
+        return guided_rows(batch, unannotated=self.used.unannotated)
+
+    def _maps(self, clean: CleanPass, targets: Tensor) -> list[Tensor]:
+        if self.explained == "predicted":
+            targets = clean.output.logits.argmax(dim=1, keepdim=True)
+        if self.layers or self.heads:
+            options = {"layers": self.layers, "heads": self.heads}
+            return attention_maps(clean.output, targets, combine_layers=self.combine_layers, **options)
+        return [method_map(self.method, clean, targets)]
+
+    def _losses(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
+        used = self.used
+        normalized = normalized_scores(
+            scores, mask, normalization=used.normalization, scaling=used.scaling, sign=used.sign
+        )
+        return row_losses(
+            normalized,
+            evidence,
+            mask,
+            score=self.score,
+            target=used.target,
+            positive_weight=self.positive_weight,
+            huber_delta=self.huber_delta,
+        )

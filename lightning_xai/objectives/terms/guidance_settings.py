@@ -1,0 +1,88 @@
+"""How scores are compared with rationales: defaults for each attribution method, and settings that contradict."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.objectives.terms.guidance_scores import Normalization, Score, Sign, Target
+from lightning_xai.objectives.terms.guided_rows import Unannotated
+
+
+class Comparison(NamedTuple):
+    """What happens to scores and to rationales before they are compared.
+
+    Example:
+        >>> str(Comparison(normalization="l2", sign="absolute"))
+        'sign absolute, scaling 1, normalization l2, target distribution, unannotated leave_out'
+    """
+
+    normalization: Normalization = "none"
+    scaling: float = 1.0
+    sign: Sign = "keep"
+    target: Target = "distribution"
+    unannotated: Unannotated = "leave_out"
+
+    def __str__(self) -> str:
+        return (
+            f"sign {self.sign}, scaling {self.scaling:g}, normalization {self.normalization}, target {self.target}, "
+            f"unannotated {self.unannotated}"
+        )
+
+
+def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
+    """Returns the defaults: those of Ferreira et al. (2024) where the paper guides by the method.
+
+    `score` changes two of them: "bce" takes binary targets, and "kl" takes scores and targets that sum to 1.
+
+    Example:
+        >>> str(default_comparison(Attention(), "mae"))
+        'sign keep, scaling 100, normalization softmax, target distribution, unannotated leave_out'
+    """
+    if isinstance(method, Attention):
+        found = Comparison(normalization="softmax", scaling=100.0)
+    elif _sums_to_one(method):
+        found = Comparison()
+    elif method.has_sign or isinstance(method, InputXGradient | IntegratedGradients | DecompXReverse):
+        found = Comparison("l2", sign="absolute", target="binary", unannotated="empty_target")
+    else:
+        found = Comparison(normalization="sum")
+    if score == "bce":
+        return found._replace(target="binary")
+    if score == "kl" and found.normalization == "l2":
+        return found._replace(normalization="sum", target="distribution")
+    return found
+
+
+def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:
+    """Raises ValueError if the score is not defined for scores that are normalized in this way.
+
+    Example:
+        >>> check_comparison(Attention(), "mae", default_comparison(Attention(), "mae"))
+        >>> check_comparison(InputXGradient("sum"), "order", Comparison())
+        Traceback (most recent call last):
+        ValueError: score is order, but scores of InputXGradient may be negative: set sign: absolute
+    """
+    name = type(method).__name__
+    if score in ("kl", "bce", "order"):
+        if method.has_sign and used.sign == "keep" and used.normalization != "softmax":
+            raise ValueError(f"score is {score}, but scores of {name} may be negative: set sign: absolute")
+    is_distribution = used.normalization in ("softmax", "sum") or (
+        used.normalization == "none" and used.scaling == 1 and _sums_to_one(method)
+    )
+    if score == "kl" and not is_distribution:
+        raise ValueError(f"score is kl, but scores of {name} do not sum to 1: set normalization: sum")
+    if score == "kl" and used.target != "distribution":
+        raise ValueError(f"score is kl, but target is {used.target}: set target: distribution")
+    if score == "bce" and not is_distribution and used.normalization != "l2":
+        raise ValueError(f"score is bce, but scores of {name} may exceed 1: set normalization: l2")
+
+
+def _sums_to_one(method: AttributionMethod) -> bool:
+    return isinstance(method, Attention | AttentionRollout | ALTI)

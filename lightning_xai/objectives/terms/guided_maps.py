@@ -1,0 +1,147 @@
+"""The score maps that are guided: those of a method, or the attention of chosen layers and heads."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution, explaining
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.transformed import Transformed
+from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
+from lightning_xai.functional.modes import eager_attention, evaluation_mode
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.contracts import random_inputs
+from lightning_xai.models.forward_pass import ForwardPass
+from lightning_xai.types import ClassifierOutput
+
+Combine = Literal["losses", "scores"]
+
+# largest |sum of a token's products| / sum of their magnitudes that counts as rounding
+_ROUNDING = 1e-4
+
+
+def attention_maps(
+    output: ClassifierOutput,
+    targets: Tensor,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    combine_layers: Combine = "losses",
+) -> list[Tensor]:
+    """Returns maps [B, K, T]: attention from the token states that the head reads, for each chosen layer and head.
+
+    Args:
+        output: output of a forward pass with attentions.
+        targets: [B, K] long; all classes have the same attention.
+        layers: numbers of encoder layers, from 0 or from the last, -1; None is the last.
+        heads: numbers of attention heads, each with a map of its own; None takes the mean over all heads.
+        combine_layers: "losses" gives each layer maps of its own, "scores" takes their mean over the layers.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> output = random_bert()(TextInputs.of_ids([[1, 5, 2]]), output_attentions=True)
+        >>> len(attention_maps(output, torch.tensor([[0]]), heads=[0, 1]))
+        2
+    """
+    chosen = [encoder_attentions(output)[layer] for layer in layers or [-1]]
+    if combine_layers == "scores":
+        chosen = [torch.stack(chosen).mean(dim=0)]
+    maps = []
+    for attention in chosen:  # [B, H, T, T]
+        mixings = [attention.mean(dim=1)] if heads is None else [attention[:, head] for head in heads]
+        maps += [target_rows(read_tokens(output.readout, mixing.to(output.readout)), targets) for mixing in mixings]
+    return maps
+
+
+def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Tensor) -> Tensor:
+    """Returns the scores [B, K, T] of the method, in the graph. They are read from the pass if the method can.
+
+    Otherwise the method makes passes of its own in eval mode, so that they draw no dropout masks.
+
+    Example:
+        >>> from lightning_xai.attributions.alti import ALTI
+        >>> from lightning_xai.models.forward_pass import Needs
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.types import TextInputs
+        >>> done = ForwardPass(random_bert(), TextInputs.of_ids([[1, 5, 2]]), Needs(), create_graph=True)
+        >>> method_map(ALTI(), done, torch.tensor([[0]])).requires_grad
+        True
+    """
+    if method.shares_pass:
+        return method.from_pass(done, targets, create_graph=done.create_graph)
+    # cuDNN's recurrent layers have no backward pass in eval mode
+    with evaluation_mode(done.network), torch.backends.cudnn.flags(enabled=False):
+        return method.scores(done.network, done.inputs, targets, create_graph=done.create_graph)
+
+
+def check_method(method: DifferentiableAttribution, network: Classifier) -> None:
+    """Checks on a random text that the method can explain the network, and that its scores are not 0 by definition.
+
+    Raises:
+        ValueError: the method cannot explain the network, or it is InputXGradient with signed pooling although a
+            LayerNorm acts directly on the embeddings.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> check_method(InputXGradient("sum"), random_bert())
+    """
+    inputs = random_inputs(network, [5])
+    inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
+    target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
+    method = copy.deepcopy(method)  # a method warns once, and this text must not use up the warning
+    with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
+        warnings.simplefilter("ignore")
+        method.scores(network, inputs, target)
+        product = _innermost(method)
+        if isinstance(product, InputXGradient) and product.has_sign:
+            signed = InputXGradient("sum").scores(network, inputs, target).abs()
+            if bool((signed <= _ROUNDING * InputXGradient("l1").scores(network, inputs, target)).all()):
+                raise ValueError(
+                    f"InputXGradient with pooling {product.pooling} is 0 for every token, since a LayerNorm takes the "
+                    "embeddings as they are: set the network's embedding: module, or the method's pooling: l2"
+                )
+
+
+def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
+    """Raises ValueError if the network has no such encoder layers and attention heads, or its head attends to tokens.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> check_layers_and_heads(random_bert(), [-1], [0, 2])
+        Traceback (most recent call last):
+        ValueError: heads has 2, but the network has 2 attention heads: give numbers from 0 to 1
+    """
+    if network.readout_is_attention:
+        raise ValueError(
+            "layers and heads are those of an encoder, but the network's head attends to tokens: leave out"
+        )
+    inputs = random_inputs(network, [3])
+    with torch.no_grad(), eager_attention(network), evaluation_mode(network):
+        attentions = encoder_attentions(network(inputs, output_attentions=True))
+    num_layers, num_heads = len(attentions), attentions[0].shape[1]
+    for layer in layers or []:
+        if not -num_layers <= layer < num_layers:
+            raise ValueError(
+                f"layers has {layer}, but the network has {num_layers} layers: give numbers from {-num_layers} to "
+                f"{num_layers - 1}"
+            )
+    for head in heads or []:
+        if not 0 <= head < num_heads:
+            raise ValueError(
+                f"heads has {head}, but the network has {num_heads} attention heads: give numbers from 0 to "
+                f"{num_heads - 1}"
+            )
+
+
+def _innermost(method: AttributionMethod) -> AttributionMethod:
+    while isinstance(method, Transformed):
+        method = method.method
+    return method

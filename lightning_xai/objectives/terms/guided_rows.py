@@ -1,0 +1,65 @@
+"""Which rows (example, class) of a batch are guided towards a rationale."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+from lightning_xai.functional.targets import gold_pairs
+from lightning_xai.types import Batch
+
+Unannotated = Literal["leave_out", "empty_target"]
+
+
+class GuidedRows(NamedTuple):
+    """The rows of a batch that are compared with a rationale.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.types import Attribution, TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> rationale = Attribution.of_scores([[[0.0, 1.0, 0.0]]], inputs.token_mask)
+        >>> guided_rows(Batch(inputs, torch.tensor([0]), rationale), unannotated="leave_out").evidence.tolist()
+        [[[False, True, False]]]
+    """
+
+    targets: Tensor  # [B, K] long, gold classes
+    mask: Tensor  # [B, K] bool, the rows that count
+    evidence: Tensor  # [B, K, T] bool
+
+
+def guided_rows(batch: Batch, *, unannotated: Unannotated) -> GuidedRows:
+    """Returns the guided rows: the gold class of every text; in multi-label data, each gold class with evidence.
+
+    No row counts in a batch without rationales.
+
+    Args:
+        batch: the examples.
+        unannotated: what happens to single-label texts without evidence for the gold class: "leave_out"; or
+            "empty_target", so that they count with an empty rationale, unless truncation removed their evidence.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.types import Attribution, TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> batch = Batch(inputs, torch.tensor([1]), Attribution.of_scores([[[0.0, 1.0, 0.0]]], inputs.token_mask))
+        >>> [guided_rows(batch, unannotated=how).mask.tolist() for how in ("leave_out", "empty_target")]
+        [[[False]], [[True]]]
+    """
+    mask, labels, rationale = batch.inputs.attention_mask, batch.labels, batch.rationale
+    single = labels.dim() == 1
+    if rationale is None:
+        targets = labels.new_zeros(len(batch), 1).long() if not single else labels.unsqueeze(1)
+        return GuidedRows(targets, targets < 0, targets.unsqueeze(-1).expand(-1, -1, mask.shape[1]) < 0)
+    evidence = (rationale.scores > 0) & rationale.token_mask.unsqueeze(1)
+    gold = rationale.target_mask & gold_pairs(labels, rationale.targets)
+    evidence = evidence & gold.unsqueeze(-1)
+    if not single:
+        return GuidedRows(rationale.targets, evidence.any(dim=-1), evidence)
+    evidence = evidence.any(dim=1, keepdim=True)
+    counts = evidence.any(dim=-1)
+    if unannotated == "empty_target":
+        cut = batch.evidence_cut
+        counts = counts | (~counts if cut is None else ~cut.gather(1, labels.unsqueeze(1)))
+    return GuidedRows(labels.unsqueeze(1), counts, evidence)
