@@ -1,0 +1,68 @@
+"""Settings, networks and data with which guidance is refused before training."""
+
+from dataclasses import replace
+
+import pytest
+
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.occlusion import Occlusion
+from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.attributions.transformed import Transformed
+from lightning_xai.data.module import TextDataModule
+from tests.conftest import tiny_classifier
+from tests.objectives.conftest import quiet_trainer
+from tests.objectives.terms.test_explanation_guidance import guided, planted_data
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        (Occlusion(), {}, "Occlusion has no graph for a loss"),
+        (Transformed(Occlusion(), ["absolute"]), {}, "Occlusion has no graph for a loss"),
+        (
+            InputXGradient("sum"),
+            {"score": "kl", "sign": "keep"},
+            "score is kl, but scores of InputXGradient may be neg",
+        ),
+        (InputXGradient("sum"), {"score": "bce", "sign": "keep"}, "score is bce, .* may be negative: set sign"),
+        (InputXGradient("sum"), {"score": "order", "sign": "keep"}, "score is order, .* may be negative: set sign"),
+        (InputXGradient("sum"), {"score": "kl", "normalization": "l2"}, "do not sum to 1: set normalization: sum"),
+        (Attention(), {"score": "kl", "target": "binary"}, "target is binary: set target: distribution"),
+        (Gradient(), {"score": "bce", "normalization": "none"}, "may exceed 1: set normalization: l2"),
+        (Attention(), {"layers": [2]}, "layers has 2, but the network has 2 layers"),
+        (Attention(), {"heads": [-1]}, "heads has -1, but the network has 2 attention heads"),
+        (AttentionRollout(), {"heads": [0]}, "layers and heads are for Attention, but the method is AttentionRollout"),
+        (Attention(), {"layers": []}, r"layers or heads is \[\]"),
+        (Attention(), {"scaling": 0.0}, "scaling is 0.0: give a number above 0"),
+        (Attention(), {"weight": -1.0}, "weight is -1.0"),
+        (Attention(), {"normalization": "no such word"}, "normalization is 'no such word'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(method, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        guided(method, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["deberta-v2", "modernbert"])
+def test_sum_of_input_x_gradient_is_refused_where_a_norm_takes_the_embeddings(kind):
+    with pytest.raises(ValueError, match="InputXGradient with pooling sum is 0 for every token.*embedding: module"):
+        guided(InputXGradient("sum"), tiny_classifier(kind))
+    guided(InputXGradient("l2"), tiny_classifier(kind))
+    guided(InputXGradient("sum"), tiny_classifier(kind, embedding="module"))
+
+
+@pytest.mark.parametrize("options", [{"explained": "predicted"}, {"unannotated": "empty_target"}])
+def test_options_for_single_label_data_are_refused_for_multilabel_networks(options, tiny_plm_ca):
+    with pytest.raises(ValueError, match="the data are multi-label: set"):
+        guided(Attention(), tiny_plm_ca, **options)
+
+
+def test_data_without_rationales_are_an_error_before_training(tmp_path, monkeypatch):
+    data, collate = planted_data(), TextDataModule.collate
+    monkeypatch.setattr(TextDataModule, "collate", lambda self, items: replace(collate(self, items), rationale=None))
+    for method in (Attention(), InputXGradient("sum")):
+        with pytest.raises(ValueError, match="the training data have no rationales for gold classes"):
+            quiet_trainer(tmp_path, max_epochs=1).fit(guided(method), datamodule=data)
