@@ -37,11 +37,12 @@ from lightning_xai.commands.run_callbacks import run_callbacks
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
-from lightning_xai.commands.trainer_settings import check_optimizer, check_seed, trainer_settings
+from lightning_xai.commands.trainer_settings import check_optimizer, check_own_steps, check_seed, trainer_settings
 from lightning_xai.commands.trial_options import trial_of
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
+from lightning_xai.runs.bounds import bound_facts
 from lightning_xai.runs.facts import RunFacts
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
@@ -160,6 +161,7 @@ class XAICLI(LightningCLI):
         check_network_tokenizer(config, self.model, self.datamodule)
         if self.subcommand == "fit":
             check_optimizer(self.model)
+            check_own_steps(self.model, config.trainer)
         if config.trainer.logger is None and not self.is_dry:
             # puts the logs into the run's folder; by default, Lightning adds lightning_logs/version_N
             kwargs["logger"] = TensorBoardLogger(
@@ -197,6 +199,7 @@ class XAICLI(LightningCLI):
             self.is_done = True  # the run of the stage replaces this run
             return
         run, is_tested = self.run, not config.test_after_fit or is_evaluated_with(self.run, self.settings)
+        is_tested |= run.missed_its_bounds
         if not self.is_dry and run.is_finished and is_tested:
             say(f"{run.path} is finished already; remove it to run it again")
             self._end(run.results)
@@ -216,12 +219,13 @@ class XAICLI(LightningCLI):
         else:
             self._fit(ckpt_path, **kwargs)
         test_began = self._began if is_trained else time.monotonic()
-        if config.test_after_fit and not self.is_dry:
+        bounds = {} if self.is_dry else bound_facts(run, self.model)
+        if config.test_after_fit and not self.is_dry and bounds.get("bound_met", True):
             best = run.best_checkpoint
             self._test(str(best) if best else None)
         if not self.is_dry:
             if self.trainer.is_global_zero:
-                finish_run(run, seconds=time.monotonic() - test_began)
+                finish_run(run, seconds=time.monotonic() - test_began, **bounds)
             self.trainer.strategy.barrier()  # a process that finds no manifest would repeat the run
         self._end(self.results.table)
 

@@ -98,3 +98,32 @@ def check_optimizer(objective: Any) -> None:
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):
             raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a number, such as 5e-5")
+
+
+def check_own_steps(objective: Any, settings: Mapping[str, Any]) -> None:
+    """Raises ValueError if the trainer shall accumulate or clip, but the objective takes the optimizer's steps itself.
+
+    Args:
+        objective: an objective.
+        settings: the options of the trainer by name.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> check_own_steps(SimpleNamespace(automatic_optimization=False), {"gradient_clip_val": 1.0})
+        Traceback (most recent call last):
+        ValueError: trainer.gradient_clip_val is 1.0, but SimpleNamespace takes the optimizer's steps itself: set \
+model.init_args.gradient_clip_val instead
+    """
+    if objective.automatic_optimization:
+        return
+    for name in ("accumulate_grad_batches", "gradient_clip_val"):
+        if settings.get(name) not in (None, 0, *([1] if name == "accumulate_grad_batches" else [])):
+            raise ValueError(
+                f"trainer.{name} is {settings[name]}, but {type(objective).__name__} takes the optimizer's steps "
+                f"itself: set model.init_args.{name} instead"
+            )
+    if settings.get("precision") == "16-mixed":
+        raise ValueError(
+            f"trainer.precision is 16-mixed, but {type(objective).__name__} clips and differentiates unscaled "
+            "gradients: use bf16-mixed or 32-true"
+        )

@@ -238,6 +238,11 @@ class RunFolder:
         return self.manifest["status"] == "finished"
 
     @property
+    def missed_its_bounds(self) -> bool:
+        """Whether the run is finished without a best checkpoint, because no epoch met the bounds of its constraints."""
+        return self.manifest.get("bound_met") is False
+
+    @property
     def is_trained(self) -> bool:
         """Whether the training has ended. The test after the training may be missing."""
         return self.is_finished or (self.manifest.get("trained", False) and self.checkpoint("last") is not None)

@@ -47,8 +47,13 @@ def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:
         run.write_manifest(settings=dict(settings))
 
 
-def finish_run(run: RunFolder, *, seconds: float) -> None:
-    """Records that a run is finished. `seconds` is the time from the end of the training to the end of the run.
+def finish_run(run: RunFolder, *, seconds: float, **facts: Any) -> None:
+    """Records that a run is finished, and further facts.
+
+    Args:
+        run: the run.
+        seconds: time from the end of the training to the end of the run.
+        **facts: entries of the manifest.
 
     Example:
         >>> import tempfile
@@ -61,7 +66,7 @@ def finish_run(run: RunFolder, *, seconds: float) -> None:
     """
     trained_in = run.manifest.get("training_seconds")  # None if an older version trained the run
     timing = {} if trained_in is None else {"seconds": round(trained_in + seconds, 3)}
-    run.write_manifest(status="finished", **timing)
+    run.write_manifest(status="finished", **timing, **facts)
 
 
 def is_evaluated_with(run: RunFolder, settings: Mapping[str, Any]) -> bool:

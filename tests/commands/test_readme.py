@@ -49,9 +49,9 @@ def own_parts(tmp_path, monkeypatch):
     sys.modules.pop("my_parts", None)
 
 
-def test_own_classes_of_five_kinds_keep_the_laws(own_parts):
+def test_own_classes_of_six_kinds_keep_the_laws(own_parts):
     checks = code("# check_my_parts.py")
-    assert checks.count("lx.check_") == 5
+    assert checks.count("lx.check_") == 6
     exec(checks, {})
 
 

@@ -1,0 +1,49 @@
+"""Early stopping for training under constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning import LightningModule, Trainer
+from lightning.pytorch.callbacks import EarlyStopping
+
+
+class ConstrainedStopping(EarlyStopping):
+    """Ends the training of `Constrained` when the monitored loss stops falling.
+
+    Until an epoch meets the bounds, the training ends after `patience` epochs without a better score. From the first
+    epoch that meets them, scores are compared anew, and the training ends after `patience_when_met` such epochs.
+
+    Args:
+        monitor: name of a logged loss.
+        patience: number of epochs without a better score, before the bounds were met.
+        patience_when_met: the same number afterwards.
+
+    Example:
+        >>> ConstrainedStopping(patience=3).patience
+        3
+
+    Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693;
+        the two numbers are those of the authors' code.
+    """
+
+    def __init__(self, monitor: str = "val/log_loss", patience: int = 10, patience_when_met: int = 5) -> None:
+        super().__init__(monitor, patience=patience, mode="min")
+        if min(patience, patience_when_met) < 1:
+            raise ValueError(f"patience is {patience} and patience_when_met {patience_when_met}: give at least 1")
+        self.patience_when_met = patience_when_met
+        self.is_met = False
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not self.is_met and bool(getattr(pl_module, "bound_met", False)):
+            self.is_met = True
+            self.patience, self.wait_count, self.best_score = self.patience_when_met, 0, torch.tensor(torch.inf)
+        super().on_validation_end(trainer, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "is_met": self.is_met}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.is_met = state_dict["is_met"]
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "is_met"})

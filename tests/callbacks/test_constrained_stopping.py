@@ -1,0 +1,48 @@
+"""Early stopping whose patience begins anew when the bounds are met."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from lightning import Trainer
+
+from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
+
+
+def epochs_until_stop(stopping: ConstrainedStopping, losses: list[float], met_from: int) -> int:
+    """Returns the number of epochs after which the callback ends the training."""
+    trainer: Any = Trainer(logger=False, accelerator="cpu", enable_progress_bar=False)
+    trainer.state.fn = "fit"
+    for epoch, loss in enumerate(losses):
+        trainer._callback_metrics = {}
+        trainer._logger_connector._callback_metrics = {"val/log_loss": torch.tensor(loss)}
+        module: Any = SimpleNamespace(bound_met=torch.tensor(epoch >= met_from))
+        stopping.on_validation_end(trainer, module)
+        if trainer.should_stop:
+            return epoch + 1
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("met_from", "expected"),
+    [
+        (99, 4),  # the best is epoch 0, then 3 epochs of patience
+        (2, 5),  # epoch 2 meets the bound and is the new best, then 2 epochs of patience
+    ],
+)
+def test_patience_begins_anew_with_the_first_epoch_that_meets_the_bounds(met_from, expected):
+    stopping = ConstrainedStopping(patience=3, patience_when_met=2)
+    assert epochs_until_stop(stopping, [0.1, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9], met_from) == expected
+
+
+def test_state_keeps_the_phase():
+    before, after = ConstrainedStopping(patience=3), ConstrainedStopping(patience=3)
+    epochs_until_stop(before, [0.5, 0.4], met_from=1)
+    after.load_state_dict(before.state_dict())
+    assert after.is_met and after.patience == 5 and after.best_score == before.best_score
+
+
+def test_patience_below_1_is_refused():
+    with pytest.raises(ValueError, match="give at least 1"):
+        ConstrainedStopping(patience=0)

@@ -1,0 +1,87 @@
+"""Runs under constraints: a missed bound ends the run as finished, without a test; two files change single terms."""
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lightning_xai.commands.main import main
+from tests.commands.conftest import command, refusal, save, tiny_config
+
+IGR = "lightning_xai.objectives.terms.input_gradient.InputGradient"
+
+
+def constrained_config(bound: float, **trainer: Any) -> dict[str, Any]:
+    config = tiny_config(callbacks=[], limit_train_batches=2, max_epochs=1, **trainer)
+    config["model"]["class_path"] = "lightning_xai.objectives.constrained.Constrained"
+    config["model"]["init_args"] |= {"constraints": {"igr": {"bound": bound}}, "terms": {"igr": {"class_path": IGR}}}
+    return config
+
+
+def printed_arguments(*argv: Any) -> dict[str, Any]:
+    """Returns the objective's arguments that --print_config shows."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(SystemExit):
+        main([*map(str, argv), "--print_config"])
+    arguments: dict[str, Any] = yaml.safe_load(printed.getvalue())["model"]["init_args"]
+    return arguments
+
+
+def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_without_a_test(tmp_path):
+    file = save(constrained_config(1e-9), tmp_path / "missed.yaml")
+    printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+    run = tmp_path / "runs" / "missed" / "seed0"
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert "no epoch met the bounds" in printed
+    assert manifest["status"] == "finished" and manifest["bound_met"] is False
+    assert not (run / "checkpoints" / "best.ckpt").exists() and not (run / "results.csv").exists()
+    assert "finished already" in command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+
+
+def test_met_bound_is_recorded_and_the_run_is_tested(tmp_path):
+    file = save(constrained_config(1e3), tmp_path / "met.yaml")
+    command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+    run = tmp_path / "runs" / "met" / "seed0"
+    assert json.loads((run / "manifest.json").read_text())["bound_met"] is True
+    assert (run / "results.csv").exists()
+
+
+def test_accumulation_and_clipping_of_the_trainer_are_refused_with_the_argument_to_use(tmp_path):
+    for name, value in {"gradient_clip_val": 1.0, "accumulate_grad_batches": 2}.items():
+        file = save(constrained_config(1.0, **{name: value}), tmp_path / f"{name}.yaml")
+        message = refusal("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+        assert f"trainer.{name} is {value}" in message and f"set model.init_args.{name} instead" in message
+
+
+def test_log_loss_is_no_monitor_of_a_run_without_the_own_loss(tmp_path):
+    config = tiny_config(callbacks=[])
+    config["model"]["init_args"] |= {"task_weight": 0.0, "terms": {"igr": {"class_path": IGR}}}
+    message = refusal("fit", "--config", save(config, tmp_path / "only.yaml"), "--runs_dir", tmp_path / "runs")
+    assert "checkpoint.monitor is val/log_loss, but task_weight is 0" in message
+
+
+def test_a_second_file_and_an_argument_change_single_terms(tmp_path):
+    config = tiny_config(callbacks=[])
+    config["model"]["init_args"]["terms"] = {"igr": {"class_path": IGR, "init_args": {"weight": 0.5, "wrt": "table"}}}
+    noise = {"class_path": "PGD", "init_args": {"epsilon": 0.1}}
+    second = {"model": {"init_args": {"terms": {"igr": {"init_args": {"norm": "token_sum"}}, "noise": noise}}}}
+    terms = printed_arguments(
+        "fit", "--config", save(config, tmp_path / "a.yaml"), "--config", save(second, tmp_path / "b.yaml"),
+        "--model.init_args.terms.noise.init_args.weight", "0",
+    )["terms"]  # fmt: skip
+    igr, pgd = terms["igr"]["init_args"], terms["noise"]["init_args"]
+    assert (igr["weight"], igr["wrt"], igr["norm"]) == (0.5, "table", "token_sum")
+    assert (pgd["weight"], pgd["epsilon"]) == (0.0, 0.1)
+
+
+def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_path: Path):
+    config = tiny_config(callbacks=[])
+    config["model"]["class_path"] = "lightning_xai.objectives.pgd.PGD"
+    config["model"]["init_args"] |= {"epsilon": 0.1, "clean_weight": 0.75, "adversarial_weight": 0.25}
+    arguments = printed_arguments("fit", "--config", save(config, tmp_path / "old.yaml"))
+    assert arguments["task_weight"] == 0.75
+    assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
