@@ -121,6 +121,10 @@ class FastTokenizerEncoder(Encoder):
     def fingerprint(self) -> str:
         return tokenizer_fingerprint(self.tokenizer)
 
+    def id_of_fill(self, fill: str) -> int:
+        """Returns the id of a fill token, as `fill_id` does."""
+        return fill_id(self.tokenizer, fill)
+
     def _check_offsets(self, encoding: Any, name: str) -> None:
         """Raises ValueError if the offsets of a token do not point at this token in the text _PROBE."""
         for token, (begin, end), special in zip(

@@ -12,6 +12,7 @@ import numpy as np
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.prompt_parts import (
+    SLOT,
     PromptParts,
     Shot,
     check_answers,
@@ -147,6 +148,13 @@ class PromptEncoder(TokenizerEncoder):
     def facts(self) -> dict[str, Any]:
         ids = np.concatenate([self._head, [-1], self._tail]).astype("<i4").tobytes()
         return super().facts() | {"prompt": hashlib.sha256(ids).hexdigest()[:12]}
+
+    def prompt(self) -> dict[str, Any]:
+        """Returns the text of the prompt, its shots and answers, and the hash of its tokens."""
+        parts = prompt_parts(self.task, self.shots, self.template, self.answers, self._chat_frame())
+        text = "".join([*parts.before, parts.lead, SLOT, *parts.after])
+        shots = [dict(shot) for shot in self.shots]
+        return {"text": text, "verbalizers": self.answers, "shots": shots, "hash": self.facts()["prompt"]}
 
     def summary(self) -> dict[str, Any]:
         return {"prompt_tokens": len(self._head) + len(self._tail), "shots": len(self.shots)}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import TrainedNetwork, load_trained
+from lightning_xai.models.class_order import pretrained_class_names
+from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
+from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.types import Batch
 
 
 class Evaluation(Objective):
-    """Evaluates the trained network at `path`, with its decision threshold, in `validate`, `test` and `predict`.
+    """Evaluates a trained network, with its decision threshold, in `validate`, `test` and `predict`.
 
     Args:
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
@@ -18,10 +22,13 @@ class Evaluation(Objective):
         trust_remote_code: whether Python code in a Hugging Face folder may run.
         network_classes: the data's names of the network's classes, in the order of the logits, if the data have other
             names than the network; None takes the names that are stored with the network.
+        network: replaces `path`: a network whose pretrained weights are all that it needs, such as a language model
+            that classifies by a prompt.
 
     Raises:
-        ValueError: there is no trained network at `path`. `setup` raises the error if the trainer is asked to fit, or
-            if network and data have different classes, or the network's classes cannot get the order of the data.
+        ValueError: there is no trained network at `path`, or weights of `network` are random. `setup` raises the error
+            if the trainer is asked to fit, or if network and data have different classes, or the network's classes
+            cannot get the order of the data.
 
     Example:
         >>> import tempfile
@@ -32,8 +39,20 @@ class Evaluation(Objective):
         3
     """
 
-    def __init__(self, path: str, trust_remote_code: bool = False, network_classes: list[str] | None = None) -> None:
-        self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
+    def __init__(
+        self,
+        path: str | None = None,
+        trust_remote_code: bool = False,
+        network_classes: list[str] | None = None,
+        network: Classifier | None = None,
+    ) -> None:
+        if path is not None and network is None:
+            self._hold(load_trained(path, trust_remote_code=trust_remote_code), path, network_classes)
+        elif network is not None and path is None:
+            self._hold(_pretrained(network), str(network.init_args["path"]), network_classes)
+        else:
+            given = "both a path and a network" if path is not None else "neither path nor network"
+            raise ValueError(f"Evaluation has {given}: give one of them")
 
     @classmethod
     def of(cls, trained: TrainedNetwork, path: str) -> Evaluation:
@@ -75,3 +94,14 @@ class Evaluation(Objective):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         raise AssertionError("setup refuses to fit")
+
+
+def _pretrained(network: Classifier) -> TrainedNetwork:
+    """Returns a network as a trained one. Raises ValueError if any of its weights are random."""
+    path = network.init_args.get("path")
+    if path is None or not network.init_args.get("pretrained", True):
+        raise ValueError(
+            f"the weights of {type(network).__name__} are random: give its pretrained path, or fit it first"
+        )
+    refuse_gaps(network.weight_gaps, path)
+    return TrainedNetwork(network.eval(), pretrained_class_names(network), encoder=tokenizer_at(path))

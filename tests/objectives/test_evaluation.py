@@ -3,6 +3,7 @@
 import pytest
 import torch
 from datasets import DatasetDict
+from transformers import LlamaForCausalLM
 
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
@@ -10,6 +11,7 @@ from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.class_names import normalized_name
 from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.token_masking import TokenMasking
@@ -138,3 +140,30 @@ def test_classes_that_the_names_do_not_tell_are_refused_with_both_lists(names, t
 def test_classes_in_order_or_without_names_are_accepted(names, tmp_path):
     objective = Evaluation(checkpoint(tmp_path, names))
     assert accuracy(quiet_trainer(tmp_path).validate(objective, data(NAMES), verbose=False)) == 1.0
+
+
+def language_model(tmp_path, **arguments):
+    network = VerbalizerLM(config=TINY_CONFIGS["llama"], num_classes=3, verbalizers=[7, 9, 11])
+    LlamaForCausalLM(network.transformer.config).save_pretrained(tmp_path)
+    return VerbalizerLM(**({"path": str(tmp_path), "num_classes": 3, "verbalizers": [7, 9, 11]} | arguments))
+
+
+def test_a_network_whose_pretrained_weights_suffice_is_evaluated_as_it_is(tmp_path):
+    network = language_model(tmp_path)
+    evaluation = Evaluation(network=network)
+    assert evaluation.network is network and not network.training
+    assert evaluation.path == str(tmp_path) and evaluation.encoder["init_args"] == {"path": str(tmp_path)}
+
+
+def test_a_network_with_random_weights_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="the weights of VerbalizerLM are random: give its pretrained path"):
+        Evaluation(network=language_model(tmp_path, pretrained=False))
+    with pytest.raises(ValueError, match="no weights for score.weight, which would be random"):
+        Evaluation(network=HFClassifier(str(tmp_path), num_classes=3))
+
+
+def test_a_path_or_a_network_is_needed_and_not_both(tmp_path):
+    with pytest.raises(ValueError, match="Evaluation has neither path nor network"):
+        Evaluation()
+    with pytest.raises(ValueError, match="Evaluation has both a path and a network"):
+        Evaluation(str(tmp_path), network=language_model(tmp_path))

@@ -1,0 +1,184 @@
+"""A language model as explainer: it ranks the words of a text by their importance for the predicted class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.text_generator import TextGenerator, tokenizer_of, words_of_tokens
+from lightning_xai.runs.progress import say
+from lightning_xai.types import Passes, TextInputs
+
+TEXT, LABEL = "{text}", "{label}"
+TASK = """A classifier read the text below and predicted the class "{label}".
+
+Text: {text}
+
+List the words of the text that were most important for this prediction, the most important word first. Copy the words
+exactly from the text. Give a numbered list with one word in each line, and nothing else."""
+
+
+class Ranked(NamedTuple):
+    """The rank of each word that an answer mentions, and how much of the answer could be used.
+
+    Example:
+        >>> Ranked(ranks=[1, None], num_ranked=1, num_dropped=0).ranks
+        [1, None]
+    """
+
+    ranks: list[int | None]  # of each word of the text, 0 for the first mention; None if it is not mentioned
+    num_ranked: int
+    num_dropped: int  # mentions of words that the text does not have (any more)
+
+
+def mentioned_words(answer: str) -> list[str]:
+    """Returns the words of an answer in order, without numbers of list items, quotes and marks around them.
+
+    Example:
+        >>> mentioned_words('1. "Great" (adjective)\\n2) film\\n- fun, dull')
+        ['great', 'adjective', 'film', 'fun', 'dull']
+    """
+    lines = [re.sub(r"^\s*(?:\d+\s*[.):]|[-*\u2022])\s*", "", line) for line in answer.splitlines()]
+    return [bare for line in lines for part in re.split(r"[\s,;]+", line) if (bare := bare_word(part))]
+
+
+def bare_word(word: str) -> str:
+    """Returns a word in lower case without punctuation at its ends.
+
+    Example:
+        >>> bare_word('"Great!"'), bare_word("don't"), bare_word("...")
+        ('great', "don't", '')
+    """
+    return re.sub(r"^[\W_]+|[\W_]+$", "", word).casefold()
+
+
+def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
+    """Returns the ranks of a text's words. The k-th mention of a word stands for its k-th occurrence in the text.
+
+    Example:
+        >>> rank_words(["So", "good,", "so", "good!"], ["good", "so", "good", "bad"])
+        Ranked(ranks=[1, 0, None, 2], num_ranked=3, num_dropped=1)
+    """
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        places.setdefault(bare_word(word), []).append(place)
+    ranks: list[int | None] = [None] * len(words)
+    rank = 0
+    for mention in mentions:
+        found = places.get(mention)
+        if found:
+            ranks[found.pop(0)] = rank
+            rank += 1
+    return Ranked(ranks, rank, len(mentions) - rank)
+
+
+def rank_scores(ranks: Sequence[int | None]) -> list[float]:
+    """Returns scores from 1 for the first rank down to 1/n for the last; words without a rank get 0.
+
+    Example:
+        >>> rank_scores([1, None, 0])
+        [0.5, 0.0, 1.0]
+    """
+    number = sum(rank is not None for rank in ranks)
+    return [0.0 if rank is None else (number - rank) / number for rank in ranks]
+
+
+class LLMRanking(AttributionMethod):
+    """Asks an instruction-tuned language model to rank the words of a text; the explained network is not used.
+
+    The language model reads the text and the name of the class. It answers greedily, one text at a time. Words are
+    separated by white space. Words that it does not mention tie last, with a score of 0. Words of its answer that are
+    not in the text are dropped. `counts` has the numbers of words ranked and dropped and of answers without any word of
+    the text; they are printed after 1, 2, 4, 8, ... answers. All tokens of a word get the word's score.
+
+    The text is decoded from the explainable tokens, so special tokens and prompts are left out.
+
+    Args:
+        path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.
+        class_names: names of the classes, as the language model shall read them.
+        tokenizer_path: the same for the tokenizer of the explained network; None if it is the language model's own.
+        task: the instruction, with {text} and {label}.
+        max_new_tokens: longest answer in tokens.
+
+    Raises:
+        ValueError: `task` lacks {text} or {label}, or `max_new_tokens` is not positive. At the first text: there is no
+            model at `path`, or the number of names is not that of the classes.
+
+    Example:
+        >>> rank_scores(rank_words(["a", "great", "film"], mentioned_words("1. great\\n2. film")).ranks)
+        [0.0, 1.0, 0.5]
+
+    Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", the method LLM of Table 2.
+    """
+
+    has_sign = False
+
+    def __init__(
+        self,
+        path: str,
+        class_names: list[str],
+        tokenizer_path: str | None = None,
+        task: str = TASK,
+        max_new_tokens: int = 96,
+    ) -> None:
+        for slot in (TEXT, LABEL):
+            if task.count(slot) != 1:
+                raise ValueError(f"task has {task.count(slot)} places for {slot}: give {slot} once")
+        if max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {max_new_tokens}: give at least 1")
+        self.path, self.class_names, self.tokenizer_path = path, class_names, tokenizer_path
+        self.task, self.max_new_tokens = task, max_new_tokens
+        self._generator: TextGenerator | None = None  # loaded at the first text
+        self._tokenizer: Any = None  # of the explained network
+        self._counts = {"words ranked": 0, "words dropped": 0, "answers without a word": 0, "answers": 0}
+
+    def __deepcopy__(self, memo: Any) -> LLMRanking:
+        return self  # a copy would hold the language model twice
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        return Passes(forward=0, backward=0)  # through the explained network
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of words ranked and dropped, of answers without a word of the text, and of all answers, so far."""
+        return dict(self._counts)
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        if len(self.class_names) != model.num_classes:
+            raise ValueError(
+                f"LLMRanking has {len(self.class_names)} class_names, the network {model.num_classes} classes: name all"
+            )
+        self._load()
+        scores = torch.zeros(*targets.shape, inputs.input_ids.shape[1], device=inputs.device)
+        for row, classes in enumerate(targets.tolist()):
+            columns = inputs.token_mask[row].nonzero().flatten()
+            words, word_of = words_of_tokens(self._tokenizer, inputs.input_ids[row, columns].tolist())
+            if not words:
+                continue
+            ranked = {target: self._ranking(words, self.class_names[target]) for target in dict.fromkeys(classes)}
+            for column, target in enumerate(classes):
+                scores[row, column, columns] = torch.tensor(rank_scores(ranked[target].ranks))[word_of].to(scores)
+        return scores
+
+    def _ranking(self, words: Sequence[str], label: str) -> Ranked:
+        """Returns the language model's ranking of the words, and counts its answer."""
+        assert self._generator is not None
+        answer = self._generator.answer(self.task.replace(LABEL, label).replace(TEXT, " ".join(words)))
+        ranked = rank_words(words, mentioned_words(answer))
+        new = (ranked.num_ranked, ranked.num_dropped, int(not ranked.num_ranked), 1)
+        self._counts = {name: count + n for (name, count), n in zip(self._counts.items(), new, strict=True)}
+        if not self._counts["answers"] & (self._counts["answers"] - 1):  # after 1, 2, 4, 8, ... answers
+            say(f"LLMRanking: {', '.join(f'{count} {name}' for name, count in self._counts.items())}")
+        return ranked
+
+    def _load(self) -> None:
+        if self._generator is None:
+            self._generator = TextGenerator(self.path, self.max_new_tokens)
+            own = self.tokenizer_path
+            self._tokenizer = self._generator.tokenizer if own is None else tokenizer_of(own)
