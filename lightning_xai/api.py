@@ -22,7 +22,7 @@ Example:
     True
     >>> examples = pd.DataFrame({"text": ["w1 w7", "w2 w8"], "label": ["LABEL_0", "LABEL_1"]})
     >>> table = run.measure(examples.assign(rationales=[[[0, 2]]] * 2), "Random", preset="sparsity")
-    test: 0.0% of the tokens are unknown
+    unknown tokens: test 0.0%
     >>> table.loc[table["method"] == "Random", "preset"].unique().tolist()
     ['sparsity']
 """

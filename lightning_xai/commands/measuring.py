@@ -74,7 +74,7 @@ def measure(
         >>> loaded = TrainedRun("memory", None, network, words)
         >>> examples = pd.DataFrame({"text": ["w1 w2 w3", "w4 w5 w6"], "label": ["bad", "good"]})
         >>> table = measure(loaded, examples, "Random", preset="sparsity")
-        test: 0.0% of the tokens are unknown
+        unknown tokens: test 0.0%
         >>> sorted(set(table["method"]))
         ['', 'Random']
     """

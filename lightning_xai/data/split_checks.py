@@ -37,7 +37,7 @@ def unknown_fraction(encoded: Sequence[Encoded], unk_token_id: int | None) -> fl
 
 
 def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
-    """Prints the fraction of unknown tokens of each split, once per process.
+    """Prints the fractions of unknown tokens of all splits in one line, once per split and process.
 
     Args:
         splits: the splits in use, before any token is erased.
@@ -50,8 +50,9 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
         >>> examples, encoder = [{"text": "w1 w2"}, {"text": "w1 good"}], VocabularyEncoder(words=95)
         >>> split = EncodedSplit(examples, encoder.encode_batch(examples), np.arange(2))
         >>> report_unknown_tokens({"test": split}, encoder)
-        test: 25.0% of the tokens are unknown
+        unknown tokens: test 25.0%
     """
+    shares = []
     for name, split in splits.items():
         if encoder.unk_token_id is None or split.unknown_tokens_are_reported:
             continue
@@ -62,8 +63,10 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
                 "words from the training split (words: null), or choose an encoder for the language and spelling of "
                 "the texts"
             )
-        say(f"{name}: {fraction:.1%} of the tokens are unknown")
+        shares.append(f"{name} {fraction:.1%}")
         split.unknown_tokens_are_reported = True
+    if shares:
+        say(f"unknown tokens: {', '.join(shares)}")
 
 
 def encode_split(
