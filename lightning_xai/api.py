@@ -159,7 +159,8 @@ class Run:
         Args:
             texts: one text, a list of texts or a pandas Series, whose index the table takes over.
             method: name of a method ("AttInGrad", or "AttInGrad,ALTI" for two, or a full class_path), a method, or a
-                list; by default integrated gradients whose scores have a sign and sum to the difference of logits.
+                list; by default integrated gradients whose scores have a sign and sum to the difference of logits. A
+                name alone gives scores with a sign if the method has a `pooling`; an object keeps its own.
             num_classes: on multi-label data, the number of most probable classes that are explained even if they are
                 not predicted. All predicted classes are always explained.
             text_pair: second text of every example, or a second text for each, if the network reads pairs.
@@ -169,7 +170,7 @@ class Run:
         """
         given = given_texts(texts)
         pairs = given_pairs(text_pair, len(given.texts))
-        methods = chosen_methods(method)
+        methods = chosen_methods(method, signed=True)
         needs_attentions = any(chosen.needs_attentions for chosen in methods.values())
         with eager_attention(self.network, wanted=needs_attentions):
             explainer = self.loaded.explainer(list(methods.values()), num_classes=num_classes, text_pair=pairs)
@@ -194,7 +195,7 @@ class Run:
             examples: table with the columns `text`, `label` or `labels` (names of classes; a list, or names joined by
                 ";", on multi-label data). The columns `rationales`, `text_pair` and `id` are optional. Cells are read
                 as in data/files.yaml.
-            methods: as `method` of `explain`.
+            methods: as `method` of `explain`, but a name alone stands for the class with its default arguments.
             preset: name of a file in configs/presets ("edin", "er", ...), path of such a file, or an
                 AttributionEvaluation.
             validation: table like `examples`, for presets that tune thresholds, such as "eraser".

@@ -15,6 +15,8 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Attribution, Passes, TextInputs
 
+SIGNED_POOLINGS = ("sum", "mean")  # poolings of a token's D values that keep the sign
+
 
 @contextmanager
 def explaining(model: Classifier, device_type: str) -> Iterator[None]:
@@ -74,7 +76,7 @@ class AttributionMethod(ABC):
             >>> Gradient(pooling="sum").has_sign, Gradient(pooling="l2").has_sign
             (True, False)
         """
-        return getattr(self, "pooling", "sum") in ("sum", "mean")
+        return getattr(self, "pooling", "sum") in SIGNED_POOLINGS
 
     @abstractmethod
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:

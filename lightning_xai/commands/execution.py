@@ -28,7 +28,7 @@ def carry_out(argv: list[str]) -> None:
         SystemExit: error: no experiment is named: give folders of finished chains, such as runs/roar
     """
     flush_every_line()
-    with quiet(), ending_in_one_line(), user_errors():
+    with quiet(), ending_in_one_line(argv[0]), user_errors():
         command = argv[0]  # modules are imported late, to start fast
         if command in ("-h", "--help"):
             print(import_module("lightning_xai.commands.class_help").class_help(argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -11,7 +12,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.explainer import Explainer
 from lightning_xai.commands.outputs import refuse_inputs, write_output
-from lightning_xai.commands.trained_run import load_trained_run, method_classes, run_and_inputs
+from lightning_xai.commands.trained_run import load_trained_run, method_classes, run_and_inputs, signed_arguments
 from lightning_xai.commands.typed_command import run_command
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
@@ -27,22 +28,26 @@ def explain_command(argv: list[str]) -> None:
         ValueError: there is no attribution method of the given name.
     """
     import_all()
-    run_command(explain, with_method_lists(argv, list(method_classes())), name="explain", as_positional=False)
+    run_command(explain, with_method_lists(argv, method_classes()), name="explain", as_positional=False)
 
 
-def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
+def with_method_lists(argv: list[str], known: Mapping[str, type[AttributionMethod]]) -> list[str]:
     """Replaces "--method A,B" in a command line by "--method=[A, B]", the parser's form of a list.
+
+    A method whose `pooling` has no sign by default gets the pooling "sum".
 
     Args:
         argv: the command line.
-        known: names of all methods.
+        known: all methods by name.
 
     Raises:
         ValueError: there is no method of a given name.
 
     Example:
-        >>> with_method_lists(["--method", "ALTI,Random"], ["ALTI", "Random"])
-        ['--method=[ALTI, Random]']
+        >>> from lightning_xai.attributions.gradient import Gradient
+        >>> from lightning_xai.attributions.random import Random
+        >>> with_method_lists(["--method", "Gradient,Random"], {"Gradient": Gradient, "Random": Random})
+        ['--method=[{"class_path": "Gradient", "init_args": {"pooling": "sum"}}, Random]']
     """
     arguments: list[str] = []
     for argument in argv:
@@ -54,9 +59,16 @@ def with_method_lists(argv: list[str], known: list[str]) -> list[str]:
                 for name in names:
                     if "." not in name and name not in known:
                         raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
-                argument = f"--method=[{', '.join(names)}]" if len(names) > 1 else argument
+                specs = ", ".join(_spec(name, known.get(name)) for name in names)
+                argument = f"--method=[{specs}]" if len(names) > 1 else f"--method={specs}"
         arguments.append(argument)
     return arguments
+
+
+def _spec(name: str, method: type[AttributionMethod] | None) -> str:
+    """Returns a name, or a class with arguments in the syntax of a configuration."""
+    arguments = {} if method is None else signed_arguments(method)
+    return json.dumps({"class_path": name, "init_args": arguments}) if arguments else name
 
 
 def explain(
@@ -81,7 +93,8 @@ def explain(
         text_pair: second text, for a network that was trained on pairs. With `file`, every line gets this second text.
             The tokens of the second text are not shown.
         method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
-            default IntegratedGradients whose scores have a sign and sum to the difference of logits.
+            default IntegratedGradients whose scores have a sign and sum to the difference of logits. A class name alone
+            gives scores with a sign, if the method has a pooling; --method.pooling l2 gives magnitudes.
         num_classes: on multi-label data, the number of most probable classes that are explained even if they are not
             predicted. All predicted classes are always explained.
         html: HTML page to write for `text`; explain.html in the run's folder by default, or in the working directory

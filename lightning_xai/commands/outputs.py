@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from lightning_xai.runs.disk import writing
-from lightning_xai.runs.whole_files import write_whole
+from lightning_xai.runs.whole_files import remove_partial_files, write_whole
 
 EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
 
@@ -65,4 +65,6 @@ def write_output(file: Path, write: Callable[[TextIO], object]) -> None:
     if file.exists() and not file.is_file():
         write_text(file)
     else:
-        write_whole(file.resolve(), write_text)
+        place = file.resolve()
+        remove_partial_files(place.parent, place.name, owned=False)  # of an earlier command that was killed
+        write_whole(place, write_text)

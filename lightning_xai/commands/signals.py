@@ -30,8 +30,11 @@ class Terminated(SystemExit):
 
 
 @contextlib.contextmanager
-def ending_in_one_line() -> Iterator[None]:
+def ending_in_one_line(command: str = "fit") -> Iterator[None]:
     """Ends the command with one line and an exit code: 143 after SIGTERM, 130 after SIGINT.
+
+    Args:
+        command: name of the command. Only a fit can be continued.
 
     Example:
         >>> with ending_in_one_line():
@@ -46,13 +49,13 @@ def ending_in_one_line() -> Iterator[None]:
     try:
         yield
     except Terminated:
-        _say("SIGTERM")
+        _say("SIGTERM", command)
         raise SystemExit(128 + signal.SIGTERM) from None
     except (KeyboardInterrupt, SystemExit) as error:
         # Lightning ends with code 1 after SIGINT
         if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__context__, KeyboardInterrupt):
             raise
-        _say("SIGINT")
+        _say("SIGINT", command)
         raise SystemExit(128 + signal.SIGINT) from None
     finally:
         if in_main_thread:
@@ -103,6 +106,7 @@ def _terminate(number: int, frame: FrameType | None, launcher: Any = None) -> No
     raise Terminated
 
 
-def _say(name: str) -> None:
+def _say(name: str, command: str) -> None:
+    remedy = "continues a fit after its last finished epoch" if command == "fit" else "starts again from the beginning"
     if is_first():
-        print(f"ended by {name}: the same command continues a fit after its last finished epoch", file=sys.stderr)
+        print(f"ended by {name}: the same command {remedy}", file=sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.base import SIGNED_POOLINGS, AttributionMethod
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.commands.devices import usable_device
 from lightning_xai.commands.explainer import Explainer, trained_encoder
@@ -70,7 +70,11 @@ class TrainedRun:
                 "text_pair="
             )
         return Explainer(
-            self.trained, self.encoder, chosen_methods(methods), num_classes=num_classes, text_pair=text_pair
+            self.trained,
+            self.encoder,
+            chosen_methods(methods, signed=True),
+            num_classes=num_classes,
+            text_pair=text_pair,
         )
 
 
@@ -126,13 +130,14 @@ def load_trained_run(
     return TrainedRun(place, run, trained, encoder, checkpoint_hash(place) if with_hash else "")
 
 
-def chosen_methods(methods: Methods) -> dict[str, AttributionMethod]:
+def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
     """Returns attribution methods by the names of their classes. A second method of a class gets the suffix "_2".
 
     Args:
         methods: a method, a list of methods, or names. A name is that of a class of this package ("ALTI", or
             "ALTI,Random" for two), or a full class_path; the class is built without arguments. None chooses integrated
             gradients whose scores have a sign and sum to the difference of logits.
+        signed: as in `method_of_name`.
 
     Raises:
         ValueError: there is no method of a given name, its class needs arguments, or no method is given.
@@ -147,7 +152,7 @@ def chosen_methods(methods: Methods) -> dict[str, AttributionMethod]:
         methods = IntegratedGradients(pooling="sum")
     named: dict[str, AttributionMethod] = {}
     for method in _listed(methods):
-        built = method_of_name(method) if isinstance(method, str) else method
+        built = method_of_name(method, signed=signed) if isinstance(method, str) else method
         if not isinstance(built, AttributionMethod):
             raise ValueError(f"method is {built!r}: give the name or an object of an AttributionMethod, or a list")
         name = type(built).__name__
@@ -164,16 +169,20 @@ def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]
     return [methods] if isinstance(methods, AttributionMethod) or not isinstance(methods, Sequence) else list(methods)
 
 
-def method_of_name(name: str) -> AttributionMethod:
+def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
     """Returns the method of a class that is built without arguments.
+
+    Args:
+        name: name of a class of this package, or a full class_path.
+        signed: whether a class of this package whose scores have no sign by default gets the pooling "sum", if it has
+            this argument.
 
     Raises:
         ValueError: there is no such class, or it needs arguments.
 
     Example:
-        >>> from lightning_xai.attributions.random import Random
-        >>> type(method_of_name("Random")).__name__
-        'Random'
+        >>> method_of_name("IntegratedGradients").has_sign, method_of_name("IntegratedGradients", signed=True).has_sign
+        (False, True)
     """
     if "." in name:
         method_class: Any = imported_class(name, AttributionMethod, key="method")
@@ -185,7 +194,18 @@ def method_of_name(name: str) -> AttributionMethod:
     needed = [p.name for p in inspect.signature(method_class).parameters.values() if _is_needed(p)]
     if needed:
         raise ValueError(f"method {name} needs {', '.join(needed)}: give an object, {name.split('.')[-1]}(...)")
-    return method_class()
+    return method_class(**(signed_arguments(method_class) if signed and "." not in name else {}))
+
+
+def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
+    """Returns the arguments that give the scores of a method a sign; {} if they have one or no `pooling` decides it.
+
+    Example:
+        >>> signed_arguments(IntegratedGradients)
+        {'pooling': 'sum'}
+    """
+    pooling = inspect.signature(method_class).parameters.get("pooling")
+    return {} if pooling is None or pooling.default in SIGNED_POOLINGS else {"pooling": "sum"}
 
 
 def method_classes() -> dict[str, type[AttributionMethod]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import os
 import platform
@@ -111,10 +112,16 @@ def damaged(file: Path, reason: object) -> ValueError:
     return ValueError(f"{file} is damaged ({first[:100]}): remove it and run the command again")
 
 
-def remove_partial_files(folder: Path) -> None:
-    """Removes the temporary files of killed processes from a folder that this process owns.
+def remove_partial_files(folder: Path, file: str = "", *, owned: bool = True) -> None:
+    """Removes the temporary files of killed processes from a folder.
 
     Temporary files of processes that still run on this machine stay.
+
+    Args:
+        folder: the folder.
+        file: name of the file whose temporary files are removed; "" for all files of the folder.
+        owned: whether this process owns the folder, so that no process of another machine writes there. If not,
+            temporary files from other machines stay.
 
     Example:
         >>> import tempfile
@@ -125,11 +132,11 @@ def remove_partial_files(folder: Path) -> None:
         >>> len(list(folder.iterdir()))
         1
     """
-    for file in folder.glob(f"*{PARTIAL}"):
-        host, _, pid = file.name.removesuffix(PARTIAL).rpartition(".")
+    for partial in folder.glob(f"{glob.escape(file)}.*{PARTIAL}" if file else f"*{PARTIAL}"):
+        host, _, pid = partial.name.removesuffix(PARTIAL).rpartition(".")
         is_here = host.endswith(f".{platform.node()}") and pid.isdigit()
-        if not (is_here and process_runs(int(pid)) is not False):
-            file.unlink(missing_ok=True)
+        if process_runs(int(pid)) is False if is_here else owned:
+            partial.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

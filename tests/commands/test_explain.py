@@ -89,6 +89,22 @@ def test_arguments_of_a_method_can_be_given(fitted, tmp_path):
     assert list(record["classes"][0]["scores"]) == ["IntegratedGradients"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "magnitudes"),
+    [
+        (["--method", "IntegratedGradients"], False),
+        (["--method=Gradient,InputXGradient"], False),
+        (["--method", "IntegratedGradients", "--method.pooling", "l2"], True),
+        (["--method", "IntegratedGradients", "--method.num_steps", "3"], False),
+        (["--method", '{"class_path": "IntegratedGradients", "init_args": {"num_steps": 3}}'], True),
+    ],
+)
+def test_name_alone_gives_scores_with_a_sign(fitted, tmp_path, arguments, magnitudes):
+    page = ["--html", tmp_path / "page.html"]
+    printed = command("explain", "--ckpt", fitted.path, "--text", TEXT, *page, *arguments)
+    assert ("magnitudes without a sign" in printed) == magnitudes
+
+
 def test_folder_that_is_no_run_is_named(tmp_path):
     assert str(tmp_path) in refusal("explain", "--ckpt", tmp_path, "--text", TEXT)
 

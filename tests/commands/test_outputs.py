@@ -1,6 +1,7 @@
 """No command overwrites what it reads, and an output is whole or not there."""
 
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,13 @@ def test_explain_keeps_the_texts_it_reads(fitted, tmp_path):
     assert "manifest.json is a file of the model" in message
     command("explain", "--ckpt", fitted.path, "--file", file)
     assert len((tmp_path / "a.txt.jsonl").read_text().splitlines()) == 2
+
+
+def test_remains_of_killed_commands_that_wrote_the_same_file_are_removed(tmp_path):
+    host, parent = platform.node(), os.getppid()
+    remains = [f"a[1].jsonl.{host}.4194305.partial"]
+    others = [f"a[1].jsonl.{host}.{parent}.partial", "a[1].jsonl.node2.17.partial", f"b.jsonl.{host}.4194305.partial"]
+    for name in [*remains, *others]:
+        (tmp_path / name).touch()
+    write_output(tmp_path / "a[1].jsonl", lambda stream: stream.write("x"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a[1].jsonl", *others])

@@ -65,3 +65,9 @@ def test_other_exits_keep_their_code():
     with pytest.raises(SystemExit) as caught, ending_in_one_line():
         raise SystemExit("error: lr is -1")
     assert caught.value.code == "error: lr is -1"
+
+
+def test_command_that_cannot_be_continued_says_so(capsys):
+    with pytest.raises(SystemExit), ending_in_one_line("explain"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "ended by SIGINT: the same command starts again from the beginning\n"
