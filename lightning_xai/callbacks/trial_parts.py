@@ -19,6 +19,7 @@ from lightning_xai.callbacks.base import (
     decision_threshold_of,
     receivers_after,
 )
+from lightning_xai.callbacks.monitors import check_train_monitors
 from lightning_xai.callbacks.tried import Number, TrialRun
 from lightning_xai.functional.short_texts import confident_probs
 from lightning_xai.functional.targets import select_targets
@@ -219,6 +220,8 @@ def try_objective(trial: TrialRun) -> None:
             if not isinstance(losses, dict) or "loss" not in losses:
                 shown = ", ".join(losses) or "nothing" if isinstance(losses, dict) else type(losses).__name__
                 raise ValueError(f"{name}.losses returned {shown}: return a dict with the scalar 'loss'")
+            if type(module).training_step.__qualname__ == "Objective.training_step":  # it logs only the losses
+                check_train_monitors(callbacks_of(trial.trainer), losses)
             loss = losses["loss"]
             if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
                 raise ValueError(

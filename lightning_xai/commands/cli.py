@@ -28,7 +28,7 @@ from lightning_xai.commands.preflight import (
     chain_in,
     check_chains,
     check_checkpoint_settings,
-    check_monitor,
+    check_monitors,
     check_tuning,
     resolve_checkpoint,
 )
@@ -250,8 +250,8 @@ class XAICLI(LightningCLI):
             say(f"written: {predictions.file}")
 
     def _fit(self, ckpt_path: str | None, **kwargs: Any) -> None:
-        checkpoint, callbacks = self.config.fit.checkpoint, callbacks_of(self.trainer)
-        check_monitor(checkpoint.monitor, checkpoint.mode, self.model, callbacks)
+        callbacks = callbacks_of(self.trainer)
+        check_monitors(self.model, callbacks)
         if self.facts.tests_after_fit:
             check_tuning(callbacks, self.datamodule)
         if ckpt_path is not None:

@@ -11,6 +11,7 @@ from lightning import Callback, LightningDataModule
 
 from lightning_xai.callbacks.base import AttributionSource
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.monitors import TRAIN, monitors_of, never_logged
 from lightning_xai.chains.base import ChainCallback
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
@@ -43,38 +44,43 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
         raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands look for")
 
 
-def check_monitor(monitor: str | None, mode: str, objective: Objective, callbacks: list[Callback]) -> None:
-    """Raises ValueError if `monitor` is never logged, or if `mode` would choose the worst checkpoint.
+def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
+    """Raises ValueError if a callback monitors a number that is never logged, or takes its worst value for the best.
 
     Example:
+        >>> from lightning.pytorch.callbacks import EarlyStopping
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> from lightning_xai.objectives.supervised import Supervised
-        >>> check_monitor("val/accuracy", "min", Supervised(random_bert()), [])
+        >>> check_monitors(Supervised(random_bert()), [EarlyStopping("val/accuracy", mode="min")])
         Traceback (most recent call last):
-        ValueError: checkpoint.mode is 'min', which keeps the worst val/accuracy: set it to 'max'
+        ValueError: EarlyStopping.mode is 'min', which prefers the worst val/accuracy: set it to 'max'
     """
-    if monitor is None:
-        return
     prefix = log_prefix(VALIDATION)
     with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
         warnings.simplefilter("ignore")
         known = [f"{prefix}/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     losses = [f"{prefix}/{name}" for name in objective.more_validation_names]
-    if monitor == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
-        raise ValueError(f"checkpoint.monitor is {monitor}, but task_weight is 0: monitor one of {', '.join(losses)}")
     known += losses
-    if monitor in known:
-        is_loss = monitor in losses or monitor.removeprefix(f"{prefix}/") in LOWER_IS_BETTER
-        better = "min" if is_loss else "max"
-        if mode != better:
-            raise ValueError(f"checkpoint.mode is {mode!r}, which keeps the worst {monitor}: set it to {better!r}")
-        return
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
     methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
     measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
-    if not any(monitor.startswith(prefix) for prefix in measured):
-        shown = ", ".join(known + [f"{prefix}..." for prefix in measured])
-        raise ValueError(f"checkpoint.monitor is {monitor!r}, which is never logged: choose one of {shown}")
+    for monitor in monitors_of(callbacks):
+        if monitor.name == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
+            raise ValueError(
+                f"{monitor.owner}.monitor is {monitor.name}, but task_weight is 0: monitor one of {', '.join(losses)}"
+            )
+        if monitor.name in known:
+            is_loss = monitor.name in losses or monitor.name.removeprefix(f"{prefix}/") in LOWER_IS_BETTER
+            better = "min" if is_loss else "max"
+            if monitor.mode != better:
+                raise ValueError(
+                    f"{monitor.owner}.mode is {monitor.mode!r}, which prefers the worst {monitor.name}: set it to "
+                    f"{better!r}"
+                )
+        elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
+            continue  # the trial knows the names of the losses
+        elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
+            raise never_logged(monitor, [*known, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
 
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:

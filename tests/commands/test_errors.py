@@ -152,6 +152,21 @@ def test_mode_that_would_keep_the_worst_checkpoint_is_refused(fit):
     assert "'min'" in message and "'max'" in message
 
 
+@pytest.mark.parametrize(
+    ("monitor", "mode", "parts"),
+    [
+        ("val/acuracy", "max", ["EarlyStopping.monitor is 'val/acuracy'", "val/accuracy, "]),
+        ("val/accuracy", "min", ["EarlyStopping.mode is 'min'", "'max'"]),
+        ("val_loss", "min", ["EarlyStopping.monitor is 'val_loss'", "val/log_loss"]),
+        ("train/los", "min", ["EarlyStopping.monitor is 'train/los'", "choose one of train/loss"]),
+    ],
+)
+def test_monitor_of_a_callback_is_checked_before_the_training(fit, monitor, mode, parts):
+    stop = {"class_path": "EarlyStopping", "init_args": {"monitor": monitor, "mode": mode}}
+    message = refusal(*fit(lambda config: config["trainer"].update(callbacks=[stop])))
+    assert all(part in message for part in parts)
+
+
 @pytest.mark.parametrize(("setting", "value"), [("dirpath", "elsewhere"), ("filename", "{epoch}")])
 def test_checkpoints_away_from_the_run_are_refused(fit, setting, value):
     assert value in refusal(*fit(lambda config: config.update(checkpoint={setting: value})))
