@@ -26,7 +26,7 @@ def listed_choices(names: Iterable[str], given: str = "") -> str:
     while kept and len(", ".join(kept)) > MOST_CHARACTERS:
         kept.pop()
     left_out = len(ordered) - len(kept)
-    return ", ".join(kept) + (f" and {left_out} others" if left_out else "")
+    return ", ".join(kept) + (f" and {left_out} other{'s' * (left_out > 1)}" if left_out else "")
 
 
 def shortened(value: object, most: int = 60) -> str:

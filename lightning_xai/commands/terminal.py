@@ -40,6 +40,19 @@ def foreign_class(message: str) -> str | None:
     return f"{key} names {found[0]['path'] or found[0]['name']}, which is not a class derived from {bases}"
 
 
+def unknown_argument(message: str) -> str | None:
+    """Rewrites a message about an argument in `dict_kwargs` that a class does not have. None for other messages.
+
+    Example:
+        >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")
+        'num_sampels is no argument of LIME: take it out of dict_kwargs'
+    """
+    found = re.search(r"(?:(\w+)\.__init__\(\) )?got an unexpected keyword argument '(\w+)'", message)
+    if found is None:
+        return None
+    return f"{found[2]} is no argument of {found[1] or 'the class'}: take it out of dict_kwargs"
+
+
 def one_line(message: str) -> str:
     """Rewrites a parser's message in one line. Leaves out the list of tried types and cuts long parts.
 
@@ -47,9 +60,9 @@ def one_line(message: str) -> str:
         >>> one_line("Parser key 'seed':\\n  Subtypes: (int, bool)\\n  - not a number")
         "Parser key 'seed': not a number"
     """
-    about_class = foreign_class(message)
-    if about_class is not None:
-        return about_class
+    known = foreign_class(message) or unknown_argument(message)
+    if known is not None:
+        return known
     noise = ("Does not validate", "Subtypes:", "Errors:", "Given value type:", "- Expected a <class 'NoneType'>")
     lines = [line.strip().removeprefix("- ") for line in message.splitlines() if not line.strip().startswith(noise)]
     shown = [line if len(line) < 120 else f"{line[:117]}..." for line in lines if line]

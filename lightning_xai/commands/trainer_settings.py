@@ -13,6 +13,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from lightning_xai.commands.choices import shortened
+from lightning_xai.commands.terminal import unknown_argument
 
 LARGEST_SEED = 2**32 - 1  # the largest seed that numpy accepts
 AT_LEAST_ONE = ("accumulate_grad_batches", "check_val_every_n_epoch")  # Lightning would divide by them
@@ -83,7 +84,7 @@ def check_optimizer(objective: Any) -> None:
         >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
         >>> check_optimizer(SimpleNamespace(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=-0.1)))
         Traceback (most recent call last):
-        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct its init_args
+        ValueError: model.init_args.optimizer: Invalid learning rate: -0.1; correct its init_args or dict_kwargs
     """
     build = getattr(objective, "optimizer", None)
     if not callable(build):
@@ -92,9 +93,11 @@ def check_optimizer(objective: Any) -> None:
         optimizer = build([nn.Parameter(torch.zeros(1))])
     except (ValueError, TypeError) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        if "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
+        refuses_name = isinstance(error, TypeError) and "__init__()" in str(error)  # raised at the call of the class
+        if not refuses_name and "/torch/optim/" not in frames[-1].filename.replace("\\", "/"):
             raise
-        raise ValueError(f"model.init_args.optimizer: {shortened(error, 150)}; correct its init_args") from error
+        reason = unknown_argument(str(error)) or f"{shortened(error, 150)}; correct its init_args or dict_kwargs"
+        raise ValueError(f"model.init_args.optimizer: {reason}") from error
     for group in optimizer.param_groups:
         if not math.isfinite(float(group.get("lr", 0.0))):
             raise ValueError(f"model.init_args.optimizer: lr is {group['lr']}; give a number, such as 5e-5")

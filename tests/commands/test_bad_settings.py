@@ -104,6 +104,12 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
     "lr is text": ("--model.init_args.optimizer.init_args.lr=nan", ["optimizer.init_args.lr is nan: give a number"]),
     "seed is text": ("--seed_everything=abc", ["seed_everything is abc: give a whole number"]),
     "seed is true": ("--seed_everything=true", ["seed_everything is True: give a whole number"]),
+    "dict_kwargs of an optimizer": (
+        changed("model.init_args.optimizer", {"class_path": "AdamW", "dict_kwargs": {"foo": 1}}),
+        ["model.init_args.optimizer: foo is no argument of AdamW: take it out of dict_kwargs"],
+    ),
+    "dict_kwargs of a network": ("--model.init_args.network.dict_kwargs={foo: 1}", ["foo is no argument of", "take"]),
+    "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is no argument of TextDataModule: take it out"]),
     "missing argument": (
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
         ["trainer.callbacks[EarlyStopping] lacks monitor", "--trainer.callbacks.help EarlyStopping"],
