@@ -81,7 +81,7 @@ def reasons(message: str) -> str:
     """
     listed = [line.strip()[2:] for line in message.splitlines() if line.strip().startswith("- ")]
     found = [line for line in listed if not line.startswith(OTHER_TYPE) and "__init__() " not in line]
-    return "; ".join(dict.fromkeys(found)) or one_line(message)
+    return "; ".join(dict.fromkeys(unknown_argument(line) or line for line in found)) or one_line(message)
 
 
 def message_for_user(error: BaseException) -> str | None:

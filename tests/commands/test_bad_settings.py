@@ -58,7 +58,7 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         changed("model.init_args.learning_rate", 3),
         [
             "model.init_args.learning_rate is no argument of Supervised",
-            "network, ",
+            "network",
             "run.py fit --model.help Supervised",
         ],
     ),
@@ -108,7 +108,10 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
         changed("model.init_args.optimizer", {"class_path": "AdamW", "dict_kwargs": {"foo": 1}}),
         ["model.init_args.optimizer: foo is no argument of AdamW: take it out of dict_kwargs"],
     ),
-    "dict_kwargs of a network": ("--model.init_args.network.dict_kwargs={foo: 1}", ["foo is no argument of", "take"]),
+    "dict_kwargs of a network": (
+        "--model.init_args.network.dict_kwargs={foo: 1}",
+        ["foo is no argument of the class: take"],
+    ),
     "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is no argument of TextDataModule: take it out"]),
     "missing argument": (
         changed("trainer.callbacks", [METHODS, {"class_path": "EarlyStopping"}]),
