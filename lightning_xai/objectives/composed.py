@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
 import torch
+from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor, nn
 
 from lightning_xai.functional.modes import frozen
@@ -17,6 +19,7 @@ from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.expected_weight import expected_weight
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
+from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.gradient_check import check_term_gradient
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
@@ -38,6 +41,7 @@ class ComposedObjective(Objective):
         **kwargs: arguments of `Objective`.
 
     Attributes:
+        minima: "train/<term>", "val/<term>", "train/task" and "val/task" -> smallest mean loss of an epoch so far.
         expected_weights: name of a term -> mean weight of a training example, for terms that weigh examples.
 
     Raises:
@@ -75,9 +79,10 @@ class ComposedObjective(Objective):
         elif needs.eager:
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
+        self.minima: dict[str, float] = {}
         # of the own loss and of the terms that validation measures
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
-        self._weight_sums: dict[str, Tensor] | None = None  # of this epoch; None if the epoch was resumed
+        self._epoch = EpochMeans()
 
     @abstractmethod
     def task(self, batch: Batch) -> Task:
@@ -123,9 +128,15 @@ class ComposedObjective(Objective):
         means = {name: self._mean(name, value, batch) for name, value in values.items()}
         for name, value in values.items():
             logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
+        self._epoch.add("task", clean.losses, torch.ones_like(clean.losses))
         # 0 * logits gives a gradient to every weight that the logits need, which DDP requires
-        anchor = 0.0 * clean.output.logits.sum() if not self.task_weight else 0.0
+        anchor = 0.0 if self.minimizes_own_loss else 0.0 * clean.output.logits.sum()
         return {"loss": self.combined(loss, means, weights) + anchor, **logged}
+
+    @property
+    def minimizes_own_loss(self) -> bool:
+        """Whether the own loss is a part of the loss."""
+        return self.task_weight > 0
 
     def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         """Returns the loss [] to minimize, from the own loss [] and the terms' means []."""
@@ -145,15 +156,19 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def on_train_epoch_start(self) -> None:
-        self._weight_sums = {}  # Lightning does not call this hook when it resumes within an epoch
+        self._epoch.begin()  # Lightning does not call this hook when it resumes within an epoch
 
     def on_train_epoch_end(self) -> None:
-        for name, weight in (self._weight_sums or {}).items():
-            if not self.trainer.strategy.reduce(weight, reduce_op="sum"):
+        for name, mean in self._epoch_means().items():
+            if math.isnan(mean):
                 raise ValueError(
                     f"no training example of this epoch counted for term {name}: check that the training data have "
                     "evidence for gold classes"
                 )
+
+    def _epoch_means(self) -> dict[str, float]:
+        strategy = self.trainer.strategy
+        return self._epoch.means(lambda sums: torch.as_tensor(strategy.reduce(sums, reduce_op="sum")))
 
     def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         outputs = super().validation_step(batch, batch_idx)
@@ -184,6 +199,10 @@ class ComposedObjective(Objective):
         means = {name: metric.to(self.device).compute() for name, metric in self._means.items()}
         for metric in self._means.values():
             metric.reset()
+        named = {("task" if name == "loss" else name): float(mean) for name, mean in means.items()}
+        if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
+            train = {f"train/{name}": mean for name, mean in self._epoch_means().items()}
+            self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
         total = self._sum(means, self.final_weights(), self.task_weight * means["loss"])
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}
 
@@ -203,6 +222,14 @@ class ComposedObjective(Objective):
                 value = self.term_values(batch[rows], {name: term})[name]
                 check_term_gradient(f"term {type(term).__name__}", value.values, self.network)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["minima"] = dict(self.minima)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        self.minima = dict(checkpoint.get("minima", {}))
+
     def _evaluate(
         self, task: Task, terms: dict[str, Term], *, create_graph: bool
     ) -> tuple[CleanPass, Tensor, dict[str, Tensor], dict[str, TermValue]]:
@@ -220,8 +247,7 @@ class ComposedObjective(Objective):
     def _mean(self, name: str, value: TermValue, batch: Batch) -> Tensor:
         term = self._term(name)
         weights = term.example_weights(batch)
-        if self._weight_sums is not None and term.weighs_examples:
-            self._weight_sums[name] = self._weight_sums.get(name, weights.new_zeros(())) + weights.sum()
+        self._epoch.add(name, value.values, weights)
         return weighted_mean(value.values, weights, self.expected_weights.get(name))
 
     def _all_terms(self) -> list[tuple[str, Term]]:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.objectives.bounds import bound_run, bounds_from, check_same_settings
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
 
 TASK = "task"
+VAL = log_prefix(VALIDATION)
 DualDecay = Literal["network", "constant"]
 
 
@@ -47,6 +54,8 @@ class Constrained(Supervised):
         averaging: factor of the moving average of violations, as in `DualAscent`.
         accumulate_grad_batches: number of micro-batches of an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
+        bound_seeds: number of seeds of the runs that find a bound "auto".
+        only: name of a constraint, whose loss is minimized alone; this is how a bound "auto" is found.
         **kwargs: arguments of `Supervised`.
 
     Attributes:
@@ -80,6 +89,8 @@ class Constrained(Supervised):
         averaging: float = 0.0,
         accumulate_grad_batches: int = 1,
         gradient_clip_val: float | None = None,
+        bound_seeds: int = 3,
+        only: str | None = None,
         **kwargs: Any,
     ) -> None:
         check_constraints(constraints, terms or {})
@@ -91,7 +102,13 @@ class Constrained(Supervised):
             raise ValueError(f"accumulate_grad_batches is {accumulate_grad_batches}: give at least 1")
         if gradient_clip_val is not None and gradient_clip_val <= 0:
             raise ValueError(f"gradient_clip_val is {gradient_clip_val}: give a number above 0, or null")
+        if bound_seeds < 1:
+            raise ValueError(f"bound_seeds is {bound_seeds}: give at least 1")
+        if only is not None and only not in constraints:
+            raise ValueError(f"only is {only!r}, which has no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
+        self.bound_seeds = bound_seeds
+        self.only = only
         self.constraints = constraints
         self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
         self.dual_decay: DualDecay = dual_decay
@@ -102,15 +119,68 @@ class Constrained(Supervised):
         self._violations: list[Tensor] = []  # [n] of the micro-batches of the current optimizer step
 
     def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+        if self.only is not None:
+            return own if self.only == TASK else values[self.only]
         free = {name: weight for name, weight in weights.items() if name not in self.constraints}
         total = self._sum(values, free) if TASK in self.constraints else super().combined(own, values, free)
         losses = {TASK: own, **values}
-        violations = torch.stack([losses[name] - limit.bound for name, limit in self.constraints.items()])
+        violations = torch.stack([losses[name] - float(limit.bound) for name, limit in self.constraints.items()])
         self._violations.append(violations.detach())
         return total + (self.dual.alpha.detach().clone() * violations).sum()
 
     def weights_now(self) -> dict[str, float]:
+        if self.only is not None:
+            return {} if self.only == TASK else {self.only: 1.0}
         return super().weights_now() | {name: 1.0 for name in self.constraints if name != TASK}
+
+    @property
+    def minimizes_own_loss(self) -> bool:
+        return self.only == TASK if self.only is not None else TASK in self.constraints or super().minimizes_own_loss
+
+    def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns command-line options for the next run that finds a bound "auto"; [] if all bounds are known.
+
+        Raises:
+            ValueError: such a run had other data, another network or another optimizer.
+        """
+        for name, seed, run in self._bound_runs(trainer):
+            if not run.is_finished:
+                bounds_dir = run.experiment_dir.parent
+                return [
+                    f"--runs_dir={bounds_dir.parent}", f"--experiment={bounds_dir.name}/{name}",
+                    f"--seed_everything={seed}",
+                    f"--model.init_args.only={name}", "--test_after_fit=false",
+                    f"--checkpoint.monitor={VAL}/{'log_loss' if name == TASK else name}", "--checkpoint.mode=min",
+                ]  # fmt: skip
+            check_same_settings(RunFolder(Path(trainer.default_root_dir)), run, name)
+        return []
+
+    def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns []: nothing is trained afterwards."""
+        return []
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if stage != "fit" or self.only is not None:
+            return
+        found: dict[str, list[dict[str, float]]] = {}
+        for name, _, run in self._bound_runs(self.trainer):
+            if not run.is_finished:
+                raise ValueError(f"the bound of {name} is auto, but {run.path} is not finished: use run.py fit")
+            found.setdefault(name, []).append(read_checkpoint(run.path / "checkpoints" / "last.ckpt")["minima"])
+        for name, minima in found.items():
+            self.constraints[name] = Constraint(*bounds_from(minima, name))
+
+    @property
+    def bounds(self) -> dict[str, list[float | None]]:
+        """Name of a constraint -> its bound and its bound in validation, for manifest and checkpoint."""
+        known = {name: limit for name, limit in self.constraints.items() if limit.bound != "auto"}
+        return {name: [float(limit.bound), limit.validation_bound] for name, limit in known.items()}
+
+    def _bound_runs(self, trainer: Trainer) -> list[tuple[str, int, RunFolder]]:
+        names = [name for name, limit in self.constraints.items() if limit.bound == "auto" and self.only is None]
+        own = RunFolder(Path(trainer.default_root_dir))
+        return [(name, seed, bound_run(own, name, seed)) for name in names for seed in range(self.bound_seeds)]
 
     def final_weights(self) -> dict[str, float]:
         return {name: weight for name, weight in super().final_weights().items() if name not in self.constraints}
@@ -137,15 +207,17 @@ class Constrained(Supervised):
 
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
-        if self.trainer.sanity_checking:
+        if self.trainer.sanity_checking or self.only is not None:
+            self.may_be_best = True
             return
         logged = self.trainer.callback_metrics
-        losses = {name: float(logged["val/log_loss" if name == TASK else f"val/{name}"]) for name in self.constraints}
+        losses = {name: float(logged[f"{VAL}/{'log_loss' if name == TASK else name}"]) for name in self.constraints}
         self.may_be_best = all(limit.is_met(losses[name]) for name, limit in self.constraints.items())
         self.bound_met |= self.may_be_best
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
+        checkpoint["bounds"] = self.bounds
         checkpoint["dual_optimizer"] = self.dual.optimizer_state()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -162,6 +234,8 @@ class Constrained(Supervised):
         optimizer.step()
         optimizer.zero_grad()
         scheduler.step()
+        if self.only is not None:
+            return
         mean = torch.stack(self._violations).mean(dim=0)
         mean = self.trainer.strategy.reduce(mean, reduce_op="mean")
         self.dual.step(mean, rate_factor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch.cli import OptimizerCallable
@@ -17,28 +17,35 @@ class Constraint:
     """A bound on a loss.
 
     Args:
-        bound: the loss in training must be at most this number.
+        bound: the loss in training must be at most this number. With "auto", runs that minimize this loss alone come
+            first, and both bounds follow from them.
         validation_bound: the loss in validation counts as met below 1.1 times this number; None stands for `bound`.
 
     Raises:
-        ValueError: a bound is not above 0.
+        ValueError: a bound is not above 0, or `validation_bound` is given for the bound "auto".
 
     Example:
         >>> Constraint(bound=0.035, validation_bound=0.031).is_met(0.034)
         True
     """
 
-    bound: float
+    bound: float | Literal["auto"]
     validation_bound: float | None = None
 
     def __post_init__(self) -> None:
+        if self.bound == "auto" and self.validation_bound is not None:
+            raise ValueError(
+                f"bound is auto, but validation_bound is {self.validation_bound}: leave validation_bound out"
+            )
         for name, value in {"bound": self.bound, "validation_bound": self.validation_bound}.items():
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} is {value}: give a number above 0")
+            if value not in (None, "auto") and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value}: give a number above 0, or auto as bound")
 
     def is_met(self, validation_loss: float) -> bool:
         """Returns whether a loss in validation is below 1.1 times the bound for validation."""
-        return validation_loss < 1.1 * (self.bound if self.validation_bound is None else self.validation_bound)
+        bound = self.bound if self.validation_bound is None else self.validation_bound
+        assert bound != "auto", "the bound is not known yet"
+        return validation_loss < 1.1 * bound
 
 
 class DualAscent(nn.Module):

@@ -8,23 +8,23 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
 
 
-def bound_facts(run: RunFolder, objective: Any) -> dict[str, bool]:
-    """Returns whether a trained run met its bounds, for its manifest; nothing if the objective has no bounds.
+def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
+    """Returns the bounds of a trained run and whether it met them, for its manifest; {} if the objective has no bounds.
 
     Only an epoch that meets the bounds becomes the best checkpoint, so the bounds were missed if there is none.
 
     Args:
         run: the run, whose training has ended.
-        objective: its objective. Objectives with bounds have the attribute `bound_met`.
+        objective: its objective. Objectives with bounds have the attributes `bound_met` and `bounds`.
 
     Example:
         >>> from pathlib import Path
         >>> bound_facts(RunFolder(Path("runs/tm/seed0")), objective=None)
         {}
     """
-    if not hasattr(objective, "bound_met"):
+    if getattr(objective, "only", None) is not None or not hasattr(objective, "bound_met"):
         return {}
     is_met = run.checkpoint("best") is not None
     if not is_met:
         say(f"{run.path}: no epoch met the bounds, so there is no best checkpoint, and nothing is tested")
-    return {"bound_met": is_met}
+    return {"bound_met": is_met, "bounds": objective.bounds}

@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from lightning_xai.commands.main import main
+from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import command, refusal, save, tiny_config
 
 IGR = "lightning_xai.objectives.terms.input_gradient.InputGradient"
@@ -85,3 +87,24 @@ def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_pat
     arguments = printed_arguments("fit", "--config", save(config, tmp_path / "old.yaml"))
     assert arguments["task_weight"] == 0.75
     assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
+
+
+def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_by_all_seeds(tmp_path):
+    config = constrained_config(1.0)
+    config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 2}
+    file, runs = save(config, tmp_path / "auto.yaml"), tmp_path / "runs"
+    command("fit", "--config", file, "--runs_dir", runs)
+    found = [RunFolder(runs / "auto_bounds" / "igr" / f"seed{seed}") for seed in range(2)]
+    minima = [read_checkpoint(run.path / "checkpoints" / "last.ckpt")["minima"] for run in found]
+    manifest = RunFolder(runs / "auto" / "seed0").manifest
+    bound, validation_bound = manifest["bounds"]["igr"]
+    assert bound == pytest.approx(1.5 * sum(part["train/igr"] for part in minima) / 2)
+    assert validation_bound == pytest.approx(sum(part["val/igr"] for part in minima) / 2)
+    assert not found[0].is_tested and "bound: auto" in (runs / "auto" / "seed0" / "config.yaml").read_text()
+    before = [run.manifest_file.stat().st_mtime_ns for run in found]
+    command("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "5")
+    assert [run.manifest_file.stat().st_mtime_ns for run in found] == before
+    config["trainer"]["max_epochs"] = 2
+    other = save(config, tmp_path / "auto.yaml")
+    message = refusal("fit", "--config", other, "--runs_dir", runs, "--seed_everything", "6")
+    assert "found the bound of igr with other settings (trainer.max_epochs)" in message

@@ -1,0 +1,84 @@
+"""Bounds of constraints from runs that minimize the constrained loss alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.settings import changed_settings
+
+MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
+# settings that decide how small a loss can get; the runs that find a bound share them with the constrained run
+SHARED = (
+    "data.", "trainer.max_epochs", "trainer.max_steps", "trainer.precision", "trainer.limit_",
+    *(f"model.init_args.{name}" for name in (
+        "network.", "optimizer.", "warmup_fraction", "decay", "head_lr_factor", "accumulate_grad_batches",
+        "gradient_clip_val",
+    )),
+)  # fmt: skip
+
+
+class Bounds(NamedTuple):
+    """The bounds of one loss in training and in validation."""
+
+    bound: float
+    validation_bound: float
+
+
+def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
+    """Returns the run that minimizes the loss `name` alone. All seeds of the experiment of `run` share it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> bound_run(RunFolder(Path("runs/er/seed7")), "guidance", 0).path.as_posix()
+        'runs/er_bounds/guidance/seed0'
+    """
+    folder = run.experiment_dir
+    return RunFolder(folder.with_name(f"{folder.name}_bounds") / name / f"seed{seed}")
+
+
+def bounds_from(minima: Sequence[Mapping[str, float]], name: str) -> Bounds:
+    """Returns 1.5 times the mean of the smallest training losses, and the mean of the smallest validation losses.
+
+    Args:
+        minima: of each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch.
+        name: name of the loss.
+
+    Example:
+        >>> bounds_from([{"train/igr": 0.2, "val/igr": 0.3}, {"train/igr": 0.4, "val/igr": 0.5}], "igr")
+        Bounds(bound=0.45, validation_bound=0.4)
+
+    Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
+        Appendix; the means are those of the authors' README.
+    """
+    train, validation = (sum(found[f"{split}/{name}"] for found in minima) / len(minima) for split in ("train", "val"))
+    return Bounds(round(MARGIN * train, 12), round(validation, 12))
+
+
+def check_same_settings(run: RunFolder, other: RunFolder, name: str) -> None:
+    """Raises ValueError if a run that found a bound had other data, another network or another optimizer.
+
+    Args:
+        run: the constrained run.
+        other: the run that minimized the loss `name` alone.
+        name: name of the loss.
+    """
+    if run.settings is None:  # a dry run leaves no manifest
+        return
+    ours, theirs = (
+        {key: value for key, value in (part.settings or {}).items() if _is_shared(key, name)} for part in (run, other)
+    )
+    changed = changed_settings(ours, theirs)
+    if changed:
+        shown = ", ".join(changed[:3])
+        raise ValueError(
+            f"{other.path} found the bound of {name} with other settings ({shown}): name another --experiment, or "
+            f"remove {other.experiment_dir}"
+        )
+
+
+def _is_shared(key: str, name: str) -> bool:
+    if key.startswith("data.init_args.seed"):
+        return False
+    return key.startswith((*SHARED, f"model.init_args.terms.{name}."))
