@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import lightning_xai.objectives.terms
+from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.objectives import laws as objective_laws
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms import laws
@@ -33,7 +34,13 @@ every_term = pytest.mark.parametrize("term_class", TERMS, ids=lambda term: term.
 
 def build(term_class: type[Term], **arguments: Any) -> Term:
     parameters = inspect.signature(term_class).parameters
-    required = [p.name for p in parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if "method" in parameters:
+        arguments.setdefault("method", InputXGradient("sum"))
+    required = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind is not p.VAR_KEYWORD and p.name not in arguments
+    ]
     if required:
         pytest.skip(f"this test does not know what to give for {required}")
     if "search" in parameters:  # these laws hold for any number of steps, and few are fast
