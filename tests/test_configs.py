@@ -12,12 +12,14 @@ import yaml
 from lightning_xai.commands.main import main
 from tests.commands.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
 from tests.commands.conftest import fitted as fitted  # a fixture
+from tests.data.prompts import llama_folder
 
 CONFIGS = ROOT / "configs"
 EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_teacher"))
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
+PRESET_OF = {"few_shot": "aml"}  # of experiments without the preset eraser
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
@@ -98,6 +100,12 @@ def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> 
     argv = ["test" if experiment.stem == "evaluate" else "fit", "--config", str(experiment)]
     if experiment.stem == "evaluate":
         tiny["model"] = {"init_args": {"path": str(fitted.path)}}
+    elif experiment.stem == "few_shot":
+        argv[0] = "test"
+        tiny["model"] = {"init_args": {"network": {"init_args": {"path": llama_folder(folder / "llama")}}}}
+        answers = {"class0": " negative", "class1": " positive"}
+        prompt = {"path": None, "verbalizers": answers, "shots": 2, "fill": "unk", "max_length": 256}
+        data["init_args"]["encoder"] = {"class_path": "lightning_xai.data.prompt.PromptEncoder", "init_args": prompt}
     else:
         tiny["model"] = {"init_args": {"network": network}}
     if experiment.stem in CHAINS:
@@ -109,8 +117,8 @@ def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
 def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where no earlier runs are
-    results = run_tiny(experiment, tmp_path, fitted)
-    assert experiment.stem in UNMEASURED or len(results[results["preset"] == "eraser"]) > 0
+    results, preset = run_tiny(experiment, tmp_path, fitted), PRESET_OF.get(experiment.stem, "eraser")
+    assert experiment.stem in UNMEASURED or len(results[results["preset"] == preset]) > 0
     assert results["value"].notna().any()
 
 

@@ -4,26 +4,19 @@ import copy
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from lightning_xai.attributions.llm_ranking import LLMRanking, mentioned_words, rank_scores, rank_words
 from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.models.text_generator import TextGenerator, words_of_tokens
 from lightning_xai.types import TextInputs
 from tests.conftest import TINY_CONFIGS, tiny_classifier
-from tests.data.prompts import byte_level_folder
+from tests.data.prompts import byte_level_folder, llama_folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = byte_level_folder(tmp_path_factory.mktemp("llama"))
-    sizes = {
-        "vocab_size": len(load_tokenizer(folder)), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-        "intermediate_size": 24, "max_position_embeddings": 512,
-    }  # fmt: skip
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **sizes)).save_pretrained(folder)
-    return folder
+    return llama_folder(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,10 @@ import json
 
 import pandas as pd
 import pytest
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
-from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.models.checkpoint import checkpoint_hash
 from tests.commands.conftest import ROOT, command, methods, numbers, refusal, save
-from tests.data.prompts import TASK, byte_level_folder
+from tests.data.prompts import TASK, llama_folder
 
 METHODS = methods("input_x_gradient.InputXGradient", "deep_lift.DeepLift", "occlusion.Occlusion")
 VERBALIZERS = {
@@ -22,14 +19,7 @@ AML = str(ROOT / "configs" / "presets" / "aml.yaml")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A folder with a random Llama and its tokenizer."""
-    folder = byte_level_folder(tmp_path_factory.mktemp("llama"))
-    sizes = {
-        "vocab_size": len(load_tokenizer(folder)), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "num_key_value_heads": 1, "intermediate_size": 24, "max_position_embeddings": 256,
-    }  # fmt: skip
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **sizes)).save_pretrained(folder)
-    return folder
+    return llama_folder(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.data.prompt import PromptEncoder
 
 CLASSES = ["bad", "good"]
@@ -25,7 +27,7 @@ def byte_level_folder(folder: Path) -> str:
     special = [AddedToken(token, special=True) for token in ("<|unk|>", "<|start|>", "<|end|>")]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, initial_alphabet=alphabet)
-    words = "positive negative\nText: a fine film\nLabel: positive\n\nText: dull\nLabel: negative"
+    words = "positive negative the\nText: a fine film\nLabel: positive\n\nText: dull\nLabel: negative"
     tokenizer.train_from_iterator([words] * 20, trainer)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="<|unk|>", bos_token="<|start|>", eos_token="<|end|>", pad_token="<|end|>"
@@ -33,6 +35,18 @@ def byte_level_folder(folder: Path) -> str:
     fast.chat_template = CHAT
     fast.save_pretrained(folder)
     return str(folder)
+
+
+def llama_folder(folder: Path) -> str:
+    """Saves the tokenizer with a random Llama that fits it."""
+    place = byte_level_folder(folder)
+    sizes = {
+        "vocab_size": len(load_tokenizer(place)), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "intermediate_size": 24, "max_position_embeddings": 512,
+    }  # fmt: skip
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **sizes)).save_pretrained(place)
+    return place
 
 
 def prompt_encoder(folder: str, **arguments: Any) -> PromptEncoder:
