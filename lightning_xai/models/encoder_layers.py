@@ -134,7 +134,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
         # ELECTRA's head has an activation module, BigBird's uses its encoder's activation, and RoBERTa's calls tanh
         activation = getattr(head, "activation", None)
         if activation is None:
-            activation = ACT2FN[config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()
+            activation = ACT2FN[head.config.hidden_act] if config.model_type == "big_bird" else nn.Tanh()
         return [head.dense, activation, head.out_proj]
     if _part(network, "pre_classifier") is not None:
         return [network.pre_classifier, nn.ReLU(), network.classifier]

@@ -14,6 +14,7 @@ from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.encoder_layers import head_layers
+from lightning_xai.models.head_options import set_head_activation, set_head_dropout
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.pooling import Pooling, pooling_readout
 from lightning_xai.models.transformers_loading import load_transformer, read_config
@@ -33,6 +34,8 @@ class HFClassifier(HuggingFaceClassifier):
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
         dropout: replaces every dropout probability of the network; None keeps them.
+        head_dropout: replaces the dropout probability of the head alone; None keeps it, or takes that of the network.
+        head_activation: replaces the activation function of the head, for example by "tanh"; None keeps it.
         num_layers: number of first layers of the network that are used; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
@@ -61,6 +64,8 @@ class HFClassifier(HuggingFaceClassifier):
         *,
         pretrained: bool = True,
         dropout: float | None = None,
+        head_dropout: float | None = None,
+        head_activation: str | None = None,
         num_layers: int | None = None,
         embedding: Embedding = "word",
         config: dict[str, Any] | None = None,
@@ -71,6 +76,8 @@ class HFClassifier(HuggingFaceClassifier):
             path, config, dropout=dropout, num_layers=num_layers, trust_remote_code=trust_remote_code
         )
         settings.num_labels = num_classes
+        if head_dropout is not None:
+            set_head_dropout(settings, head_dropout)
         own_code = trust_remote_code and AutoModelForSequenceClassification.__name__ in getattr(
             settings, "auto_map", {}
         )
@@ -84,6 +91,8 @@ class HFClassifier(HuggingFaceClassifier):
             num_layers=num_layers,
             trust_remote_code=trust_remote_code,
         )
+        if head_activation is not None:
+            set_head_activation(loaded.network, head_activation)
         super().__init__(loaded.network, embedding)
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
@@ -131,6 +140,7 @@ class HFClassifier(HuggingFaceClassifier):
         # network would not train the embedding of this token.
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
+            arguments["head_dropout"] = None  # the config has it
         return arguments
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:

@@ -1,0 +1,69 @@
+"""Options of transformers' classification heads: their activation and their dropout."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.activations import ACT2FN
+
+_DROPOUT_NAMES = ("classifier_dropout", "seq_classif_dropout")
+
+
+def set_head_dropout(config: PretrainedConfig, dropout: float) -> None:
+    """Sets the dropout probability of the classification head in a config, before the network is built.
+
+    Raises:
+        ValueError: `dropout` is no probability, or the head of the architecture has no dropout of its own.
+
+    Example:
+        >>> from transformers import BertConfig
+        >>> config = BertConfig()
+        >>> set_head_dropout(config, 0.0)
+        >>> config.classifier_dropout, config.hidden_dropout_prob
+        (0.0, 0.1)
+    """
+    if not 0 <= dropout < 1:
+        raise ValueError(f"head_dropout is {dropout}: give a probability from 0 to below 1")
+    names = [name for name in _DROPOUT_NAMES if hasattr(config, name)]
+    if not names:
+        raise ValueError(f"head_dropout is {dropout}, but the head of {config.model_type} has no dropout of its own")
+    for name in names:
+        setattr(config, name, dropout)
+
+
+def set_head_activation(transformer: PreTrainedModel, activation: str) -> None:
+    """Replaces the activation function of a classification head.
+
+    Args:
+        transformer: a BERT, BigBird or ELECTRA with a sequence classification head.
+        activation: name of the function in transformers, such as "tanh" or "gelu".
+
+    Raises:
+        ValueError: the name is unknown, or the head's activation cannot be replaced.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> transformer = random_bert().transformer
+        >>> set_head_activation(transformer, "relu")
+        >>> transformer.base_model.pooler.activation
+        ReLU()
+    """
+    if activation not in ACT2FN:
+        raise ValueError(f"head_activation is {activation!r}: choose a function of transformers, such as tanh or gelu")
+    network: Any = transformer
+    head, pooler = getattr(network, "classifier", None), getattr(network.base_model, "pooler", None)
+    if network.config.model_type == "big_bird":
+        head.config = copy.copy(network.config)  # the head reads its activation from its config at each pass
+        head.config.hidden_act = activation
+    elif isinstance(getattr(head, "activation", None), nn.Module):
+        head.activation = ACT2FN[activation]
+    elif isinstance(head, nn.Linear) and isinstance(getattr(pooler, "activation", None), nn.Module):
+        pooler.activation = ACT2FN[activation]
+    else:
+        raise ValueError(
+            f"head_activation is {activation!r}, but the head of {network.config.model_type} has a fixed activation: "
+            "leave it out, or choose BERT, BigBird or ELECTRA"
+        )
