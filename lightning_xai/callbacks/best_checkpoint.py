@@ -42,7 +42,7 @@ class BestCheckpoint(ModelCheckpoint):
         may_be_best = getattr(trainer.lightning_module, "may_be_best", None)
         if may_be_best is False:
             return False
-        is_tie = may_be_best is not None and current is not None and self.best_model_score == current
+        is_tie = may_be_best is not None and current is not None and bool(self.best_model_score == current)
         return is_tie or super().check_monitor_top_k(trainer, current)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

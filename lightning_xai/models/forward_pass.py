@@ -34,7 +34,7 @@ own_attentions=False)
     double_backward: bool = False
     own_attentions: bool = False
 
-    def __or__(self, other: Needs) -> Needs:  # type: ignore[override]  # no union of the values is of use
+    def __or__(self, other: Needs) -> Needs:
         """Returns everything that one of two readers needs."""
         return Needs(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
 

@@ -59,6 +59,7 @@ class ComposedObjective(Objective):
     def __init__(
         self,
         network: Classifier,
+        *,
         terms: dict[str, Term] | None = None,
         task_weight: float = 1.0,
         **kwargs: Any,
@@ -152,8 +153,13 @@ class ComposedObjective(Objective):
     def on_train_start(self) -> None:
         super().on_train_start()
         if self.terms:
-            shown = [f"{name} {_shown(term.weight)} ({_label(term)})" for name, term in self._all_terms()]
+            shown = [f"{name} {self.shown_weight(name)} ({_label(term)})" for name, term in self._all_terms()]
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
+
+    def shown_weight(self, name: str) -> str:
+        """Returns the weight of a term as the line at the start of training shows it."""
+        weight = self._term(name).weight
+        return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
     def on_train_epoch_start(self) -> None:
         self._epoch.begin()  # Lightning does not call this hook when it resumes within an epoch
@@ -270,7 +276,3 @@ class ComposedObjective(Objective):
 
 def _label(term: Term) -> str:
     return ": ".join(part for part in (type(term).__name__, term.describe()) if part)
-
-
-def _shown(weight: Any) -> str:
-    return f"{weight:g}" if isinstance(weight, int | float) else str(weight)

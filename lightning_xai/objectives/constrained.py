@@ -96,7 +96,7 @@ class Constrained(Supervised):
         check_constraints(constraints, terms or {})
         for name, term in (terms or {}).items():
             term.validate |= name in constraints
-        super().__init__(network, terms, **kwargs)
+        super().__init__(network, terms=terms, **kwargs)
         require_choices({"dual_decay": DualDecay}, {"dual_decay": dual_decay})
         if accumulate_grad_batches < 1:
             raise ValueError(f"accumulate_grad_batches is {accumulate_grad_batches}: give at least 1")
@@ -167,7 +167,7 @@ class Constrained(Supervised):
         for name, _, run in self._bound_runs(self.trainer):
             if not run.is_finished:
                 raise ValueError(f"the bound of {name} is auto, but {run.path} is not finished: use run.py fit")
-            found.setdefault(name, []).append(read_checkpoint(run.path / "checkpoints" / "last.ckpt")["minima"])
+            found.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
         for name, minima in found.items():
             self.constraints[name] = Constraint(*bounds_from(minima, name))
 
@@ -181,6 +181,12 @@ class Constrained(Supervised):
         names = [name for name, limit in self.constraints.items() if limit.bound == "auto" and self.only is None]
         own = RunFolder(Path(trainer.default_root_dir))
         return [(name, seed, bound_run(own, name, seed)) for name in names for seed in range(self.bound_seeds)]
+
+    def shown_weight(self, name: str) -> str:
+        limit = self.constraints.get(name)
+        if self.only is not None:
+            return "alone" if name == self.only else "0"
+        return super().shown_weight(name) if limit is None else f"at most {limit.bound:g}"
 
     def final_weights(self) -> dict[str, float]:
         return {name: weight for name, weight in super().final_weights().items() if name not in self.constraints}
@@ -225,7 +231,8 @@ class Constrained(Supervised):
         self.dual.load_optimizer_state(checkpoint.get("dual_optimizer"))
 
     def _step(self) -> None:
-        optimizer, scheduler = self.optimizers(), self.lr_schedulers()
+        optimizer: Any = self.optimizers()
+        scheduler: Any = self.lr_schedulers()
         rate_factor = 1.0
         if self.dual_decay == "network":
             rate_factor = scheduler.lr_lambdas[0](scheduler.last_epoch)

@@ -84,7 +84,7 @@ def training_and_sweep(documents: int) -> tuple[float, float]:
         batch_size=BATCH_SIZE,
         eval_batch_size=EVAL_BATCH_SIZE,
     )
-    objective = Supervised(HFClassifier(config=BERT), lambda p: torch.optim.AdamW(p, lr=1e-3))
+    objective = Supervised(HFClassifier(config=BERT), optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3))
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(
             accelerator="cpu", max_epochs=EPOCHS, logger=False, enable_progress_bar=False, default_root_dir=folder,

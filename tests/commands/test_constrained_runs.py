@@ -95,7 +95,7 @@ def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_
     file, runs = save(config, tmp_path / "auto.yaml"), tmp_path / "runs"
     command("fit", "--config", file, "--runs_dir", runs)
     found = [RunFolder(runs / "auto_bounds" / "igr" / f"seed{seed}") for seed in range(2)]
-    minima = [read_checkpoint(run.path / "checkpoints" / "last.ckpt")["minima"] for run in found]
+    minima = [read_checkpoint(str(run.checkpoint("last")))["minima"] for run in found]
     manifest = RunFolder(runs / "auto" / "seed0").manifest
     bound, validation_bound = manifest["bounds"]["igr"]
     assert bound == pytest.approx(1.5 * sum(part["train/igr"] for part in minima) / 2)

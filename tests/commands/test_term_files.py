@@ -1,6 +1,7 @@
 """Terms in several files and on the command line, and configurations from before terms."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -50,7 +51,7 @@ def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_
     ],
 )
 def test_an_objective_of_before_becomes_a_term_with_its_arguments(old, name, expected, task_weight):
-    given = {
+    given: dict[str, Any] = {
         "igr": {"weight": 0.5, "wrt": "table"},
         "pgd": {"epsilon": 0.1, "clean_weight": 0.75, "adversarial_weight": 0.25, "search": {"num_steps": 3}},
         "attention": {"reduction": "per_code"},

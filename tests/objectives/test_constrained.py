@@ -1,5 +1,7 @@
 """Training under constraints: steps, ranks, checkpoints, and which epoch can be the best."""
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,12 @@ import pytest
 import torch
 from lightning import seed_everything
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader
 
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.objectives.constrained import TASK, Constrained
 from lightning_xai.objectives.dual_ascent import Constraint
+from lightning_xai.objectives.laws import Batches
 from lightning_xai.objectives.terms.base import Term, TermValue
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from tests.conftest import tiny_classifier
@@ -87,7 +91,7 @@ def test_accumulation_and_clipping_give_the_step_of_one_batch(tmp_path):
         whole = planted_batch(0, **DATA)
         batches = [whole] if accumulated == 1 else [whole[:3], whole[3:]]
         before = [value.clone() for value in network.parameters()]
-        data = torch.utils.data.DataLoader(batches, batch_size=None)  # type: ignore[arg-type]  # a list is a dataset
+        data = DataLoader(Batches(batches), batch_size=None)
         quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0).fit(objective, data)
         moved = torch.cat([(a - b).flatten() for a, b in zip(network.parameters(), before, strict=True)])
         assert moved.norm().item() == pytest.approx(0.01, rel=1e-4)
@@ -192,3 +196,15 @@ def test_constraints_that_make_no_sense_are_refused(constraints, terms, message,
 def test_numbers_out_of_range_are_refused(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         constrained(**arguments)
+
+
+@pytest.mark.slow
+def test_two_processes_end_with_the_weights_and_multipliers_of_one(tmp_path):
+    script = Path(__file__).with_name("constrained_fit.py")
+    for number in (1, 2):
+        subprocess.run([sys.executable, str(script), str(tmp_path), str(number)], check=True, timeout=300)
+    one, two = (torch.load(tmp_path / f"{number}.pt", weights_only=True) for number in (1, 2))
+    minima = [part.pop("minima") for part in (one, two)]
+    assert one["dual.alpha"].ne(1).all() and one["bound_met"]
+    assert all(torch.allclose(one[name], two[name], rtol=1e-6, atol=1e-9) for name in one)
+    assert minima[0] == pytest.approx(minima[1], rel=1e-6)

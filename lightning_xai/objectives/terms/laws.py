@@ -16,7 +16,7 @@ from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives import laws
 from lightning_xai.objectives.laws import MULTILABEL, planted_batch, tiny_plm_ca
 from lightning_xai.objectives.supervised import Supervised
-from lightning_xai.objectives.terms.base import Term, TermValue
+from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.runs.progress import quiet
 from lightning_xai.types import Attribution, Batch
 
@@ -146,7 +146,7 @@ class _SecondPass(Term):
     def needs(self, network: Classifier) -> Needs:
         return Needs(embeds=True, double_backward=True)
 
-    def value(self, clean, prepared):  # type: ignore[no-untyped-def]  # the base has the types
+    def value(self, clean: CleanPass, prepared: None) -> TermValue:
         return TermValue(clean.task.losses(clean.again(clean.inputs).logits))
 
 

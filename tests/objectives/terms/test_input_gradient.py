@@ -15,7 +15,13 @@ from torch.nn import functional as F
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.losses import example_losses
 from lightning_xai.objectives.supervised import Supervised
-from lightning_xai.objectives.terms.input_gradient import InputGradient, gradient_norms, micro_batch_norm, table_norms
+from lightning_xai.objectives.terms.input_gradient import (
+    InputGradient,
+    Norm,
+    gradient_norms,
+    micro_batch_norm,
+    table_norms,
+)
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer
 from tests.objectives.two_processes import STEPS
@@ -43,7 +49,8 @@ def mean_embedding_loss(ids):
 def test_penalties_are_those_of_oracle_e8(ids, rows, positions, frobenius, per):
     losses, embeds, table = mean_embedding_loss(ids)
     assert table_norms(losses, table, norm="token_sum", per=per).item() == pytest.approx(rows)
-    for norm, expected in (("token_sum", positions), ("frobenius", frobenius)):
+    norms: dict[Norm, float] = {"token_sum": positions, "frobenius": frobenius}
+    for norm, expected in norms.items():
         found = micro_batch_norm(losses, embeds, norm=norm)
         if per == "example":
             (gradient,) = torch.autograd.grad(losses.sum(), embeds, retain_graph=True)
