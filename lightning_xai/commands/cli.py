@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+import yaml
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -118,6 +119,11 @@ class XAICLI(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Does nothing. The parent method would replace settings by the hyperparameters in a checkpoint."""
 
+    def _dump_config(self) -> None:
+        """Keeps the configuration as data. The parser does not check it twice, which takes as long as parsing."""
+        options = {"format": "yaml", "skip_unset": False, "skip_link_targets": False, "skip_validation": True}
+        self.config_dump = yaml.safe_load(self.parser.dump(self.config, **options))[self.subcommand]
+
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]
         check_checkpoint_settings(config.checkpoint, weights_only=config.weights_only)
@@ -146,9 +152,8 @@ class XAICLI(LightningCLI):
         self._portable_config = config.clone()
         for key in ("checkpoint.dirpath", "trainer.default_root_dir", "ckpt_path"):
             self._portable_config[key] = None  # a run that starts from the saved file gets its own folder
-        self._portable_config.follow_up |= (
-            "--follow_up=false" in self._args
-        )  # --stage sets follow_up for one command only
+        # --stage sets follow_up for one command only
+        self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
         self.parser.add_instantiator(self._build_data, TextDataModule)
 
@@ -207,9 +212,8 @@ class XAICLI(LightningCLI):
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
-            asking = [
-                part for part in asking if isinstance(part, ChainCallback)
-            ]  # other prerequisites, such as a teacher, are for training
+            # other prerequisites, such as a teacher, are for training
+            asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
             return
