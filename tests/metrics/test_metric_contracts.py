@@ -1,5 +1,6 @@
 """Laws of every metric: of each class with default arguments, and of each metric of the presets."""
 
+import copy
 import importlib
 import inspect
 import json
@@ -40,10 +41,11 @@ def concrete_metrics():
 
 
 def configured(entry):
-    """Returns the metric of a YAML entry, made as the command line makes it."""
+    """Returns a maker of the metric of a YAML entry, which is made as the command line makes it, and then copied."""
     parser = ArgumentParser()
     parser.add_subclass_arguments(AttributionMetric, "metric")
-    return parser.instantiate(parser.parse_object({"metric": entry})).metric
+    metric = parser.instantiate(parser.parse_object({"metric": entry})).metric
+    return lambda: copy.deepcopy(metric)
 
 
 def preset_makers(preset):
@@ -51,7 +53,7 @@ def preset_makers(preset):
     makers = {}
     for entry in yaml.safe_load(preset.read_text())["init_args"]["metrics"]:
         name = entry.get("init_args", {}).get("name", entry["class_path"].rsplit(".", 1)[-1])
-        makers[f"{preset.stem}-{name}"] = partial(configured, entry)
+        makers[f"{preset.stem}-{name}"] = configured(entry)
     return makers
 
 
