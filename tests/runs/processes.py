@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import platform
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -51,6 +52,12 @@ def hold(file: Path, pipe: Connection, host: str | None, touch_seconds: float) -
             pipe.send("")
         except ValueError as error:
             pipe.send(str(error))
+
+
+def pause(process: Any) -> None:
+    """Stops a child process, and returns when all of its threads stand still."""
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import pytest
 from lightning_xai.runs.lock import check_owned, release, require_free, take
 from lightning_xai.runs.owner import Owner
 from lightning_xai.runs.store import RaggedStore, RaggedWriter
-from tests.runs.processes import FORK, hold, owner_in, owner_of, write_lock
+from tests.runs.processes import FORK, hold, owner_in, owner_of, pause, write_lock
 
 
 def test_second_owner_is_refused_with_the_first_and_a_remedy(lock_file):
@@ -170,7 +170,7 @@ def test_of_several_newcomers_at_one_stale_lock_one_wins(lock_file):
 
 def test_paused_owner_on_the_same_machine_keeps_its_lock(lock_file):
     with owner_of(lock_file, touch_seconds=0.05) as (process, ask):
-        os.kill(process.pid, signal.SIGSTOP)
+        pause(process)
         with pytest.raises(ValueError, match="belongs to"):
             take(lock_file, patience=0.2)
         os.kill(process.pid, signal.SIGCONT)
@@ -181,7 +181,7 @@ def test_paused_owner_elsewhere_that_wakes_up_writes_nothing(lock_file):
     target = lock_file.parent / "manifest.json"
     with owner_of(lock_file, host="node2", touch_seconds=0.05) as (process, ask):
         assert ask(target) == ""
-        os.kill(process.pid, signal.SIGSTOP)
+        pause(process)
         take(lock_file, patience=0.5)
         target.write_text("by the second owner")
         os.kill(process.pid, signal.SIGCONT)
