@@ -98,6 +98,7 @@ def test_worst_order_keeps_the_accuracy_to_the_last_three_features(whole):
     assert thirteen > 0.999 and [round(value, 4) for value in rest] == [0.7939, 0.5064, 0.4984]
 
 
+@pytest.mark.slow  # 8 regressions on 10,000 rows
 def test_accuracies_with_scikit_learn_are_the_oracles(whole):
     train, test = whole
     truth = accuracies(TRUE_ORDER, train, test, [0, 1, 2, 3, 4], fit=scikit_learn)

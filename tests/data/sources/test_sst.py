@@ -127,6 +127,7 @@ def test_configuration_without_trees_is_named_with_the_remedy(tmp_path):
         SST(str(tmp_path / "saved")).load()
 
 
+@pytest.mark.slow  # reads 12,000 trees
 def test_corpus_has_the_published_sizes_and_rationales_of_whole_words(shared):
     splits = SST(str(shared / "data" / "sst")).load()
     assert {split: len(rows) for split, rows in splits.items()} == {
