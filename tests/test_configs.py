@@ -11,7 +11,7 @@ import yaml
 
 from lightning_xai.commands.main import main
 from tests.commands.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
-from tests.commands.conftest import fitted as fitted  # a fixture
+from tests.commands.conftest import plain as plain  # a fixture
 from tests.data.prompts import llama_folder
 
 CONFIGS = ROOT / "configs"
@@ -25,6 +25,10 @@ BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PARTS = sorted(CONFIGS.glob("*/**/*.yaml"))
+DATA, NETWORKS, METHOD_PARTS = (
+    [part for part in PARTS if part.parent.name == folder] for folder in ("data", "network", "roar")
+)
+CALLBACK_PARTS = [part for part in PARTS if part not in DATA + NETWORKS + METHOD_PARTS]
 PRESETS = sorted((CONFIGS / "presets").glob("*.yaml"))
 
 
@@ -59,37 +63,40 @@ def test_teacher_parses_over_its_student(teacher):
     assert found["model"]["class_path"] == yaml.safe_load(teacher.read_text())["model"]["class_path"]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=names(PARTS))
-def test_part_parses_where_it_belongs(part, tmp_path):
-    config = tiny_config(callbacks=[METHODS])
-    if part.parent.name == "data":
-        config["data"] = str(part)
-    elif part.parent.name == "network":
-        config["model"]["init_args"]["network"] = str(part)
-    elif part.parent.parent.name == "methods":
-        config["trainer"]["callbacks"][0]["init_args"]["methods"] = {part.stem: str(part)}
-    else:
-        config["trainer"]["callbacks"] = [str(part)]
+def class_path(part: Path) -> str:
+    return yaml.safe_load(part.read_text())["class_path"]
+
+
+@pytest.mark.parametrize("number", range(max(len(DATA), len(NETWORKS))), ids=str)
+def test_data_and_network_parse_where_they_belong(number, tmp_path):
+    data, network = DATA[number % len(DATA)], NETWORKS[number % len(NETWORKS)]
+    config = tiny_config(callbacks=[]) | {"data": str(data)}
+    config["model"]["init_args"]["network"] = str(network)
     found = parsed("--config", save(config, tmp_path / "config.yaml"))
-    callback = found["trainer"]["callbacks"][0]
-    where = {
-        "data": found["data"],
-        "network": found["model"]["init_args"]["network"],
-        "roar": callback["init_args"].get("methods", {}).get(part.stem),
-    }
-    assert where.get(part.parent.name, callback)["class_path"] == yaml.safe_load(part.read_text())["class_path"]
+    assert found["data"]["class_path"] == class_path(data), data
+    assert found["model"]["init_args"]["network"]["class_path"] == class_path(network), network
 
 
-@pytest.mark.parametrize("part", [p for p in PARTS if p.parent.name == "data"], ids=lambda p: p.stem)
+def test_methods_and_callbacks_parse_where_they_belong(tmp_path):
+    compute = {"class_path": METHODS["class_path"], "init_args": {"methods": {p.stem: str(p) for p in METHOD_PARTS}}}
+    config = tiny_config(callbacks=[compute, *map(str, CALLBACK_PARTS)])
+    found, *callbacks = parsed("--config", save(config, tmp_path / "config.yaml"))["trainer"]["callbacks"]
+    methods = {name: method["class_path"] for name, method in found["init_args"]["methods"].items()}
+    assert methods == {part.stem: class_path(part) for part in METHOD_PARTS}
+    assert [callback["class_path"] for callback in callbacks] == [class_path(part) for part in CALLBACK_PARTS]
+
+
+@pytest.mark.parametrize("part", DATA, ids=lambda p: p.stem)
 def test_data_say_how_many_examples_they_take_whatever_they_replace(part):
     # --data merges with the data that it replaces, and would keep their max_examples
     assert "max_examples" in yaml.safe_load(part.read_text())["init_args"]
 
 
-def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> pd.DataFrame:
+def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> pd.DataFrame:
     """Returns the results of an experiment on a tiny network, one epoch, trainer arguments replaced."""
     segmented = "plm_ca" in experiment.read_text()
-    data = planted(num_train=8, multilabel=segmented, signals_per_document=[1, 1])
+    sizes: dict[str, Any] = {"num_train": 8, "num_validation": 8, "num_test": 4, "signals_per_document": [1, 1]}
+    data = planted(multilabel=segmented, **sizes)
     data["init_args"]["extra_test_splits"] = None
     network = {**(PLM_CA if segmented else NETWORK)}
     network["init_args"] = {**network["init_args"], "path": None, "config": BERT}
@@ -99,7 +106,7 @@ def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> 
     tiny = {"data": data, "trainer": trainer}
     argv = ["test" if experiment.stem == "evaluate" else "fit", "--config", str(experiment)]
     if experiment.stem == "evaluate":
-        tiny["model"] = {"init_args": {"path": str(fitted.path)}}
+        tiny["model"] = {"init_args": {"path": str(plain.path)}}
     elif experiment.stem == "few_shot":
         argv[0] = "test"
         tiny["model"] = {"init_args": {"network": {"init_args": {"path": llama_folder(folder / "llama")}}}}
@@ -107,7 +114,8 @@ def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> 
         prompt = {"path": None, "verbalizers": answers, "shots": 2, "fill": "unk", "max_length": 256}
         data["init_args"]["encoder"] = {"class_path": "lightning_xai.data.prompt.PromptEncoder", "init_args": prompt}
     else:
-        tiny["model"] = {"init_args": {"network": network}}
+        search = {"search": {"num_steps": 3}} if "token_masking" in experiment.read_text() else {}
+        tiny["model"] = {"init_args": {"network": network} | search}
     if experiment.stem in CHAINS:
         argv += ["--follow_up", "false"]
     main([*argv, "--config", save(tiny, folder / "tiny.yaml"), "--runs_dir", str(folder / "runs")])
@@ -115,25 +123,25 @@ def run_tiny(experiment: Path, folder: Path, fitted: Fitted, **trainer: Any) -> 
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
-def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, fitted, monkeypatch):
+def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where no earlier runs are
-    results, preset = run_tiny(experiment, tmp_path, fitted), PRESET_OF.get(experiment.stem, "eraser")
+    results, preset = run_tiny(experiment, tmp_path, plain), PRESET_OF.get(experiment.stem, "eraser")
     assert experiment.stem in UNMEASURED or len(results[results["preset"] == preset]) > 0
     assert results["value"].notna().any()
 
 
-def measure(fitted: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:
+def measure(plain: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:
     """Returns the results of a test with every preset, trainer arguments replaced."""
     config = tiny_config(callbacks=[METHODS, *map(str, PRESETS)], **trainer)
     config["model"] = {
-        "class_path": "lightning_xai.objectives.evaluation.Evaluation", "init_args": {"path": str(fitted.path)},
+        "class_path": "lightning_xai.objectives.evaluation.Evaluation", "init_args": {"path": str(plain.path)},
     }  # fmt: skip
     main(["test", "--config", save(config, folder / "all.yaml"), "--runs_dir", str(folder / "runs")])
     return pd.read_parquet(folder / "runs" / "all" / "seed0" / "results.parquet")
 
 
-def test_every_preset_measures_a_trained_network_in_one_test(fitted, tmp_path):
-    results = measure(fitted, tmp_path)
+def test_every_preset_measures_a_trained_network_in_one_test(plain, tmp_path):
+    results = measure(plain, tmp_path)
     measured = results[results["preset"] != ""]
     assert set(measured["preset"]) == {path.stem for path in PRESETS}
     assert measured["value"].notna().all()

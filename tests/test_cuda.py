@@ -7,7 +7,7 @@ import torch
 from lightning_xai.models.bilstm import BiLSTMAttention
 from tests.attributions.test_attribution_contracts import TARGETS, build, each_method
 from tests.commands.conftest import COST_COLUMNS
-from tests.commands.conftest import fitted as fitted  # a fixture
+from tests.commands.conftest import plain as plain  # a fixture
 from tests.conftest import VOCAB_SIZE, text_inputs, tiny_classifier
 from tests.test_configs import EXPERIMENTS, measure, names, run_tiny
 
@@ -42,18 +42,18 @@ def test_scores_are_those_of_the_cpu(cls, kind):
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
-def test_experiment_runs_in_mixed_precision(experiment, tmp_path, fitted, monkeypatch):
+def test_experiment_runs_in_mixed_precision(experiment, tmp_path, plain, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    results = run_tiny(experiment, tmp_path, fitted, accelerator="gpu", devices=1, precision="bf16-mixed")
+    results = run_tiny(experiment, tmp_path, plain, accelerator="gpu", devices=1, precision="bf16-mixed")
     assert results["value"].notna().any()
 
 
-def test_presets_give_the_numbers_of_the_cpu(fitted, tmp_path):
+def test_presets_give_the_numbers_of_the_cpu(plain, tmp_path):
     tables = []
     for device in ("cpu", "gpu"):
         folder = tmp_path / device
         folder.mkdir()
-        tables.append(measure(fitted, folder, accelerator=device, devices=1).drop(columns=COST_COLUMNS))
+        tables.append(measure(plain, folder, accelerator=device, devices=1).drop(columns=COST_COLUMNS))
     wanted, found = tables
     assert (wanted.drop(columns="value") == found.drop(columns="value")).all(axis=None)
     np.testing.assert_allclose(found["value"], wanted["value"], rtol=1e-3, atol=1e-4)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
-import yaml
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -35,7 +34,7 @@ from lightning_xai.commands.preflight import (
 )
 from lightning_xai.commands.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.run_callbacks import run_callbacks
-from lightning_xai.commands.run_parser import RunParser
+from lightning_xai.commands.run_parser import RunParser, as_data
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.commands.trainer_settings import check_optimizer, check_own_steps, check_seed, trainer_settings
@@ -120,9 +119,7 @@ class XAICLI(LightningCLI):
         """Does nothing. The parent method would replace settings by the hyperparameters in a checkpoint."""
 
     def _dump_config(self) -> None:
-        """Keeps the configuration as data. The parser does not check it twice, which takes as long as parsing."""
-        options = {"format": "yaml", "skip_unset": False, "skip_link_targets": False, "skip_validation": True}
-        self.config_dump = yaml.safe_load(self.parser.dump(self.config, **options))[self.subcommand]
+        self.config_dump = as_data(self.parser, self.config)[self.subcommand]
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]

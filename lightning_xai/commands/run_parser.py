@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
 from lightning.pytorch.cli import LightningArgumentParser
 
 from lightning_xai.commands.class_checks import ChecksClasses
@@ -14,3 +18,16 @@ class RunParser(ChecksClasses, LightningArgumentParser):
         >>> RunParser(exit_on_error=False).parse_object({})
         Namespace()
     """
+
+
+def as_data(parser: ArgumentParser, config: Namespace) -> dict[str, Any]:
+    """Returns a parsed configuration as plain values. Does not check the configuration, since parsing has done so.
+
+    Example:
+        >>> parser = RunParser(exit_on_error=False)
+        >>> seed = parser.add_argument("--seed", type=int, default=0)
+        >>> as_data(parser, parser.parse_object({"seed": 3}))
+        {'seed': 3}
+    """
+    options: dict[str, bool] = {"skip_unset": False, "skip_link_targets": False, "skip_validation": True}
+    return yaml.safe_load(parser.dump(config, format="yaml", **options))

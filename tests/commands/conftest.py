@@ -131,7 +131,7 @@ def weights(run: Path) -> dict[str, dict[str, torch.Tensor]]:
 
 
 class Fitted(NamedTuple):
-    """A finished run of `tiny_config()`, which tests must not change."""
+    """A finished run, which tests must not change: of `tiny_config()`, or `plain`."""
 
     config: str  # the file it was started with
     runs_dir: Path
@@ -145,6 +145,20 @@ def fitted(tmp_path_factory) -> Fitted:
     config = save(tiny_config(), folder / "tiny.yaml")
     printed = command("fit", "--config", config, "--runs_dir", folder / "runs")
     return Fitted(config, folder / "runs", folder / "runs" / "tiny" / "seed0", printed)
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory) -> Fitted:
+    """A finished run of one epoch without callbacks, which is cheap to test again; tests must not change it."""
+    folder = tmp_path_factory.mktemp("plain")
+    config = save(tiny_config(max_epochs=1, callbacks=[]), folder / "tiny.yaml")
+    printed = command("fit", "--config", config, "--runs_dir", folder / "runs")
+    return Fitted(config, folder / "runs", folder / "runs" / "tiny" / "seed0", printed)
+
+
+@pytest.fixture
+def plain_copy(plain, tmp_path) -> Path:
+    return Path(shutil.copytree(plain.path, tmp_path / "runs" / "tiny" / "seed0"))
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.objectives.token_masking import TokenMasking
 from lightning_xai.runs.encoder_facts import check_network_encoder, tokenizer_at
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
-from tests.commands.conftest import fitted as fitted  # a fixture
 from tests.objectives.conftest import quiet_trainer
 
 WORDS = numbered_words(95)

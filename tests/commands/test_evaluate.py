@@ -9,9 +9,9 @@ from lightning_xai.models.checkpoint import checkpoint_hash
 from tests.commands.conftest import BERT, ERASER, METHODS, PLM_CA, command, numbers, planted, save, tiny_config
 
 
-def evaluate(path, tmp_path, data=None) -> pd.DataFrame:
+def evaluate(path, tmp_path, data=None, callbacks=(METHODS, ERASER)) -> pd.DataFrame:
     """Returns the results of evaluating the network at `path`, with values by split, preset, method and metric."""
-    config = {"data": data or planted(), "trainer": tiny_config(callbacks=[METHODS, ERASER])["trainer"]}
+    config = {"data": data or planted(), "trainer": tiny_config(callbacks=list(callbacks))["trainer"]}
     argv = ["--config", "evaluate.yaml", "--config", save(config, tmp_path / "here.yaml"), "--experiment", "measured"]
     command("test", *argv, "--model.init_args.path", path, "--runs_dir", tmp_path / "runs")
     return numbers(tmp_path / "runs" / "measured" / "seed0" / "results.csv")
@@ -41,15 +41,15 @@ def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
     run = tmp_path / "runs" / "multi" / "seed0"
     threshold = torch.load(run / "checkpoints" / "best.ckpt", weights_only=True)["state_dict"]["decision_threshold"]
     assert float(threshold) != 0.5
-    found = evaluate(run, tmp_path, config["data"]).query("preset == ''")
+    found = evaluate(run, tmp_path, config["data"], callbacks=()).query("preset == ''")
     assert found["value"].tolist() == numbers(run / "results.csv")["value"].tolist()
 
 
-def test_checkpoints_of_other_origin_do_not_overwrite_each_other(fitted, tmp_path):
-    evaluate(fitted.path, tmp_path)
+def test_checkpoints_of_other_origin_do_not_overwrite_each_other(plain, tmp_path):
+    evaluate(plain.path, tmp_path, callbacks=())
     AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(
         tmp_path / "model"
     )
-    evaluate(tmp_path / "model", tmp_path)
+    evaluate(tmp_path / "model", tmp_path, callbacks=())
     files = {file.name for file in (tmp_path / "runs" / "measured" / "seed0").glob("*.csv")}
     assert files == {"results.csv", f"results_{checkpoint_hash(str(tmp_path / 'model'))}.csv"}

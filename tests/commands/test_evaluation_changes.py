@@ -28,20 +28,6 @@ def configuration(folder: Path, *changes, **trainer) -> str:
     return save(config, folder / "tiny.yaml")
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory) -> Path:
-    """A finished run of one epoch without callbacks, which tests must not change; its configuration is tiny.yaml."""
-    folder = tmp_path_factory.mktemp("plain")
-    config = configuration(folder, max_epochs=1, callbacks=[])
-    command("fit", "--config", config, "--runs_dir", folder / "runs")
-    return folder / "runs" / "tiny" / "seed0"
-
-
-@pytest.fixture
-def plain_copy(plain, tmp_path) -> Path:
-    return Path(shutil.copytree(plain, tmp_path / "runs" / "tiny" / "seed0"))
-
-
 def trained_at(run: Path) -> int:
     return (run / "checkpoints" / "last.ckpt").stat().st_mtime_ns
 
@@ -74,12 +60,12 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
 
 def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_forth(plain, plain_copy):
     (plain_copy / "results.json").unlink()  # as older versions left it
-    argv = ["fit", "--config", plain.parents[2] / "tiny.yaml", "--runs_dir", plain_copy.parents[1]]
+    argv = ["fit", "--config", plain.config, "--runs_dir", plain_copy.parents[1]]
     assert "finished already" in command(*argv)
     command(*argv, *SMALLER)
     assert len(tables(plain_copy)) == 2
     command(*argv)
-    assert numbers(plain_copy / "results.csv").equals(numbers(plain / "results.csv"))
+    assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
     assert len(tables(plain_copy)) == 3  # that of the first evaluation twice
 
 
@@ -87,7 +73,7 @@ def test_test_with_another_evaluation_leaves_the_results_of_the_run(plain, plain
     printed = command("test", "--config", plain_copy / "config.yaml", *SMALLER)
     settings = settings_of(plain_copy) | {"data.init_args.eval_batch_size": 4}
     assert str(plain_copy / f"results_{hash_of_evaluation(settings)}.csv") in printed
-    assert numbers(plain_copy / "results.csv").equals(numbers(plain / "results.csv"))
+    assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +138,7 @@ def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
 
 
 def test_training_from_the_start_keeps_the_results_of_an_earlier_network_apart(plain, tmp_path):
-    argv = ["--config", plain.parents[2] / "tiny.yaml", "--runs_dir", tmp_path]
+    argv = ["--config", plain.config, "--runs_dir", tmp_path]
     run = tmp_path / "tiny" / "seed0"
     command("test", *argv)
     (untrained,) = set(numbers(run / "results.csv")["checkpoint"])

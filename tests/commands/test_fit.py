@@ -11,7 +11,7 @@ from lightning_xai.callbacks.results import COLUMNS
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.models.checkpoint import checkpoint_hash
 from lightning_xai.objectives.supervised import Supervised
-from tests.commands.conftest import command, numbers, refusal, save, tiny_config
+from tests.commands.conftest import HEATMAPS, METHODS, command, numbers, refusal, save, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -108,21 +108,19 @@ def test_test_on_the_saved_config_of_a_moved_run_gives_the_same_numbers(fitted, 
     pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
 
 
-def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, run_copy, tmp_path):
-    other = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "other.yaml")
-    command("fit", "--config", other, "--runs_dir", tmp_path / "runs", "--test_after_fit", "false")
-    checkpoint = tmp_path / "runs" / "other" / "seed0" / "checkpoints" / "best.ckpt"
-    printed = command("test", "--config", run_copy / "config.yaml", "--ckpt_path", checkpoint)
-    assert numbers(run_copy / "results.csv").equals(numbers(fitted.path / "results.csv"))
-    beside = run_copy / f"results_{checkpoint_hash(str(checkpoint))}.csv"
+def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, plain, plain_copy):
+    checkpoint = fitted.path / "checkpoints" / "last.ckpt"
+    printed = command("test", "--config", plain_copy / "config.yaml", "--ckpt_path", checkpoint)
+    assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
+    beside = plain_copy / f"results_{checkpoint_hash(str(checkpoint))}.csv"
     assert str(beside) in printed
     assert set(numbers(beside)["checkpoint"]) == {checkpoint_hash(str(checkpoint))}
 
 
-def test_test_on_other_examples_keeps_the_results_of_the_run(fitted, run_copy):
-    printed = command("test", "--config", run_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 3}')
-    assert numbers(run_copy / "results.csv").equals(numbers(fitted.path / "results.csv"))
-    (beside,) = run_copy.glob("results_*.csv")
+def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
+    printed = command("test", "--config", plain_copy / "config.yaml", "--data.init_args.max_examples", '{"test": 3}')
+    assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
+    (beside,) = plain_copy.glob("results_*.csv")
     assert str(beside) in printed
     assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
 
@@ -141,15 +139,15 @@ def test_predict_draws_heatmaps(run_copy):
     assert (run_copy / "heatmaps" / "test.html").is_file()
 
 
-def test_predict_writes_the_class_and_all_probabilities_of_every_example(run_copy):
-    printed = command("predict", "--config", run_copy / "config.yaml")
-    file = run_copy / "predictions_test.csv"
+def test_predict_writes_the_class_and_all_probabilities_of_every_example(plain_copy):
+    printed = command("predict", "--config", plain_copy / "config.yaml")
+    file = plain_copy / "predictions_test.csv"
     table = pd.read_csv(file)
     assert f"written: {file}" in printed and list(table) == ["id", "predicted", "p(class0)", "p(class1)"]
     probabilities = table[["p(class0)", "p(class1)"]].to_numpy()
     assert np.allclose(probabilities.sum(axis=1), 1) and table["id"].is_unique
     assert list(table["predicted"]) == [f"class{c}" for c in probabilities.argmax(axis=1)]
-    results = pd.read_csv(run_copy / "results.csv").query("split == 'test' and metric == 'accuracy'")
+    results = pd.read_csv(plain_copy / "results.csv").query("split == 'test' and metric == 'accuracy'")
     assert len(table) == results["num_examples"].item()
 
 
@@ -178,7 +176,8 @@ def test_relative_interpolation_sees_command_line_overrides(tmp_path):
 
 
 def test_fit_without_its_test_is_tested_when_asked_later(tmp_path):
-    arguments = ["--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", tmp_path / "runs"]
+    config = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "tiny.yaml")
+    arguments = ["--config", config, "--runs_dir", tmp_path / "runs"]
     path = tmp_path / "runs" / "tiny" / "seed0"
     assert "classification" not in command("fit", *arguments, "--test_after_fit", "false")
     assert not (path / "results.csv").exists()
@@ -190,34 +189,36 @@ def test_fit_without_its_test_is_tested_when_asked_later(tmp_path):
 
 def test_fast_dev_run_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command("fit", "--config", save(tiny_config(fast_dev_run=True), tmp_path / "tiny.yaml"))
+    command(
+        "fit", "--config", save(tiny_config(fast_dev_run=True, callbacks=[METHODS, HEATMAPS]), tmp_path / "tiny.yaml")
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
 
 
-def test_seed_of_the_run_shuffles_the_data(fitted):
+def test_seed_of_the_run_shuffles_the_data(plain):
     dry = ["--trainer.fast_dev_run", "true", "--seed_everything", "3"]
-    assert run_stages(["fit", "--config", fitted.config, *dry]).datamodule.seed == 3
+    assert run_stages(["fit", "--config", plain.config, *dry]).datamodule.seed == 3
 
 
-def test_every_seed_has_a_folder_of_its_own(fitted, tmp_path):
-    command("fit", "--config", fitted.config, "--runs_dir", tmp_path, "--seed_everything", 3, "--trainer.max_epochs", 1)
+def test_every_seed_has_a_folder_of_its_own(plain, tmp_path):
+    command("fit", "--config", plain.config, "--runs_dir", tmp_path, "--seed_everything", 3)
     assert set(numbers(tmp_path / "tiny" / "seed3" / "results.csv")["seed"]) == {3}
 
 
-def test_run_killed_in_its_test_is_only_tested_again(fitted, run_copy):
-    manifest = json.loads((run_copy / "manifest.json").read_text())
-    (run_copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
-    for file in run_copy.glob("results.*"):
+def test_run_killed_in_its_test_is_only_tested_again(plain, plain_copy):
+    manifest = json.loads((plain_copy / "manifest.json").read_text())
+    (plain_copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    for file in plain_copy.glob("results.*"):
         file.unlink()
-    trained = (run_copy / "checkpoints" / "last.ckpt").read_bytes()
-    command("fit", "--config", fitted.config, "--runs_dir", run_copy.parents[1])
-    assert (run_copy / "checkpoints" / "last.ckpt").read_bytes() == trained
-    pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
-    assert json.loads((run_copy / "manifest.json").read_text())["status"] == "finished"
+    trained = (plain_copy / "checkpoints" / "last.ckpt").read_bytes()
+    command("fit", "--config", plain.config, "--runs_dir", plain_copy.parents[1])
+    assert (plain_copy / "checkpoints" / "last.ckpt").read_bytes() == trained
+    pd.testing.assert_frame_equal(numbers(plain_copy / "results.csv"), numbers(plain.path / "results.csv"))
+    assert json.loads((plain_copy / "manifest.json").read_text())["status"] == "finished"
 
 
-def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(fitted, tmp_path):
-    printed = command("test", "--config", fitted.config, "--runs_dir", tmp_path)
+def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_path):
+    printed = command("test", "--config", plain.config, "--runs_dir", tmp_path)
     assert "has no checkpoint: testing the network as the configuration builds it" in printed
     (digest,) = set(numbers(tmp_path / "tiny" / "seed0" / "results.csv")["checkpoint"])
     assert len(digest) == 12
@@ -229,6 +230,6 @@ def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, m
         monkeypatch.setenv(f"SLURM_{name}", value)
     handlers = []
     monkeypatch.setattr(Supervised, "on_train_start", lambda _self: handlers.append(signal.getsignal(signal.SIGUSR1)))
-    config = save(tiny_config(), tmp_path / "tm.yaml")
-    command("fit", "--config", config, "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    config = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "tm.yaml")
+    command("fit", "--config", config, "--runs_dir", tmp_path / "runs", "--test_after_fit", "false")
     assert handlers == [signal.SIG_DFL]

@@ -2,19 +2,17 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.commands.conftest import fitted as fitted  # a fixture
 from tests.commands.conftest import refusal
 
 
 @pytest.fixture
-def old(fitted, tmp_path) -> Path:
+def old(plain_copy) -> Path:
     """A finished run as an older version left it: no number of a format in any file."""
-    run = Path(shutil.copytree(fitted.path, tmp_path / "runs" / "tiny" / "seed0"))
+    run = plain_copy
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps({name: manifest[name] for name in ("status", "settings")}))
     config = (run / "config.yaml").read_text()
@@ -27,17 +25,17 @@ def files(run: Path) -> dict[Path, float]:
 
 
 @pytest.mark.parametrize("command_name", ["fit", "test", "validate", "predict"])
-def test_command_on_the_folder_of_an_old_run_is_refused(fitted, old, command_name):
+def test_command_on_the_folder_of_an_old_run_is_refused(plain, old, command_name):
     before = files(old)
-    message = refusal(command_name, "--config", fitted.config, "--runs_dir", old.parents[1])
+    message = refusal(command_name, "--config", plain.config, "--runs_dir", old.parents[1])
     assert f"{old} has format 1, but this version reads format 2: name another --experiment" in message
     assert files(old) == before
 
 
 @pytest.mark.parametrize("command_name", ["racu", "stability"])
-def test_command_that_reads_runs_asks_to_run_an_old_run_again(fitted, old, command_name):
+def test_command_that_reads_runs_asks_to_run_an_old_run_again(plain, old, command_name):
     (old / "roar.csv").touch()
-    message = refusal(command_name, *([old.parent] if command_name == "racu" else [fitted.path, old]))
+    message = refusal(command_name, *([old.parent] if command_name == "racu" else [plain.path, old]))
     assert message == (f"error: {old} has format 1, but this version reads format 2: run it again with this version")
 
 
@@ -47,6 +45,6 @@ def test_configuration_of_an_old_run_is_refused_before_its_settings_are_read(old
     assert f"{old} has format 1" in message and "renamed" not in message
 
 
-def test_configuration_of_a_newer_format_is_refused(fitted, tmp_path):
-    message = refusal("fit", "--config", fitted.config, "--runs_dir", tmp_path, "--format", "3")
+def test_configuration_of_a_newer_format_is_refused(plain, tmp_path):
+    message = refusal("fit", "--config", plain.config, "--runs_dir", tmp_path, "--format", "3")
     assert "format is 3, but this version reads configurations of format 2" in message

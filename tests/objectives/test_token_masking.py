@@ -121,7 +121,7 @@ def test_training_brings_masked_predictions_nearer(hf_teacher, tmp_path):
         return torch.optim.AdamW(parameters, lr=1e-3)
 
     network = tiny_classifier("bert", dropout=0.0)
-    objective = TokenMasking(network, hf_teacher, optimizer, fidelity_weight=1.0, masked_weight=1.0)
+    objective = TokenMasking(network, hf_teacher, optimizer, search=Search(20), fidelity_weight=1.0, masked_weight=1.0)
     objective.setup("fit")
     before = objective.losses(planted_batch())["loss"].item()
     quiet_trainer(tmp_path, max_epochs=5).fit(objective, loader(2))
@@ -129,7 +129,7 @@ def test_training_brings_masked_predictions_nearer(hf_teacher, tmp_path):
 
 
 def test_teacher_stays_out_of_parameters_and_checkpoints_and_unchanged(hf_teacher, tmp_path):
-    objective = TokenMasking(tiny_classifier("bert"), hf_teacher, fast_optimizer)
+    objective = TokenMasking(tiny_classifier("bert"), hf_teacher, fast_optimizer, search=Search(3))
     trainer = quiet_trainer(tmp_path, max_epochs=1)
     trainer.fit(objective, loader(2))
     trainer.save_checkpoint(tmp_path / "student.ckpt")
@@ -145,7 +145,7 @@ def test_teacher_stays_out_of_parameters_and_checkpoints_and_unchanged(hf_teache
 def test_resume_with_another_teacher_is_refused(hf_teacher, tmp_path):
     def fit(**arguments):
         trainer = quiet_trainer(tmp_path, max_epochs=1)
-        objective = TokenMasking(tiny_classifier("bert"), hf_teacher, fast_optimizer)
+        objective = TokenMasking(tiny_classifier("bert"), hf_teacher, fast_optimizer, search=Search(3))
         trainer.fit(objective, loader(1), weights_only=True, **arguments)
         return trainer
 
@@ -174,7 +174,7 @@ def test_missing_teacher_is_an_error_at_construction(tiny_hf):
 
 
 def test_teacher_from_a_config_is_asked_for_until_its_run_is_finished(tiny_hf, tmp_path):
-    objective = TokenMasking(tiny_hf, "tm_teacher.yaml")
+    objective = TokenMasking(tiny_hf, "tm_teacher.yaml", search=Search(3))
     trainer = quiet_trainer(tmp_path / "tm" / "seed3", max_epochs=1)
     missing = ["--config", "tm_teacher.yaml", "--experiment", "tm_teacher"]
     run = tmp_path / "tm_teacher" / "seed3"
