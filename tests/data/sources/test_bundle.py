@@ -79,6 +79,12 @@ def test_filler_is_added_up_to_the_number_of_words():
     assert all(60 <= len(text.split()) < 84 for text in rows["text"])
 
 
+def test_training_documents_may_be_shorter():
+    splits = bundle(words_per_document=(60, 80), train_words_per_document=(20, 24)).load()
+    assert all(20 <= len(text.split()) < 28 for text in splits["train"]["text"])
+    assert splits["test"].to_list() == bundle(words_per_document=(60, 80)).load()["test"].to_list()
+
+
 def test_too_little_filler_is_refused():
     with pytest.raises(ValueError, match="40 filler snippets are too few"):
         bundle(words_per_document=(1000, 1000)).load()
