@@ -74,6 +74,27 @@ class Forecast(Callback):
                 say(f"{when}{line_of(len(source.methods), counts)}, {duration(seconds or 0)}")
 
 
+def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
+    """Prints the estimate of a fit before the runs that the fit needs first, such as the training of its teacher.
+
+    Nothing is printed on several processes or another device than the CPU, where the network is not yet in its place.
+
+    Args:
+        data: data module of the fit; it is set up here.
+
+    Example:
+        >>> say_ahead(Trainer(logger=False, accelerator="cpu", enable_progress_bar=False), LightningModule(), None)
+    """
+    forecasts = [c for c in callbacks_of(trainer) if isinstance(c, Forecast) and c.tests_after_fit]
+    if not forecasts or trainer.world_size > 1 or trainer.strategy.root_device.type != "cpu":
+        return
+    data.prepare_data()
+    data.setup("fit")
+    data.setup("test")
+    trainer.datamodule = data  # type: ignore[attr-defined]
+    forecasts[0].on_fit_start(trainer, module)
+
+
 def line_of(num_methods: int, counts: Sequence[str]) -> str:
     """Returns the work in words.
 

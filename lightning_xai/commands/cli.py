@@ -14,6 +14,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from lightning_xai.callbacks.base import callbacks_of
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
+from lightning_xai.callbacks.forecast import say_ahead
 from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial import TrialMemory
@@ -213,6 +214,7 @@ class XAICLI(LightningCLI):
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
+            say_ahead(self.trainer, self.model, self.datamodule)
             return
         if is_trained:
             say(f"{run.path} is trained already, so it is only tested")

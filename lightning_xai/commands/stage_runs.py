@@ -8,6 +8,7 @@ from lightning_xai.commands.config_files import with_config_paths, with_override
 from lightning_xai.commands.config_syntax import check_files
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.loaded_data import LoadedData
+from lightning_xai.commands.next_step import next_step
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.term_files import with_merged_terms
 from lightning_xai.runs.lock import release
@@ -41,4 +42,6 @@ def run_stages(argv: list[str]) -> XAICLI:
             asked_for.append(following)
             stack.append(following)
         if not stack:
+            if cli.subcommand == "fit" and not cli.is_dry and cli.run.best_checkpoint is not None:
+                say(next_step(cli.run.path))
             return cli

@@ -42,7 +42,8 @@ def chain_config(folder: Path) -> str:
 def whole(tmp_path_factory) -> Path:
     """The folder of runs of a chain that nothing interrupted."""
     folder = tmp_path_factory.mktemp("whole")
-    command("fit", "--config", chain_config(folder), "--runs_dir", folder / "runs")
+    printed = command("fit", "--config", chain_config(folder), "--runs_dir", folder / "runs")
+    (folder / "printed.txt").write_text(printed)
     return folder / "runs"
 
 
@@ -70,6 +71,14 @@ def test_each_stage_is_a_run_of_its_own(whole):
     assert sorted(path.name for path in whole.iterdir()) == ["student", "student_teacher"]
     assert {status(path / "seed0") for path in whole.iterdir()} == {"finished"}
     assert (whole / "student_teacher" / "seed0" / "results.csv").is_file()
+
+
+def test_the_time_of_the_test_comes_first_and_the_next_step_last(whole):
+    lines = (whole.parent / "printed.txt").read_text().splitlines()
+    forecast = "the test: 1 method explains 8 validation and 7 test examples, under 1 min"
+    places = [lines.index(forecast), next(i for i, line in enumerate(lines) if "student_teacher/seed0: " in line)]
+    assert places == sorted(places)
+    assert lines[-1] == f'next: python run.py explain --ckpt {whole}/student/seed0 --text "A TEXT OF YOURS"'
 
 
 def test_student_says_which_teacher_it_had(whole):

@@ -1,0 +1,22 @@
+"""Says after a fit what the user can do with the trained network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def next_step(run: Path, program: str | None = None) -> str:
+    """Returns a line with the command that explains the user's own texts with the network of a run.
+
+    Args:
+        run: folder of the run.
+        program: name by which the user starts the commands; None takes the name of this process.
+
+    Example:
+        >>> next_step(Path("runs/tm/seed0"), program="lightning-xai")
+        'next: lightning-xai explain --ckpt runs/tm/seed0 --text "A TEXT OF YOURS"'
+    """
+    if program is None:
+        program = "lightning-xai" if Path(sys.argv[0]).stem == "lightning-xai" else "python run.py"
+    return f'next: {program} explain --ckpt {run.as_posix()} --text "A TEXT OF YOURS"'
