@@ -100,6 +100,8 @@ def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> p
     data["init_args"]["extra_test_splits"] = None
     network = {**(PLM_CA if segmented else NETWORK)}
     network["init_args"] = {**network["init_args"], "path": None, "config": BERT}
+    if segmented:
+        network["init_args"]["num_layers"] = None  # the tiny network has fewer layers than a shortened one
     if "bilstm" in experiment.read_text():
         network = BILSTM
     trainer = {"accelerator": "cpu", "max_epochs": 1, "enable_progress_bar": False} | trainer

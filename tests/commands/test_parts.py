@@ -92,6 +92,7 @@ def test_wheel_runs_from_an_empty_folder(tmp_path):
         names = archive.namelist()
     assert {"lightning_xai/configs/methods/all.yaml", "lightning_xai/report/heatmap.html"} <= set(names)
     assert not any(n.startswith("configs/") for n in names)
+    assert not any(n.endswith(".png") for n in names)  # the picture of README.md stays in the repository
     empty.mkdir()
     run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from lightning_xai.commands.main import main; main()"
     argv = ["fit", "--config", "roar.yaml", "--data", "planted.yaml", "--print_config"]

@@ -1,6 +1,7 @@
 """The Python code of README.md runs: its ten lines on a fitted run, and its own classes of five kinds."""
 
 import copy
+import re
 import shutil
 import sys
 import textwrap
@@ -75,3 +76,8 @@ def test_own_classes_of_five_kinds_are_used_from_a_configuration(own_parts, tmp_
     assert "EmbeddingNorm: magnitudes" in command(
         "explain", "--ckpt", run, "--text", "a good film", "--method", "my_parts.EmbeddingNorm", *page
     )
+
+
+def test_the_pictures_exist_and_are_small():
+    pictures = [ROOT / path for path in re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)]
+    assert pictures and all(picture.stat().st_size < 200_000 for picture in pictures)
