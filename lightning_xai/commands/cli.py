@@ -214,8 +214,7 @@ class XAICLI(LightningCLI):
             asking = [part for part in asking if isinstance(part, ChainCallback)]
         self.next_run = self._first_run(part.runs_before(self.trainer, self.datamodule) for part in asking)
         if self.next_run:
-            say_ahead(self.trainer, self.model, self.datamodule)
-            return
+            return say_ahead(self.trainer, self.model, self.datamodule)
         if is_trained:
             say(f"{run.path} is trained already, so it is only tested")
             self._save_config()
