@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,11 @@ from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
+from lightning_xai.models.lora import merge_adapters
 from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.models.released import encoder_folder, is_released, load_released
 from lightning_xai.models.transformers_loading import read_config
-from lightning_xai.models.weight_files import weight_files
+from lightning_xai.models.weight_files import hash_of_files, weight_files
 from lightning_xai.runs.checkpoint_files import require_whole
 from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.folder import RunFolder
@@ -88,6 +88,7 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
         else:
             trained = _load_huggingface(path, trust_remote_code=trust_remote_code)
     refuse_gaps(trained.network.weight_gaps, path)
+    merge_adapters(trained.network)
     trained.network.eval()
     return trained
 
@@ -202,17 +203,11 @@ def checkpoint_hash(path: str) -> str:
     Example:
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile(suffix=".ckpt") as file:
-        ...     checkpoint_hash(file.name) == hashlib.sha256(b"").hexdigest()[:12]
+        ...     checkpoint_hash(file.name) == hash_of_files([])  # an empty file
         True
     """
     file = checkpoint_path(path)
-    files = [file] if file else weight_files(path)
-    digest = hashlib.sha256()
-    for name in files:
-        with open(name, "rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:12]
+    return hash_of_files([file] if file else weight_files(path))
 
 
 def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:

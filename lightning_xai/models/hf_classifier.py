@@ -16,6 +16,7 @@ from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.encoder_layers import head_layers
 from lightning_xai.models.head_options import set_head_activation, set_head_dropout
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.lora import add_adapters, check_lora
 from lightning_xai.models.pooling import Pooling, pooling_readout
 from lightning_xai.models.transformers_loading import load_transformer, read_config
 from lightning_xai.types import TextInputs
@@ -41,6 +42,8 @@ class HFClassifier(HuggingFaceClassifier):
             (the whole embedding module with its LayerNorm).
         config: replaces `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
+        lora: trains only adapters of low rank and the head: options `rank`, `alpha`, `dropout` and `targets`, as in
+            `LoraOptions`. Checkpoints hold the adapters, the head, and path and hash of the base. None trains all.
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
@@ -70,8 +73,11 @@ class HFClassifier(HuggingFaceClassifier):
         embedding: Embedding = "word",
         config: dict[str, Any] | None = None,
         trust_remote_code: bool = False,
+        lora: dict[str, Any] | None = None,
     ) -> None:
         check_num_classes(num_classes, multilabel=multilabel)
+        if lora is not None:
+            check_lora(lora, path, pretrained=pretrained)
         settings = read_config(
             path, config, dropout=dropout, num_layers=num_layers, trust_remote_code=trust_remote_code
         )
@@ -105,6 +111,8 @@ class HFClassifier(HuggingFaceClassifier):
             self.transformer.config.pad_token_id = self.pad_id  # without a pad id, transformers refuses batches
             self.transformer.config.use_cache = False
         self.check_contracts()
+        if lora is not None:
+            add_adapters(self, lora)
 
     def check_length(self, num_tokens: int, subject: str) -> None:
         if self.max_length is not None and num_tokens > self.max_length:

@@ -72,6 +72,8 @@ class HuggingFaceClassifier(Classifier):
         True
     """
 
+    base_names: frozenset[str] = frozenset()  # weights of a base that adapters change; state dicts leave them out
+    base_hash: str = ""  # of these weights
     segment_length: int | None = None  # if set, positions start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
@@ -250,7 +252,10 @@ class HuggingFaceClassifier(Classifier):
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
             return self.init_args | {"pretrained": False}  # only the folder has the code of this network
-        rebuilt = {"path": None, "config": architecture_config(self.transformer.config), "dropout": None}
+        if self.init_args.get("lora") is not None and self.base_names:  # only the base's folder has its weights
+            return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
+        rebuilt = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
+        rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}
         if "num_layers" in self.init_args:
             rebuilt["num_layers"] = None  # the config gives the number
         return self.init_args | rebuilt | {"trust_remote_code": False}

@@ -14,6 +14,7 @@ from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import TOLERANCE, random_inputs
 from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.lora import add_adapters, check_lora
 from lightning_xai.models.pooling import pooling_readout
 from lightning_xai.models.prompt_cache import PromptCache, cache_argument, shared_columns
 from lightning_xai.models.transformers_loading import load_transformer, read_config
@@ -39,7 +40,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         verbalizers: [C] token id of each class's answer. On the command line, None means those of the data's encoder.
         prompt_cache: whether passes share the keys and values of the prompt.
         pretrained: False draws random weights for the architecture at `path`.
-        dropout, config, trust_remote_code: as in HFClassifier.
+        dropout, config, trust_remote_code, lora: as in HFClassifier.
 
     Raises:
         ValueError: there is no causal language model at `path`, the verbalizers do not fit the classes or the
@@ -68,8 +69,11 @@ class VerbalizerLM(HuggingFaceClassifier):
         dropout: float | None = None,
         config: dict[str, Any] | None = None,
         trust_remote_code: bool = False,
+        lora: dict[str, Any] | None = None,
     ) -> None:
         check_num_classes(num_classes, multilabel=False)
+        if lora is not None:
+            check_lora(lora, path, pretrained=pretrained)
         settings = read_config(path, config, dropout=dropout, trust_remote_code=trust_remote_code)
         if type(settings) not in AutoModelForCausalLM._model_mapping and "auto_map" not in settings:
             raise ValueError(f"{settings.model_type} is no causal language model in transformers")
@@ -90,6 +94,8 @@ class VerbalizerLM(HuggingFaceClassifier):
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides it from nn.Module
         self.check_contracts()
         self._language_model, self._cache = (), PromptCache()
+        if lora is not None:
+            add_adapters(self, lora)
 
     def check_length(self, num_tokens: int, subject: str) -> None:
         if self.max_length is not None and num_tokens > self.max_length:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from transformers.utils import (
@@ -47,6 +49,21 @@ def weight_files(path: str) -> list[Path]:
             if file is not None:
                 return _shards(path, file) if name.endswith(".index.json") else [file]
     raise ValueError(f"{path}: no weights there (.safetensors or .bin), nor for such an id on the Hugging Face hub")
+
+
+def hash_of_files(files: Iterable[Path]) -> str:
+    """Returns the first 12 hex digits of the SHA-256 of the files' contents, one after another.
+
+    Example:
+        >>> hash_of_files([]) == hashlib.sha256(b"").hexdigest()[:12]
+        True
+    """
+    digest = hashlib.sha256()
+    for name in files:
+        with open(name, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()[:12]
 
 
 def _on_hub(path: str, name: str) -> Path | None:

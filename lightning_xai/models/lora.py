@@ -1,0 +1,126 @@
+"""Trains a pretrained network by LoRA adapters, which the package peft provides."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor, nn
+
+from lightning_xai.models.weight_files import hash_of_files, weight_files
+
+
+class LoraOptions(TypedDict, total=False):
+    """Options of LoRA adapters. Missing options have the values in DEFAULTS."""
+
+    rank: int  # of the matrices that are trained
+    alpha: float  # the adapters' output is multiplied by alpha / rank
+    dropout: float
+    targets: list[str] | None  # names of the adapted layers, such as q_proj; None: peft's choice for the architecture
+    base: str  # hash of the base's weights; set by checkpoints
+
+
+DEFAULTS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": None}
+
+
+def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool) -> None:
+    """Checks options of adapters, before the network is loaded.
+
+    Args:
+        options: the options.
+        path: path of the base.
+        pretrained: whether the base has the weights at `path`.
+
+    Raises:
+        ValueError: an option is unknown or out of range, the base has random weights or is not the one that a
+            checkpoint names, or peft is missing.
+
+    Example:
+        >>> check_lora({"rnak": 8}, "models/bert", pretrained=True)
+        Traceback (most recent call last):
+        ValueError: lora has an unknown option 'rnak': choose from rank, alpha, dropout, targets
+    """
+    for name in options:
+        if name not in (*DEFAULTS, "base"):
+            raise ValueError(f"lora has an unknown option {name!r}: choose from {', '.join(DEFAULTS)}")
+    rank, dropout = options.get("rank", 8), options.get("dropout", 0.0)
+    if rank < 1 or not 0 <= dropout < 1:
+        raise ValueError(f"lora has rank {rank} and dropout {dropout}: give a rank from 1, a dropout from 0 to below 1")
+    if path is None or not pretrained:
+        raise ValueError("lora adapts pretrained weights, but those of the network are random: give a path")
+    if importlib.util.find_spec("peft") is None:
+        raise ValueError("lora needs the package peft: pip install 'lightning_xai[lora]'")
+    if "base" in options and (found := hash_of_files(weight_files(path))) != options["base"]:
+        raise ValueError(
+            f"{path} has weights {found}, but the adapters were trained on weights {options['base']}: put back the base"
+        )
+
+
+def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
+    """Adds adapters to a network. Only they and the head are trained, and only they are in the network's state dict.
+
+    Args:
+        network: a HuggingFaceClassifier with pretrained weights.
+        options: options that `check_lora` has checked.
+
+    Raises:
+        ValueError: the network has no layers with the names in `targets`.
+    """
+    peft: Any = importlib.import_module("peft")
+    chosen = DEFAULTS | dict(options)
+    head = network.head_parameters()
+    config = peft.LoraConfig(
+        r=chosen["rank"], lora_alpha=chosen["alpha"], lora_dropout=chosen["dropout"], target_modules=chosen["targets"]
+    )
+    try:
+        peft.inject_adapter_in_model(config, network.transformer)
+    except ValueError as error:
+        raise ValueError(f"lora does not fit the network ({str(error).splitlines()[0]}): change targets") from error
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+    for parameter in head:
+        parameter.requires_grad_(True)
+    network.base_hash = hash_of_files(weight_files(network.init_args["path"]))
+    network.base_names = frozenset(name for name, weight in network.named_parameters() if not weight.requires_grad)
+    network.adapter_handles = [
+        network.register_state_dict_post_hook(_leave_base_out),
+        network.register_load_state_dict_pre_hook(_take_base_from_network),
+    ]
+
+
+def merge_adapters(network: Any) -> None:
+    """Adds the adapters to the weights of the base and removes them, so that the network is an ordinary one again.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> merge_adapters(random_bert())  # a network without adapters stays as it is
+    """
+    if not getattr(network, "base_names", None):
+        return
+    for name, module in list(network.named_modules()):
+        if hasattr(module, "lora_A") and hasattr(module, "merge"):
+            module.merge()
+            parent, _, last = name.rpartition(".")
+            setattr(network.get_submodule(parent), last, module.get_base_layer())
+    for handle in network.adapter_handles:
+        handle.remove()
+    network.base_names, network.adapter_handles = frozenset(), []
+    for parameter in network.parameters():
+        parameter.requires_grad_(True)
+
+
+def _leave_base_out(network: Any, state: dict[str, Tensor], prefix: str, metadata: Any) -> None:
+    for name in network.base_names:
+        state.pop(prefix + name, None)
+
+
+@torch.no_grad()
+def _take_base_from_network(network: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    own = dict(network.named_parameters(remove_duplicate=False))
+    for name in getattr(network, "base_names", ()):
+        state.setdefault(prefix + name, own[name])
