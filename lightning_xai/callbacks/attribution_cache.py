@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,12 +11,13 @@ import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, is_dry_run, network_of
+from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ownership import own_scores, release_scores
 from lightning_xai.runs.ranks import first_does
-from lightning_xai.runs.store import RaggedStore, RaggedWriter, is_store, read_metadata
+from lightning_xai.runs.store import RaggedStore, RaggedWriter, check_metadata, is_store, read_metadata
 from lightning_xai.runs.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
 
 
@@ -87,21 +90,48 @@ class AttributionCacheWriter(ExplainedCallback):
         if hasattr(self, "trainer"):
             release_scores(self._folder)
 
+    def _metadata(self, split: str, method: str) -> dict[str, Any]:
+        """Returns the facts that a store of scores must have."""
+        folder, data = self._folder / split / method, data_of(self.trainer)
+        metadata = {
+            "split": split,
+            "weights": weights_hash(network_of(self.module)),
+            "method": self.source.methods[method].settings(),
+            "examples": data.split(split).hash(),
+            **encoder_metadata(folder, data.encoder_facts()),
+        }
+        if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions did not store them
+            metadata[CLASS_NAMES] = list(data.class_names)
+        return metadata
+
+    def tried(self, trial: TrialRun) -> None:
+        """Checks the facts of the stores, and compares them with those of existing stores. Writes nothing."""
+        for stage in trial.stages_of(self):
+            for split in trial.stages[stage]:
+                for method in self.source.methods:
+                    trial.attempt(
+                        f"AttributionCacheWriter of {method} on {split}",
+                        partial(self._compare, split, method, is_trained=not trial.fits),
+                    )
+
+    def _compare(self, split: str, method: str, *, is_trained: bool) -> None:
+        """Raises an error if the rows of this run cannot be written; weights are compared after the training."""
+        folder = self._folder / split / method
+        json.dumps(self.source.methods[method].settings())
+        if not is_store(folder):
+            return
+        metadata = self._metadata(split, method)
+        if not is_trained:
+            metadata["weights"] = read_metadata(folder).get("weights")
+        check_metadata(folder, metadata)
+
     def _open(self, split: str, method: str) -> _Stores:
         """Returns the writers for a split and method; opens them at the first call."""
         key = (split, method)
         if key not in self._writers:
             trainer = self.trainer
             folder = self._folder / split / method
-            metadata = {
-                "split": split,
-                "weights": weights_hash(network_of(self.module)),
-                "method": self.source.methods[method].settings(),
-                "examples": data_of(trainer).split(split).hash(),
-                **encoder_metadata(folder, data_of(trainer).encoder_facts()),
-            }
-            if not is_store(folder) or CLASS_NAMES in read_metadata(folder):  # earlier versions did not store them
-                metadata[CLASS_NAMES] = list(data_of(trainer).class_names)
+            metadata = self._metadata(split, method)
             scores = _MissingRows(folder, trainer.global_rank, metadata)  # first, since this checks the metadata
             masks, hashes = (
                 _MissingRows(folder / name, trainer.global_rank, {"split": split})

@@ -19,6 +19,8 @@ from lightning_xai.callbacks.base import (
     first_examples,
     is_dry_run,
 )
+from lightning_xai.callbacks.trial_parts import made_up_batch
+from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
@@ -69,6 +71,21 @@ class Heatmaps(ExplainedCallback):
         if not hasattr(data_of(trainer), "encoded"):
             raise ValueError("Heatmaps shows source texts, which only a TextDataModule has: pass one to the trainer")
         self._documents = {}
+
+    def tried(self, trial: TrialRun) -> None:
+        """Draws one document with made-up scores, and writes nothing."""
+        for stage in trial.stages_of(self):
+            for split in trial.stages[stage]:
+                tunes = split == VALIDATION and stage == "test"
+                if not tunes and (self.splits is None or split in self.splits):
+                    trial.attempt("Heatmaps", partial(self._try, trial, split))
+
+    def _try(self, trial: TrialRun, split: str) -> None:
+        explained = made_up_batch(trial, self.source, split, whole=True)
+        document = self._document(explained, 0, explained.predict(explained.batch.inputs))
+        html_page(f"Attributions on {split}", [document], "")
+        if document.classes and len(document.offsets) <= self.max_image_tokens:
+            image(document)
 
     def on_explained(self, explained: ExplainedBatch) -> None:
         split = explained.split

@@ -20,10 +20,10 @@ from lightning_xai.callbacks.base import (
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
-from lightning_xai.callbacks.tried import Number, TrialRun
+from lightning_xai.callbacks.tried import Number, TrialRun, WeightsChanged
 from lightning_xai.functional.short_texts import confident_probs
 from lightning_xai.functional.targets import select_targets
-from lightning_xai.functional.untouched import attributes_kept
+from lightning_xai.functional.untouched import attributes_kept, weight_checksums
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, ClassifierOutput
@@ -113,8 +113,21 @@ def _explain(trial: TrialRun, source: Any, method: AttributionMethod) -> None:
         probs = confident if trial.fits else trial.network.predict(batch.inputs)
         targets, target_mask = targets_of(trial, source, probs, batch.labels)
         method_of_split = method.for_split(split)
-        with attributes_kept(method_of_split):
-            method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
+        before = weight_checksums(trial.network)
+        try:
+            with attributes_kept(method_of_split):
+                method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
+        finally:
+            _refuse_changes(trial.network, before)
+
+
+def _refuse_changes(network: torch.nn.Module, before: dict[str, int]) -> None:
+    """Raises an error if a method changed the network. A changed buffer is restored at the end of the trial."""
+    changed = [name for name, checksum in weight_checksums(network).items() if checksum != before.get(name)]
+    weights = [name for name in changed if name in dict(network.named_parameters())]
+    if changed:
+        error = WeightsChanged if weights else ValueError
+        raise error(f"it changed the network's {(weights or changed)[0]}: let it work on a copy of the network")
 
 
 def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,12 +141,13 @@ def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> t
     )
 
 
-def made_up_batch(trial: TrialRun, source: Any, split: str) -> ExplainedBatch:
-    """Returns short examples of a split with made-up scores, for the trial of callbacks that use attributions.
+def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
+    """Returns short (or `whole`) examples of a split with made-up scores, to try callbacks that use attributions.
 
     The network counts as predicting the gold classes, so that metrics of predicted classes have rows to measure.
     """
-    network, batch = trial.network, trial.rows(split, max_examples_of(trial, source)).short
+    network, rows = trial.network, trial.rows(split, max_examples_of(trial, source))
+    batch = rows.whole if whole else rows.short
     probs = confident_probs(batch, network.num_classes)
     targets, target_mask = targets_of(trial, source, probs, batch.labels)
     scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)

@@ -53,6 +53,15 @@ class Failure:
         return f"{self.subject}: {self.reason}"
 
 
+class WeightsChanged(ValueError):
+    """A method changed the network's weights. The run cannot go on without the method, as the weights are lost.
+
+    Example:
+        >>> str(WeightsChanged("it changed the network's head.bias"))
+        "it changed the network's head.bias"
+    """
+
+
 class ShortRows(NamedTuple):
     """One or two examples of a split.
 
@@ -173,7 +182,8 @@ class TrialRun:
         try:
             function()
         except Exception as error:  # a trial lists all failures, so nothing that a part raises may end it
-            failure = Failure(subject, reason_of(error), tuple(numbers), leave_out is not None)
+            without = leave_out is not None and not isinstance(error, WeightsChanged)
+            failure = Failure(subject, reason_of(error), tuple(numbers), without)
             self.failures.setdefault(subject, failure)
             self.errors.append(error)
             return False

@@ -51,7 +51,8 @@ def random_states_kept() -> Iterator[None]:
 def network_kept(network: nn.Module) -> Iterator[None]:
     """Restores gradients, flags, modes, hooks and buffers of a network at the end of the context.
 
-    Within the context, parameters start without gradients. Code in the context must not change their values.
+    Within the context, parameters start without gradients. Code in the context must not change their values, which
+    `weight_checksums` notices.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -84,6 +85,28 @@ def network_kept(network: nn.Module) -> Iterator[None]:
             for buffer, value in buffers:
                 if not torch.equal(buffer, value):
                     buffer.copy_(value)
+
+
+@torch.no_grad()
+def weight_checksums(network: nn.Module) -> dict[str, int]:
+    """Returns a checksum of the bits of each parameter and buffer. It changes if any single value changes.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> before = weight_checksums(layer)
+        >>> layer.bias.data += 0.25
+        >>> [name for name, checksum in weight_checksums(layer).items() if checksum != before[name]]
+        ['bias']
+    """
+    tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    return {name: int(_bits(tensor).sum()) for name, tensor in tensors.items()}
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the bits of a tensor's values as integers."""
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return values.detach().contiguous().view(integers[values.element_size()])
 
 
 @contextmanager

@@ -48,13 +48,7 @@ class RaggedWriter:
         self.path.mkdir(parents=True, exist_ok=True)
         description = self.path / STORE_FILE
         if description.exists() and metadata is not None:
-            stored = read_metadata(self.path)
-            if stored != metadata:
-                changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
-                before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
-                raise ValueError(
-                    f"{self.path} holds rows of {before}, not of {now}: remove it or choose another folder"
-                )
+            check_metadata(self.path, metadata)
         elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
             write_json(description, with_format(metadata or {}))
         rows = complete_rows(self.path, rank)
@@ -165,6 +159,24 @@ class RaggedStore:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+
+def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
+    """Raises ValueError if a store has other metadata. The message names only the facts that differ.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> RaggedWriter(folder, metadata={"split": "test"}).close()
+        >>> check_metadata(Path(folder), {"split": "train"})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: ... holds rows of {'split': 'test'}, not of {'split': 'train'}: remove it or choose another folder
+    """
+    stored = read_metadata(path)
+    if stored != metadata:
+        changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
+        before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
+        raise ValueError(f"{path} holds rows of {before}, not of {now}: remove it or choose another folder")
 
 
 def stores_in(folder: Path, depth: int = 1) -> list[Path]:

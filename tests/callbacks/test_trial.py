@@ -13,7 +13,9 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.heatmaps import Heatmaps
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial import Trial, TrialMemory
 from lightning_xai.data.module import TextDataModule
@@ -216,6 +218,52 @@ def test_disabled_trial_tries_nothing(objective, tmp_path):
     run = silent(tmp_path, Trial(tests_after_fit=True, enabled=False), compute(method), Recorder())
     run.fit(objective, datamodule=planted_data())
     assert not method.calls
+
+
+class Retraining(Broken):
+    """Changes one value of one weight."""
+
+    def scores(self, model, inputs, targets):
+        next(model.parameters()).data.flatten()[0] += 1e-6
+        return super().scores(model, inputs, targets)
+
+
+@pytest.mark.parametrize("skip_unfit", [False, True])
+def test_method_that_changes_a_weight_ends_the_run_even_if_unfit_parts_are_left_out(objective, tmp_path, skip_unfit):
+    name = next(name for name, _ in objective.network.named_parameters())
+    message = fails(tmp_path, objective, compute(Retraining(), Random()), Recorder(), skip_unfit=skip_unfit)
+    assert f"method Retraining (Retraining): it changed the network's {name}: let it work on a copy" in message
+    assert "--skip_unfit" not in message
+
+
+def test_method_that_changes_a_buffer_is_named(objective, tmp_path):
+    class Counting(Broken):
+        def scores(self, model, inputs, targets):
+            next(model.buffers()).add_(1)
+            return super().scores(model, inputs, targets)
+
+    message = fails(tmp_path, objective, compute(Counting(), Random()), Recorder())
+    assert "it changed the network's" in message and "--skip_unfit true leaves them out" in message
+
+
+def test_heatmaps_are_drawn_before_the_work(objective, tmp_path, monkeypatch):
+    drawn = silent(tmp_path, Trial(tests_after_fit=True), compute(Random()), Heatmaps())
+    monkeypatch.setattr(TextDataModule, "example", lambda *_: {"id": "0"})  # rows without a text
+    with pytest.raises(ValueError, match="Heatmaps: KeyError: 'text'"):
+        drawn.fit(objective, datamodule=planted_data())
+    assert not (tmp_path / "heatmaps").exists()
+
+
+def test_store_of_other_scores_is_refused_before_the_work(objective, tmp_path):
+    data, other = planted_data(), Supervised(tiny_classifier("bert"))
+    silent(tmp_path, compute(Gradient()), AttributionCacheWriter()).test(objective, datamodule=data, verbose=False)
+    other.network.embedding_matrix.data += 1
+    parts = Trial(), compute(Gradient()), AttributionCacheWriter()
+    with pytest.raises(ValueError, match="AttributionCacheWriter of Gradient on test: .*holds rows of {'weights'"):
+        silent(tmp_path, *parts).test(other, datamodule=planted_data(), verbose=False)
+    broken = compute(Broken()), AttributionCacheWriter(str(tmp_path / "other"))  # a list of tensors is a setting
+    with pytest.raises(ValueError, match="AttributionCacheWriter of Broken on test: TypeError: .*JSON"):
+        silent(tmp_path, Trial(), *broken).test(objective, datamodule=planted_data(), verbose=False)
 
 
 def test_one_command_tries_equal_parts_once(tmp_path):

@@ -110,7 +110,7 @@ ARGUMENTS = {  # what is wrong -> a change of the configuration or an option, pa
     ),
     "dict_kwargs of a network": (
         "--model.init_args.network.dict_kwargs={foo: 1}",
-        ["foo is no argument of the class: take"],
+        ["foo is no argument of the class"],
     ),
     "dict_kwargs of data": ("--data.dict_kwargs={foo: 1}", ["foo is no argument of TextDataModule: take it out"]),
     "missing argument": (
