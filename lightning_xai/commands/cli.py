@@ -205,8 +205,7 @@ class XAICLI(LightningCLI):
         is_tested |= run.missed_its_bounds
         if not self.is_dry and run.is_finished and is_tested:
             say(f"{run.path} is finished already; remove it to run it again")
-            self._end(run.results)
-            return
+            return self._end(run.results)
         check_chains(callbacks_of(self.trainer), tests_after_fit=config.test_after_fit)
         is_trained, asking = run.is_trained and not self.is_dry, self._asking()
         if is_trained:
