@@ -19,12 +19,13 @@ EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.en
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
-PRESET_OF = {"few_shot": "aml"}  # of experiments without the preset eraser
+PRESET_OF = {"few_shot": "aml", "joint_input_x_gradient": "er"}  # of experiments without the preset eraser
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
-PARTS = sorted(CONFIGS.glob("*/**/*.yaml"))
+PAPER = sorted((CONFIGS / "ferreira2024").glob("*.yaml"))  # experiments on networks that must be downloaded
+PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER))
 DATA, NETWORKS, METHOD_PARTS = (
     [part for part in PARTS if part.parent.name == folder] for folder in ("data", "network", "roar")
 )
@@ -54,6 +55,12 @@ def test_experiment_parses(experiment):
     found = parsed("--config", str(experiment), *required(experiment))
     assert found["model"]["class_path"].startswith("lightning_xai.objectives.")
     assert found["trainer"]["callbacks"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", PAPER, ids=names(PAPER))
+def test_experiment_of_a_paper_parses(experiment):
+    test_experiment_parses(experiment)
 
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=names(TEACHERS))
@@ -130,6 +137,13 @@ def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypa
     results, preset = run_tiny(experiment, tmp_path, plain), PRESET_OF.get(experiment.stem, "eraser")
     assert experiment.stem in UNMEASURED or len(results[results["preset"] == preset]) > 0
     assert results["value"].notna().any()
+
+
+@pytest.mark.slow
+def test_experiment_of_a_paper_runs_on_a_tiny_network(tmp_path, plain, monkeypatch):
+    test_experiment_runs_on_a_tiny_network(
+        CONFIGS / "ferreira2024/joint_input_x_gradient.yaml", tmp_path, plain, monkeypatch
+    )
 
 
 def measure(plain: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:
