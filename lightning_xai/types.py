@@ -6,6 +6,7 @@ ids, L layers, H heads, N segments, S tokens per segment (N * S >= T; N = 1 unle
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -238,3 +239,34 @@ class Predict(Protocol):
     def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         """Returns probabilities [B, C]; embeddings are zeroed where `embed_mask` [B, T] is False."""
         ...
+
+
+class Selector(ABC):
+    """Rates attributions one by one, so that the best of several can be kept. Attribution metrics are selectors.
+
+    Example:
+        >>> class Shortest(Selector):
+        ...     name, higher_is_better = "shortest", False
+        ...     def require_selection(self): pass
+        ...     def passes(self, num_units, num_methods): return 0.0
+        ...     def rate(self, attribution, batch, network): return (attribution.scores > 0).sum(dim=-1).float()
+        >>> inputs = TextInputs.of_ids([[5, 6]])
+        >>> attribution = Attribution.of_scores([[[1.0, 2.0], [0.0, 3.0]]], inputs.token_mask)
+        >>> Shortest().rate(attribution, Batch(inputs, torch.tensor([0])), network=None).tolist()
+        [[2.0, 1.0]]
+    """
+
+    name: str
+    higher_is_better: Any  # bool; torchmetrics also allows None, which `require_selection` refuses
+
+    @abstractmethod
+    def require_selection(self) -> None:
+        """Raises ValueError if the numbers cannot choose among attributions, for example because they read labels."""
+
+    @abstractmethod
+    def passes(self, num_units: int, num_methods: int) -> float:
+        """Returns the approximate number of forward passes for the attributions of one row."""
+
+    @abstractmethod
+    def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
+        """Returns one number [B, K] in float64 for each row of an attribution; NaN where it is undefined."""

@@ -22,7 +22,7 @@ ALLOWED = {
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),
     "attributions": (BELOW_MODELS | {"models"}, {"captum", "numpy"}),
     "objectives": (
-        BELOW_MODELS | {"models", "attributions", "metrics.classification", "metrics.example_mean"},
+        BELOW_MODELS | {"models", "attributions", "metrics.classification", "metrics.base", "metrics.example_mean"},
         {"lightning"},
     ),
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),

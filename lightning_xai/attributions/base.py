@@ -65,6 +65,9 @@ class AttributionMethod(ABC):
     # backward pass
     passes_at_most: bool = False
 
+    # name of the metric that chose the scores among others; "validation:NAME" if it chose a trained part of the method
+    selected_on: str = ""
+
     @property
     def has_sign(self) -> bool:
         """Whether a negative score is evidence against the class. If False, no score is negative.

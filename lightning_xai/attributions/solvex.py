@@ -115,6 +115,11 @@ class Solvex(AttributionMethod):
         self.unit: Unit = unit
         self.chunk_size = chunk_size
 
+    @property
+    def selected_on(self) -> str:  # type: ignore[override]  # read-only here
+        """Name of the metric that the order of the units optimizes."""
+        return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         solution = self._search(model, inputs, targets)
         ranks = signed_ranks(solution.ranks, solution.effects, solution.ranks >= 0)

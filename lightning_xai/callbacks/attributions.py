@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, ClassVar
 
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from lightning_xai.attributions.aml import give_scorer
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import (
@@ -102,6 +104,7 @@ class ComputeAttributions(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._forget()
         name_data(self.methods.values(), data_of(trainer))
+        give_scorer(self.methods.values(), getattr(pl_module, "trained_scorer", None))
         self._receivers = receivers_after(trainer, self)
         self._active = stage != "fit" or self.during_fit
         self._explains_validation_in_test = any(
@@ -194,12 +197,21 @@ class ComputeAttributions(Callback):
         return self.work
 
     def _finish(self, trainer: Trainer) -> None:
-        """Sums costs over all processes, and prints how many classes differ between the run's precision and float32."""
-        gathered = gather((self.costs, self._changed_classes))
-        self.costs = {name: Cost.total(costs[name] for costs, _ in gathered) for name in self.methods}
+        """Sums costs over all processes, and prints how many classes differ between the run's precision and float32.
+
+        If methods keep the best of several steps, also prints how often each step was the best.
+        """
+        steps = {name: Counter(getattr(method, "kept_steps", {})) for name, method in self.methods.items()}
+        gathered = gather((self.costs, self._changed_classes, steps))
+        self.costs = {name: Cost.total(costs[name] for costs, _, _ in gathered) for name in self.methods}
         if trainer.is_global_zero:
-            for line in ChangedClasses.total(changed for _, changed in gathered).lines(str(trainer.precision)):
+            for line in ChangedClasses.total(changed for _, changed, _ in gathered).lines(str(trainer.precision)):
                 print(line)
+            for name in self.methods:
+                kept = sum((counts[name] for _, _, counts in gathered), Counter())
+                if kept:
+                    shown = ", ".join(f"{step} ({kept[step]})" for step in sorted(kept))
+                    print(f"{name} kept the scores after these steps, of so many texts: {shown}")
 
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NotRequired, Protocol, cast, runtime_checkable
 
 import torch
 from lightning import Callback, LightningModule, Trainer
@@ -28,6 +28,7 @@ class ResultRow(CostPerExample):
     num_examples: int
     num_skipped: int
     num_evidence_cut: int  # number of skipped examples whose evidence was cut off by truncation
+    selected_on: NotRequired[str]  # name of the metric that chose the scores of the method, "" if none did
 
 
 @runtime_checkable
@@ -293,8 +294,7 @@ def first_examples(trainer: Trainer, batch: Batch, split: str, num_examples: int
     """
     if num_examples is None:
         return torch.ones_like(batch.index, dtype=torch.bool)
-    last = num_examples - 1
     if hasattr(data_of(trainer), "split"):
         loaded = data_of(trainer).split(split).index  # ascending; subsampled data have gaps between the indices
-        last = int(loaded[min(num_examples, len(loaded)) - 1])
-    return batch.index <= last
+        return batch.index <= int(loaded[min(num_examples, len(loaded)) - 1])
+    return batch.index < num_examples

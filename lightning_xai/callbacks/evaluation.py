@@ -180,7 +180,8 @@ class AttributionEvaluation(ExplainedCallback):
         return [
             ResultRow(
                 split=split, preset=self.preset, method=method, metric=name, value=value,
-                num_examples=counted[name], num_skipped=num_rows - counted[name], num_evidence_cut=num_cut, **cost,
+                num_examples=counted[name], num_skipped=num_rows - counted[name], num_evidence_cut=num_cut,
+                selected_on=self.source.methods[method].selected_on, **cost,
             )
             for name, value in measured.items()
         ]  # fmt: skip

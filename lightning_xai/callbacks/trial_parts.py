@@ -241,7 +241,7 @@ def try_objective(trial: TrialRun) -> None:
                 raise ValueError(
                     f"the 'loss' of {name}.losses is no scalar with a gradient: return a mean over examples"
                 )
-            trained = [parameter for parameter in module.network.parameters() if parameter.requires_grad]
+            trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
             torch.autograd.grad(loss, trained, allow_unused=True)
             if hasattr(module, "try_terms"):
                 with trial.trainer.precision_plugin.forward_context():

@@ -100,9 +100,10 @@ def _network_paths(model: Any) -> Iterator[str]:
     for base in (Evaluation, Classifier):
         paths = (spec["init_args"].get("path") for _, spec in _specs(model, "model", base))
         yield from (path for path in paths if path is not None)
-    teacher = model["init_args"].get("teacher") if model and model.get("init_args") else None
-    if isinstance(teacher, str) and not teacher.endswith(".yaml"):
-        yield teacher
+    for option in ("teacher", "explained"):
+        trained = model["init_args"].get(option) if model and model.get("init_args") else None
+        if isinstance(trained, str) and not trained.endswith(".yaml"):
+            yield trained
 
 
 def _encoder_spec(path: str) -> dict[str, Any]:

@@ -64,7 +64,16 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
     methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
     measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
+    own: dict[str, str] = getattr(objective, "monitors", {})  # tag -> mode, of objectives that need a certain monitor
     for monitor in monitors_of(callbacks):
+        if own and own.get(monitor.name) != monitor.mode:
+            (tag, mode), *_ = own.items()
+            raise ValueError(
+                f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set it to {tag} with mode {mode}, "
+                f"which chooses the checkpoint of {type(objective).__name__}"
+            )
+        if own:
+            continue
         if monitor.name == f"{prefix}/log_loss" and getattr(objective, "task_weight", 1.0) == 0:
             raise ValueError(
                 f"{monitor.owner}.monitor is {monitor.name}, but task_weight is 0: monitor one of {', '.join(losses)}"

@@ -15,7 +15,7 @@ from torchmetrics.utilities import dim_zero_cat
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.runs.names import check_name
-from lightning_xai.types import Attribution, Batch, Predict, TextInputs
+from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 
 Explained = Literal["all", "gold", "predicted"]
 
@@ -91,7 +91,7 @@ class PredictOnce:
         return probs
 
 
-class AttributionMetric(Metric, ABC):
+class AttributionMetric(Metric, Selector, ABC):
     """Base class: measures one record of numbers for each row (example, class), and aggregates all records at the end.
 
     Before aggregation in float64, records are sorted by (index, class) and duplicates are dropped. The result therefore
@@ -120,6 +120,7 @@ class AttributionMetric(Metric, ABC):
     """
 
     full_state_update = False
+    reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
@@ -170,6 +171,23 @@ class AttributionMetric(Metric, ABC):
             raise ValueError(f"{self.name} cannot be tuned on {validation.name}: give the same metric of another split")
         with validation.sync_context(dist_sync_fn=validation.dist_sync_fn, process_group=validation.process_group):
             self.tuned = validation.tune()
+
+    def require_selection(self) -> None:
+        """Raises ValueError unless the metric has a direction and one value, and reads no gold labels."""
+        remedy = f"choose another metric than {self.name} to select explanations"
+        if self.explained == "gold" or self.reads_rationales:
+            raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
+        if self.higher_is_better is None:
+            raise ValueError(f"{type(self).__name__} does not say whether higher is better: {remedy}")
+        if set(self.aggregate(torch.zeros(1, len(self.columns), dtype=torch.float64))) != {""}:
+            raise ValueError(f"{type(self).__name__} has several values: {remedy}, or set its aggregate to mean")
+
+    def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
+        """Returns the metric's value [B, K] for each row alone, on the CPU; `network` is the explained Classifier."""
+        once = PredictOnce(network.predict, batch.inputs, pad_id=network.pad_id)
+        records = self.measure(attribution, batch, once).double().cpu()
+        values = [self.aggregate(record.unsqueeze(0))[""] for record in records.flatten(0, 1)]
+        return torch.stack(values).view(records.shape[:2]) if values else records.new_zeros(records.shape[:2])
 
     def update(self, attribution: Attribution, batch: Batch, predict: Predict) -> None:
         """Measures the rows of one batch.

@@ -92,6 +92,8 @@ class EvidenceMetric(AttributionMetric):
         0.75
     """
 
+    reads_rationales = True
+
     def __init__(
         self,
         *,

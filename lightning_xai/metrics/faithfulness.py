@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.erasure import ErasureMetric, Rows
 from lightning_xai.metrics.top_units import Sizes
+
+WithoutUnits = Literal["measured", "zero"]
 
 
 def comprehensiveness(prob: Tensor, removed: Tensor, *, relative: bool = False, clipped: bool = False) -> Tensor:
@@ -107,6 +112,7 @@ class Sufficiency(_ProbabilityDrop):
         sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
         relative: divides the drop by the probability of the whole input.
         clipped: sets negative drops to 0.
+        without_units: the value for a number k of 0: "measured" keeps only special tokens, "zero" counts as no drop.
         **kwargs: see ErasureMetric.
 
     Example:
@@ -128,8 +134,15 @@ class Sufficiency(_ProbabilityDrop):
     higher_is_better = False
     erases_top = False
 
+    def __init__(self, sizes: Sizes, *, without_units: WithoutUnits = "measured", **kwargs) -> None:
+        super().__init__(sizes, **kwargs)
+        require_choices({"without_units": WithoutUnits}, {"without_units": without_units})
+        self.without_units: WithoutUnits = without_units
+
     def row_records(self, rows: Rows, predict: PredictOnce) -> Tensor:
-        return sufficiency(rows.prob, self.changed(rows, predict), relative=self.relative, clipped=self.clipped)
+        changed = self.changed(rows, predict)
+        drops = sufficiency(rows.prob, changed, relative=self.relative, clipped=self.clipped)
+        return drops if self.without_units == "measured" else drops.masked_fill(~rows.top.any(dim=-1), 0.0)
 
 
 class LogOdds(ErasureMetric):

@@ -12,6 +12,7 @@ import torch
 from lightning_xai.functional.model_folders import resolve_model_path
 from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.explained_file import AML, explained_path
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.lora import merge_adapters
 from lightning_xai.models.pretrained_weights import refuse_gaps
@@ -212,6 +213,9 @@ def checkpoint_hash(path: str) -> str:
 
 def _load_checkpoint(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     checkpoint = read_checkpoint(path)
+    if AML in checkpoint:
+        explained = explained_path(checkpoint[AML]["explained"], path, checkpoint_hash)
+        return load_trained(explained, trust_remote_code=trust_remote_code)
     state = checkpoint["state_dict"]
     network = build_network(checkpoint["network"], trust_remote_code=trust_remote_code)
     prefix = "network."

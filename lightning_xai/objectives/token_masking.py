@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +27,7 @@ from lightning_xai.objectives.mask_search import (
 )
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.objectives.terms.base import CleanPass, Task
-from lightning_xai.runs.folder import RunFolder
+from lightning_xai.objectives.trained_first import TrainedFirst
 from lightning_xai.types import Batch
 
 
@@ -98,9 +97,8 @@ class TokenMasking(ComposedObjective):
         require_choices({"mask": Mask, "sparsity": Sparsity}, {"mask": mask, "sparsity": sparsity})
         if min(masked_weight, fidelity_weight) < 0:
             raise ValueError(f"masked_weight {masked_weight} and fidelity_weight {fidelity_weight} must be 0 or more")
-        if not teacher.endswith(".yaml") and not teacher.startswith("package:") and not Path(teacher).exists():
-            raise ValueError(f"teacher {teacher} does not exist: give a checkpoint, a run folder, or a .yaml file")
         self.teacher = teacher
+        self._source = TrainedFirst(teacher, "teacher")
         self.masked_weight = masked_weight
         self.mask: Mask = mask
         self.fidelity_weight = fidelity_weight
@@ -118,32 +116,17 @@ class TokenMasking(ComposedObjective):
         Raises:
             ValueError: that folder holds a run in another format.
         """
-        if not self._teacher_is_trained_here():
-            return []
-        run = self.teacher_path(trainer)
-        return (
-            [] if _is_trained(run) else ["--config", self.teacher, "--experiment", RunFolder(run).experiment_dir.name]
-        )
+        return self._source.runs_before(trainer)
 
     def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns []: nothing is trained after the student."""
         return []
 
-    def teacher_path(self, trainer: Trainer) -> Path:
-        """Returns the checkpoint or folder from which the teacher is loaded."""
-        if not self._teacher_is_trained_here():
-            return Path(self.teacher)
-        return RunFolder(Path(trainer.default_root_dir)).teacher.path
-
     def setup(self, stage: str) -> None:
         super().setup(stage)
         if stage != "fit":
             return
-        path = str(self.teacher)
-        if self._teacher_is_trained_here():
-            path = str(self.teacher_path(self.trainer))
-            if not _is_trained(Path(path)):
-                raise ValueError(f"the teacher's run {path} is not finished: use run.py fit, which trains it first")
+        path = self._source.trained_path(self._trainer)
         trusted = bool(self.network.init_args.get("trust_remote_code"))  # teacher and student share an architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
@@ -209,18 +192,3 @@ class TokenMasking(ComposedObjective):
             "kept_fraction": mask_sizes(keep.float(), inputs.token_mask, sparsity="mean").mean(),
             "inner_steps": prepared.num_steps.float().mean(),
         }
-
-    def _teacher_is_trained_here(self) -> bool:
-        return self.teacher.endswith(".yaml")
-
-
-def _is_trained(teacher: Path) -> bool:
-    """Returns whether the teacher's run is finished and has a best checkpoint.
-
-    Raises:
-        ValueError: the run is in another format; if it has a checkpoint, the message tells how to use it.
-    """
-    run = RunFolder(teacher)
-    if run.best_checkpoint is not None:
-        run.check_format(f"add --model.init_args.teacher {teacher} to use its checkpoint, or name another --experiment")
-    return run.is_finished and run.checkpoint("best") is not None

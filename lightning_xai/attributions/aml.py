@@ -1,0 +1,247 @@
+"""AML: a pretrained scorer attributes in one pass (pAML), or is tuned for each text and chosen by a metric (fAML)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.dual_mask import masked_losses
+from lightning_xai.functional.modes import frozen
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.scorer_checkpoint import TrainedScorer, load_scorer
+from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.models.tuned_scorer import row_logits, tuned_rows
+from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
+
+DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps
+_LEAF_BYTES = {"cpu": 2**28, "accelerator": 2**32}  # largest size of the tuned weights of a batch
+
+
+def best_candidates(values: Tensor, *, higher_is_better: bool) -> Tensor:
+    """Returns the column [R] of the best of N candidates; the earliest of equally good ones, and 0 if all are NaN.
+
+    Args:
+        values: [R, N].
+        higher_is_better: whether the largest value is the best.
+
+    Example:
+        >>> best_candidates(torch.tensor([[0.5, 0.7, 0.7], [torch.nan, 0.2, 0.1]]), higher_is_better=False).tolist()
+        [0, 2]
+    """
+    signed = values if higher_is_better else -values
+    signed = signed.nan_to_num(nan=-torch.inf).cpu()
+    return (signed == signed.max(dim=1, keepdim=True).values).int().argmax(dim=1)  # argmax returns the first
+
+
+class AMLAttribution(AttributionMethod):
+    """Scores in [0, 1] by a scorer that an AML run pretrained for the explained network; 0 at special tokens.
+
+    With `num_steps` 0 (pAML), one pass of the scorer gives the scores. With more (fAML), a copy of the scorer's weights
+    is tuned for each text by AdamW steps on the dual-mask loss, with the pretraining's factors. The scores before
+    tuning and after each step are candidates, and the metric chooses the best of them, the earliest of equal ones.
+    The metric thus sees the explanation of the text that it measures later: compare such scores with those of other
+    methods that see it, or under a metric that did not choose them.
+
+    A scorer with `condition: probabilities` explains the predicted class only: set `targets: predicted`.
+
+    Passes: those of the explained network and of the scorer together. pAML takes 1 + K forward passes for K classes.
+    fAML with n steps takes 1 + K ((n + 1) + 2 n + J (n + 1)) forward and 3 n K backward passes, where J is the number
+    of erased versions that the metric needs. Equal versions are evaluated once.
+
+    Args:
+        scorer: checkpoint or run folder of an AML run; None takes the scorer of the AML objective that is tested.
+        num_steps: number of optimizer steps for each text; 0 for pAML, 10 in the paper.
+        metric: with num_steps, the metric that chooses among the candidates.
+        lr: learning rate of the first step, falling by a twentieth with each step; None takes that of the pretraining.
+        tuned: the scorer's weights that are tuned: "all", "last:K" for the head and the last K layers, or "lora:R" for
+            changes of rank R to the matrices of the encoder.
+        chunk_size: largest number of texts that are tuned together; None lets memory decide. It changes no score.
+
+    Raises:
+        ValueError: num_steps without a metric or the reverse, or a metric that cannot choose. When it explains: the
+            network is not that of the scorer's pretraining, or a class is not the predicted one.
+
+    Example:
+        >>> AMLAttribution("runs/aml/seed0").selected_on, AMLAttribution("runs/aml/seed0").has_sign
+        ('', False)
+        >>> AMLAttribution("runs/aml/seed0", num_steps=10)
+        Traceback (most recent call last):
+        ValueError: num_steps is 10 without a metric: give the metric that chooses among the steps
+
+    Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.
+    Differs: as in the authors' code, the embeddings of the prediction stay fixed while a text is tuned, dropout is off
+        and the learning rate falls over 20 steps. The code's candidates are the scores before each step, so the last
+        step is never used; here the scores after it are a candidate, too.
+    """
+
+    has_sign = False
+    passes_at_most = True
+
+    def __init__(
+        self,
+        scorer: str | None,
+        num_steps: int = 0,
+        metric: Selector | None = None,
+        lr: float | None = None,
+        tuned: str = "all",
+        chunk_size: int | None = None,
+    ) -> None:
+        if not 0 <= num_steps <= DECAY_STEPS:
+            raise ValueError(f"num_steps is {num_steps}: give a number from 0 to {DECAY_STEPS}")
+        if num_steps and metric is None:
+            raise ValueError(f"num_steps is {num_steps} without a metric: give the metric that chooses among the steps")
+        if metric is not None:
+            if not num_steps:
+                raise ValueError("num_steps is 0, but a metric is given: leave it out, or give num_steps from 1")
+            metric.require_selection()
+        if lr is not None and not lr > 0:
+            raise ValueError(f"lr is {lr}: give a learning rate above 0, or null for that of the pretraining")
+        kind, _, number = tuned.partition(":")
+        if tuned != "all" and not (kind in ("last", "lora") and number.isdigit() and int(number)):
+            raise ValueError(f"tuned is {tuned!r}: give all, last:K or lora:R, with a number from 1")
+        check_chunk_size(chunk_size)
+        self.scorer = scorer
+        self.num_steps = num_steps
+        self.metric = metric
+        self.lr = lr
+        self.tuned = tuned
+        self.chunk_size = chunk_size
+        self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
+        self._trained: TrainedScorer | None = None  # loaded at the first use
+        self.kept_steps: Counter[int] = Counter()  # number of texts by the step after which their scores were kept
+        self._checked: tuple[int, ...] = ()  # identity and versions of the weights that were compared
+
+    @property
+    def selected_on(self) -> str:
+        """Name of the metric that chose the scores; after "validation:", that which chose the scorer; or ""."""
+        if self.metric is not None:
+            return self.metric.name
+        return f"validation:{self._trained.selected_on}" if self._trained is not None else ""
+
+    def settings(self) -> dict[str, Any]:
+        settings = super().settings() | {"selected_on": self.selected_on}
+        return {name: value for name, value in settings.items() if name != "kept_steps"}
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        trained = self._trained_for(model)
+        scorer = trained.scorer
+        with frozen(scorer), torch.no_grad():
+            probs = model.probabilities(model(inputs).logits).to(scorer.z.dtype)
+            y, columns = self._conditions(scorer, probs, targets)
+            repeated = inputs.repeat_interleave(columns)  # R = B * columns rows
+            scores = scorer(repeated, y).sigmoid()
+            rows = repeated.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps 0
+            if self.num_steps and len(rows):
+                with torch.enable_grad():
+                    scores[rows] = self._tuned(model, trained, repeated[rows], y[rows])
+        scores = scores.masked_fill(~repeated.token_mask, 0.0)
+        return scores.view(len(inputs), columns, -1).expand(-1, targets.shape[1], -1)
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        n = self.num_steps
+        if self.metric is None or not num_tokens:
+            return Passes(forward=1 + num_targets, backward=0)
+        erased = self.metric.passes(num_tokens, 1)
+        return Passes(forward=1 + num_targets * ((n + 1) + 2 * n + erased * (n + 1)), backward=3 * n * num_targets)
+
+    def _trained_for(self, model: Classifier) -> TrainedScorer:
+        """Returns the scorer on the model's device and in its precision, after a check that it explains this model."""
+        if model.multilabel:
+            raise ValueError("AML explains single-label networks, but this one is multi-label: choose another method")
+        if self._trained is None:
+            if self.scorer is None and self._source is None:
+                raise ValueError("AMLAttribution has no scorer: give the run folder of an AML objective as its scorer")
+            self._trained = self._source() if self._source is not None else load_scorer(str(self.scorer))
+        version = (id(model), *(tensor._version for tensor in model.parameters()))
+        if version != self._checked:
+            self._trained.check_explains(model)
+            self._checked = version
+        self._trained.scorer.to(model.embedding_matrix)
+        return self._trained
+
+    @staticmethod
+    def _conditions(scorer: TokenScorer, probs: Tensor, targets: Tensor) -> tuple[Tensor, int]:
+        """Returns what the scorer is told about the prediction [B * columns, C], and the number of columns.
+
+        Raises:
+            ValueError: the scorer explains the predicted class only, and a target is another class.
+        """
+        if scorer.condition == "class":
+            return torch.nn.functional.one_hot(targets.flatten(), probs.shape[1]).to(probs), targets.shape[1]
+        other = targets != probs.argmax(dim=1, keepdim=True)
+        if other.any():
+            raise ValueError(
+                f"class {int(targets[other][0])} is not the predicted one, and this scorer explains no other: set "
+                "targets: predicted, or pretrain a scorer with condition: class"
+            )
+        return probs, 1
+
+    def _tuned(self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, y: Tensor) -> Tensor:
+        """Returns the best candidate [R, T] of each row."""
+        best = []
+        most = self._rows_at_once(trained.scorer, inputs)
+        for rows in even_slices(len(inputs), most):
+            part = inputs[rows].trim()
+            maps = self._candidates(model, trained, part, y[rows])  # [r, N, T]
+            chosen = self._choice(model, part, y[rows], maps)
+            self.kept_steps.update(chosen.tolist())
+            kept = maps[torch.arange(len(part), device=maps.device), chosen.to(maps.device)]
+            best.append(torch.nn.functional.pad(kept, (0, inputs.input_ids.shape[1] - kept.shape[1])))
+        return torch.cat(best)
+
+    def _rows_at_once(self, scorer: TokenScorer, inputs: TextInputs) -> int:
+        where = inputs.device
+        one = sum(leaf.numel() * leaf.element_size() for leaf in tuned_rows(scorer, self.tuned, 1).leaves)
+        by_weights = max(_LEAF_BYTES["cpu" if where.type == "cpu" else "accelerator"] // max(one, 1), 1)
+        # masked and inversely masked texts share a pass of the explained network
+        by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], where, differentiated=True)
+        return min(by_weights, by_tokens, self.chunk_size or by_tokens)
+
+    def _candidates(self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, y: Tensor) -> Tensor:
+        """Returns the scores [R, n + 1, T] before tuning and after each step."""
+        rows = tuned_rows(trained.scorer, self.tuned, len(inputs))
+        lr = trained.lr if self.lr is None else self.lr
+        optimizer = torch.optim.AdamW(rows.leaves, lr=lr, weight_decay=trained.weight_decay)
+        maps = []
+        for step in range(self.num_steps + 1):
+            with torch.set_grad_enabled(step < self.num_steps):
+                logits = row_logits(trained.scorer, inputs, y, rows)
+            maps.append(logits.detach().sigmoid())
+            if step == self.num_steps:
+                break
+            loss = masked_losses(model, inputs, y, logits, trained.loss)["loss"].sum()
+            for leaf, gradient in zip(rows.leaves, torch.autograd.grad(loss, rows.leaves), strict=True):
+                leaf.grad = gradient
+            optimizer.param_groups[0]["lr"] = lr * (1 - step / DECAY_STEPS)
+            optimizer.step()
+        return torch.stack(maps, dim=1)
+
+    def _choice(self, model: Classifier, inputs: TextInputs, y: Tensor, maps: Tensor) -> Tensor:
+        """Returns the number [R] of the best candidate of each row."""
+        assert self.metric is not None
+        targets = y.argmax(dim=1, keepdim=True).expand(-1, maps.shape[1])
+        scores = maps.masked_fill(~inputs.token_mask.unsqueeze(1), 0.0)
+        candidates = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
+        values = self.metric.rate(candidates, Batch(inputs, targets[:, 0]), model)
+        return best_candidates(values, higher_is_better=bool(self.metric.higher_is_better))
+
+
+def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], TrainedScorer] | None) -> None:
+    """Gives the scorer of the running objective to every AMLAttribution that names none, also inside other methods.
+
+    Args:
+        source: returns the scorer; it is called at the first explanation. None if the objective has no scorer.
+
+    Example:
+        >>> give_scorer([AMLAttribution(scorer=None)], None)
+    """
+    for method in methods:
+        if isinstance(method, AMLAttribution) and method.scorer is None:
+            method._source, method._trained, method._checked = source, None, ()
+        give_scorer((part for part in vars(method).values() if isinstance(part, AttributionMethod)), source)

@@ -1,0 +1,95 @@
+"""Weights of a module that are tuned for each of several examples on its own: rows of stacked tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class TunedRows(Protocol):
+    """Tuned weights of B examples.
+
+    Example:
+        >>> rows: TunedRows = StackedRows(nn.Linear(1, 1), ["bias"], 3)
+        >>> len(rows.leaves)
+        1
+    """
+
+    leaves: list[Tensor]  # the tensors that an optimizer changes, each with B rows
+
+    def weights(self) -> list[dict[str, Tensor]]:
+        """Returns for each of B examples the names and values of its weights, in the graph of the leaves."""
+        ...
+
+
+class StackedRows:
+    """B copies of some parameters of a module, as rows of one tensor for each parameter.
+
+    An elementwise optimizer over the stacks, such as AdamW, is B optimizers.
+
+    Args:
+        module: the module, whose parameters stay as they are.
+        names: names of the parameters.
+        rows: number B of examples.
+
+    Example:
+        >>> rows = StackedRows(nn.Linear(2, 1), ["weight"], 3)
+        >>> rows.leaves[0].shape, [weights["weight"].shape for weights in rows.weights()][0]
+        (torch.Size([3, 1, 2]), torch.Size([1, 2]))
+    """
+
+    def __init__(self, module: nn.Module, names: Sequence[str], rows: int) -> None:
+        parameters = dict(module.named_parameters())
+        self.names = list(names)
+        self.leaves = [
+            parameters[name].detach().expand(rows, *parameters[name].shape).clone().requires_grad_()
+            for name in self.names
+        ]
+
+    def weights(self) -> list[dict[str, Tensor]]:
+        # unbind stacks the gradients of all rows once; indexing would add a zero tensor of all rows for each row
+        columns = [leaf.unbind() for leaf in self.leaves]
+        return [dict(zip(self.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+class LowRankRows:
+    """B low-rank changes of the weight matrices of a module: W + up @ down for each example.
+
+    `up` starts at 0, and `down` at fixed random numbers, so the weights start as they are in the module.
+
+    Args:
+        module: the module, whose parameters stay as they are.
+        names: names of parameters; only matrices get a change.
+        rows: number B of examples.
+        rank: number of rows of `down`.
+
+    Raises:
+        ValueError: the rank is below 1.
+
+    Example:
+        >>> layer = nn.Linear(4, 2)
+        >>> rows = LowRankRows(layer, ["weight", "bias"], 3, rank=1)
+        >>> [leaf.shape for leaf in rows.leaves], torch.equal(rows.weights()[0]["weight"], layer.weight)
+        ([torch.Size([3, 2, 1]), torch.Size([3, 1, 4])], True)
+    """
+
+    def __init__(self, module: nn.Module, names: Sequence[str], rows: int, *, rank: int) -> None:
+        if rank < 1:
+            raise ValueError(f"the rank is {rank}: give a rank from 1")
+        parameters = dict(module.named_parameters())
+        self.matrices = {name: parameters[name].detach() for name in names if parameters[name].dim() == 2}
+        self.leaves = []
+        for matrix in self.matrices.values():
+            height, width = matrix.shape
+            generator = torch.Generator().manual_seed(0)  # on the CPU, so that every device starts equally
+            down = (torch.randn(rank, width, generator=generator) / width**0.5).to(matrix)
+            self.leaves.append(matrix.new_zeros(rows, height, rank).requires_grad_())
+            self.leaves.append(down.expand(rows, rank, width).clone().requires_grad_())
+
+    def weights(self) -> list[dict[str, Tensor]]:
+        pairs = zip(self.matrices.values(), self.leaves[::2], self.leaves[1::2], strict=True)
+        columns = [[matrix + a @ b for a, b in zip(up, down, strict=True)] for matrix, up, down in pairs]
+        return [dict(zip(self.matrices, values, strict=True)) for values in zip(*columns, strict=True)]

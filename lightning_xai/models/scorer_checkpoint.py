@@ -1,0 +1,99 @@
+"""Loads the attribution model of an AML run, and checks that it explains the network for which it was pretrained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from lightning_xai.functional.dual_mask import DualMask
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.models.explained_file import AML
+from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.runs.fingerprint import weights_hash
+
+_PREFIX = "scorer."
+
+
+@dataclass(frozen=True)
+class TrainedScorer:
+    """A pretrained scorer with the settings of its pretraining.
+
+    Attributes:
+        scorer: the scorer, in eval mode.
+        loss: settings of the loss.
+        lr: learning rate at the start of the pretraining.
+        weight_decay: weight decay of the pretraining.
+        selected_on: name of the metric that chose the checkpoint.
+        explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = random_bert()
+        >>> facts = {"path": "runs/f/seed0", "hash": "0a1b", "weights": weights_hash(network)}
+        >>> config = network.architecture()["config"]
+        >>> trained = TrainedScorer(TokenScorer(config=config), DualMask(), 4e-5, 0.01, "comprehensiveness", facts)
+        >>> trained.check_explains(network)
+        >>> trained.check_explains(random_bert(num_classes=3))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: the scorer explains the network runs/f/seed0 with weights ..., not one with weights ...
+    """
+
+    scorer: TokenScorer
+    loss: DualMask
+    lr: float
+    weight_decay: float
+    selected_on: str
+    explained: Mapping[str, str]
+
+    def check_explains(self, network: Classifier) -> None:
+        """Raises ValueError if `network` has other weights than the network for which the scorer was pretrained."""
+        weights = weights_hash(network)
+        if weights != self.explained["weights"]:
+            raise ValueError(
+                f"the scorer explains the network {self.explained['path']} with weights {self.explained['weights']}, "
+                f"not one with weights {weights}: pretrain a scorer for this network"
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """Returns everything but the scorer's weights, primitives only, for a checkpoint."""
+        return {
+            "scorer": self.scorer.architecture(),
+            "loss": asdict(self.loss),
+            "lr": self.lr,
+            "weight_decay": self.weight_decay,
+            "selected_on": self.selected_on,
+            "explained": dict(self.explained),
+        }
+
+
+def load_scorer(path: str) -> TrainedScorer:
+    """Returns the scorer of an AML run: a checkpoint or a run folder. The global random state does not change.
+
+    Raises:
+        ValueError: there is no checkpoint at `path`, or it is not that of an AML run.
+
+    Example:
+        >>> load_scorer("no/such/run")
+        Traceback (most recent call last):
+        ValueError: no/such/run: neither a checkpoint nor a run folder with checkpoints/best.ckpt or last.ckpt
+    """
+    checkpoint = read_checkpoint(path)
+    facts = checkpoint.get(AML)
+    if facts is None:
+        raise ValueError(f"{path} holds no scorer: give the checkpoint or the run folder of an AML objective")
+    with torch.random.fork_rng(devices=[]):
+        scorer = TokenScorer(**facts["scorer"])
+    state = {key: value for key, value in checkpoint["state_dict"].items() if key.startswith(_PREFIX)}
+    scorer.load_state_dict({key.removeprefix(_PREFIX): value for key, value in state.items()})
+    return TrainedScorer(
+        scorer.eval(),
+        DualMask(**facts["loss"]),
+        facts["lr"],
+        facts["weight_decay"],
+        facts["selected_on"],
+        facts["explained"],
+    )

@@ -1,0 +1,57 @@
+"""A scorer whose weights are tuned for several texts at once, each text on its own."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from lightning_xai.functional.tuned_rows import LowRankRows, StackedRows, TunedRows
+from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.types import TextInputs
+
+
+def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
+    """Returns the weights of a scorer that are tuned for `rows` texts: "all", "last:K" layers, or "lora:R".
+
+    Raises:
+        ValueError: `tuned` has another form.
+
+    Example:
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> scorer = TokenScorer(config={"model_type": "bert", "intermediate_size": 4} | sizes)
+        >>> tuned_rows(scorer, "lora:1", rows=3).leaves[0].shape
+        torch.Size([3, 4, 1])
+    """
+    if tuned.startswith("lora:") and tuned.removeprefix("lora:").isdigit():
+        names = [name for name in scorer.trained_names() if name.startswith("encoder.")]
+        return LowRankRows(scorer.reader, names, rows, rank=int(tuned.removeprefix("lora:")))
+    return StackedRows(scorer.reader, scorer.trained_names(tuned), rows)
+
+
+def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
+    """Returns a logit for each token [B, T], each text scored with its own row of weights; 0 at padding.
+
+    Args:
+        scorer: the scorer, which gives all weights that are not tuned.
+        inputs: B texts with padding on the right.
+        y: [B, C].
+        rows: tuned weights of the scorer's reader for B texts.
+
+    Example:
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> scorer = TokenScorer(config={"model_type": "bert", "intermediate_size": 4} | sizes).eval()
+        >>> inputs, y = TextInputs.of_ids([[1, 5, 6, 2], [1, 7, 2]]), torch.eye(2)
+        >>> logits = row_logits(scorer, inputs, y, tuned_rows(scorer, "all", rows=2))
+        >>> torch.allclose(logits, scorer(inputs, y) * inputs.attention_mask, atol=1e-6)
+        True
+    """
+    length = inputs.input_ids.shape[1]
+    logits = []
+    for row, weights in enumerate(rows.weights()):
+        text = inputs[row : row + 1].trim()
+        with torch.no_grad():  # embeddings and z are never tuned for one text
+            reading = scorer.reading(text, y[row : row + 1])
+        scored = functional_call(scorer.reader, weights, kwargs=reading)[0, :-1]
+        logits.append(torch.nn.functional.pad(scored, (0, length - len(scored))))
+    return torch.stack(logits)

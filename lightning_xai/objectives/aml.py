@@ -1,0 +1,285 @@
+"""Pretrains the scorer of AML, which learns masks that keep the prediction of a frozen network."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from lightning import LightningDataModule, Trainer
+from lightning.pytorch.cli import OptimizerCallable
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.dual_mask import DualMask, masked_losses
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
+from lightning_xai.models.class_order import check_class_order
+from lightning_xai.models.explained_file import AML as AML_KEY
+from lightning_xai.models.loading import copy_weights
+from lightning_xai.models.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.token_scorer import Condition, TokenScorer
+from lightning_xai.models.transformers_loading import architecture_config
+from lightning_xai.objectives.base import Objective
+from lightning_xai.objectives.fused import use_fused_kernel
+from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.objectives.trained_first import TrainedFirst
+from lightning_xai.runs.encoder_facts import tokenizer_at
+from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.types import Attribution, Batch, TextInputs
+
+Start = Literal["pretrained", "explained"]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Settings of the scorer.
+
+    Args:
+        path: folder, hub id or "package:NAME/FOLDER" of its encoder; None takes the encoder of the explained network,
+            as it was before its training.
+        condition: "probabilities" explains the predicted class only; "class" trains with one-hot predictions, half of
+            them of another class, and explains any class.
+        start: the encoder starts with the weights at its path ("pretrained") or with those of the "explained" network.
+
+    Raises:
+        ValueError: the scorer starts as the explained network, but has a path of its own.
+
+    Example:
+        >>> Scorer(condition="class").start
+        'pretrained'
+    """
+
+    path: str | None = None
+    condition: Condition = "probabilities"
+    start: Start = "pretrained"
+
+    def __post_init__(self) -> None:
+        literals = {"condition": Condition, "start": Start}
+        require_choices(literals, {"condition": self.condition, "start": self.start})
+        if self.path is not None and self.start == "explained":
+            raise ValueError(f"start is explained, but the scorer has the path {self.path}: leave one of them out")
+
+    def build(self, network: Classifier) -> TokenScorer:
+        """Returns a new scorer for a network.
+
+        Raises:
+            ValueError: the network is no Hugging Face network, and the scorer has no path.
+        """
+        path: str | None = self.path or network.init_args.get("path")
+        options: dict[str, Any] = {"num_classes": network.num_classes, "condition": self.condition}
+        options["trust_remote_code"] = bool(network.init_args.get("trust_remote_code", False))
+        if path is not None and self.start == "pretrained":
+            return TokenScorer(path, **options)
+        transformer: Any = getattr(network, "transformer", None)
+        if transformer is None:
+            raise ValueError(f"{type(network).__name__} has no encoder of transformers: give scorer.path")
+        return TokenScorer(config=architecture_config(transformer.config), **options)
+
+
+class AML(Objective):
+    """Pretrains a scorer that explains a frozen network by the dual-mask loss (AML).
+
+    The scorer reads a text and the network's prediction, and gives each token a mask between 0 and 1. Where the mask is
+    1, the token's embedding stays; where it is 0, the fill token replaces it. The masked text shall keep the
+    prediction, the inversely masked text shall change it, and the mask shall be small. Explain with the method
+    AMLAttribution.
+
+    Checkpoints hold the scorer, and the path and hash of the explained network. A network that is loaded from such a
+    checkpoint is the explained one.
+
+    Args:
+        network: the architecture of the explained network.
+        explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
+            settings of a run, which is then trained first.
+        metric: chooses the checkpoint: it measures the scorer on the validation split, and is logged as
+            `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32 as in the
+            paper.
+        loss: factors and forms of the loss. The paper searches the factors for each metric.
+        scorer: settings of the scorer.
+
+    Raises:
+        ValueError: the network is multi-label, the explained network does not exist, or the metric cannot choose.
+            `setup` raises it if the explained network has other classes, another order of classes or other weights than
+            `network`, if it is itself an AML run, or if a text leaves the scorer no position.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.metrics.faithfulness import Comprehensiveness
+        >>> from lightning_xai.metrics.top_units import Percentages
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     random_bert().transformer.save_pretrained(folder)
+        ...     objective = AML(random_bert(), folder, Comprehensiveness(Percentages([20])))
+        ...     objective.setup("fit")
+        >>> batch = Batch(TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2]), torch.tensor([0]))
+        >>> sorted(objective.losses(batch))
+        ['inverse', 'kept', 'loss', 'mean_mask', 'size', 'skipped']
+
+    Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.1.
+    Differs: the authors' code starts the scorer as the explained network (`scorer.start: explained`).
+    """
+
+    def __init__(
+        self,
+        network: Classifier,
+        explained: str,
+        metric: AttributionMetric,
+        optimizer: OptimizerCallable = lambda p: torch.optim.AdamW(p, lr=4e-5, weight_decay=0.01),
+        warmup_fraction: float = 0.0,
+        decay: Decay = "linear",
+        loss: DualMask = DualMask(),  # noqa: B008  # frozen
+        scorer: Scorer = Scorer(),  # noqa: B008  # frozen
+    ) -> None:
+        super().__init__(network, optimizer, warmup_fraction, decay)
+        if network.multilabel:
+            raise ValueError("AML explains single-label networks, but this one is multi-label: set multilabel: false")
+        metric.require_selection()
+        self._source = TrainedFirst(explained, "explained")
+        self.explained = explained
+        self.metric = metric
+        self.dual_mask = loss
+        self.scorer_settings = scorer
+        self.scorer = scorer.build(network)
+        self._facts: dict[str, str] = {}  # path, hash and weights of the explained network
+
+    @property
+    def monitors(self) -> dict[str, str]:
+        """The tag of the metric that chooses the checkpoint, with the mode that keeps the best."""
+        return {f"{log_prefix(VALIDATION)}/aml/{self.metric.name}": "max" if self.metric.higher_is_better else "min"}
+
+    def trained_scorer(self) -> TrainedScorer:
+        """Returns the scorer with the facts that a checkpoint stores; the scorer is not copied."""
+        group = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]
+        lr, weight_decay = float(group["lr"]), float(group.get("weight_decay", 0.0))
+        return TrainedScorer(self.scorer, self.dual_mask, lr, weight_decay, self.metric.name, self._facts)
+
+    def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns command-line options for the run that trains the explained network, or [] if it exists."""
+        return self._source.runs_before(trainer)
+
+    def runs_after(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
+        """Returns []: nothing is trained after the scorer."""
+        return []
+
+    def setup(self, stage: str) -> None:
+        path = self._source.trained_path(self._trainer)
+        self._refuse_aml(path)
+        super().setup(stage)
+        trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
+        if self.data_module is not None:
+            check_class_order(trained.class_names, self.data_module.class_names, path)
+        self.take_encoder(trained.encoder, path)
+        if self.scorer_settings.path is not None:
+            self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
+        for name, split in getattr(self.data_module, "splits", {}).items():
+            self.scorer.check_length(int(split.lengths.max()), f"an example of split {name}")
+        copy_weights(trained.network, self.network, path)
+        self.network.requires_grad_(False)
+        self.train(stage == "fit")
+        # the explained network is meant to be in eval mode
+        warnings.filterwarnings("ignore", message=r"Found \d+ module\(s\) in eval mode at the start of training")
+        if self.scorer_settings.start == "explained":
+            self.scorer.copy_encoder(self.network.transformer)
+        place = str(Path(path).resolve()) if Path(path).exists() else path
+        self._facts = {"path": place, "hash": checkpoint_hash(path), "weights": weights_hash(self.network)}
+
+    def _refuse_aml(self, path: str) -> None:
+        """Raises ValueError if `path` is an AML run, such as this one, in place of the network that it explains."""
+        file = checkpoint_path(path)
+        facts = None if file is None else read_checkpoint(path).get(AML_KEY)
+        if facts is not None:
+            raise ValueError(f"{path} is an AML run: give the network that it explains, {facts['explained']['path']}")
+
+    def train(self, mode: bool = True) -> AML:
+        super().train(mode)
+        self.network.eval()  # the explained network has no dropout
+        return self
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Returns means over the texts that have explainable tokens; `skipped` is the number of other texts."""
+        usable = batch.inputs.token_mask.any(dim=1)
+        skipped = (~usable).sum().float()
+        inputs = batch.inputs[usable] if skipped else batch.inputs
+        if not len(inputs):
+            nothing = self.scorer.z.sum() * 0
+            return {name: nothing for name in ("loss", "kept", "inverse", "size")} | {"skipped": skipped}
+        y = self.conditions(inputs)
+        logits = self.scorer(inputs, y)
+        terms = masked_losses(self.network, inputs, y, logits, self.dual_mask)
+        masks = logits.detach().sigmoid()[inputs.token_mask]
+        means = {name: value.mean() for name, value in terms.items()}
+        return means | {"mean_mask": masks.float().mean(), "skipped": skipped}
+
+    @torch.no_grad()
+    def conditions(self, inputs: TextInputs) -> Tensor:
+        """Returns what the scorer is told [B, C]: the prediction, or with condition "class" a one-hot class.
+
+        Every second text, from a random first one, is explained for a random class other than the predicted one.
+        """
+        probs = self.network.probabilities(self.network(inputs).logits)
+        if self.scorer.condition == "probabilities":
+            return probs
+        seed = (self.step_seed if self.training else 0) + self.global_rank
+        generator = torch.Generator().manual_seed(seed % 2**63)
+        first = int(torch.randint(2, (1,), generator=generator))
+        others = torch.randint(1, self.network.num_classes, (len(inputs),), generator=generator)
+        others[first::2] = 0
+        label = (probs.argmax(dim=1) + others.to(probs.device)) % self.network.num_classes
+        return nn.functional.one_hot(label, self.network.num_classes).to(probs)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        outputs = super().validation_step(batch, batch_idx)
+        probs, inputs = outputs["probs"], batch.inputs
+        targets = probs.argmax(dim=1, keepdim=True)
+        one_hot = nn.functional.one_hot(targets[:, 0], probs.shape[1]).to(probs)
+        logits = self.scorer(inputs, probs if self.scorer.condition == "probabilities" else one_hot)
+        scores = logits.float().sigmoid().masked_fill(~inputs.token_mask, 0.0).unsqueeze(1)
+        attribution = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
+        predict = PredictOnce(self.network.predict, inputs, pad_id=self.network.pad_id)
+        self.metric.update(attribution, batch, predict)
+        return outputs
+
+    def more_validation_values(self) -> dict[str, Tensor]:
+        name = self.metric.name
+        value = self.metric.compute()[name].float().to(self.device)
+        self.metric.reset()
+        return super().more_validation_values() | {f"aml/{name}": value}
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimizer = self.optimizer([p for p in self.scorer.parameters() if p.requires_grad])
+        use_fused_kernel(optimizer)
+        num_steps = self.trainer.estimated_stepping_batches
+        if num_steps == float("inf"):
+            raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
+        scheduler = warmup_decay(
+            optimizer, num_steps=int(num_steps), warmup_fraction=self.warmup_fraction, decay=self.decay
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the state without the explained network's weights, which stay in their own file."""
+        state = super().state_dict(*args, **kwargs)
+        return {name: value for name, value in state.items() if not name.startswith("network.")}
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        own = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        return super().load_state_dict({**own, **state_dict}, *args, **kwargs)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[AML_KEY] = self.trained_scorer().facts()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_load_checkpoint(checkpoint)
+        before, now = checkpoint.get(AML_KEY, {}).get("explained", {}), self._facts
+        if before and now and before["hash"] != now["hash"]:
+            raise ValueError(
+                f"the scorer explains the network {before['path']} with hash {before['hash']}, but {now['path']} has "
+                f"hash {now['hash']}: put the former back, or start a new run"
+            )

@@ -1,0 +1,86 @@
+"""A network that an objective needs, at a path or trained first by a run of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightning import Trainer
+
+from lightning_xai.runs.folder import RunFolder
+
+
+class TrainedFirst:
+    """Names a trained network by a path, or by a YAML file (`.yaml`) with the settings of the run that trains it.
+
+    The network of the run runs/NAME/seedN is then trained in runs/NAME_teacher/seedN.
+
+    Args:
+        path: a checkpoint, run folder, model folder or YAML file.
+        option: name of the objective's argument, for messages.
+
+    Raises:
+        ValueError: there is nothing at the path.
+
+    Example:
+        >>> TrainedFirst("nowhere.ckpt", "teacher")
+        Traceback (most recent call last):
+        ValueError: teacher nowhere.ckpt does not exist: give a checkpoint, a run folder, or a .yaml file
+    """
+
+    def __init__(self, path: str, option: str) -> None:
+        if not path.endswith(".yaml") and not path.startswith("package:") and not Path(path).exists():
+            raise ValueError(f"{option} {path} does not exist: give a checkpoint, a run folder, or a .yaml file")
+        self.path = path
+        self.option = option
+
+    @property
+    def is_trained_here(self) -> bool:
+        """Whether a run of its own trains the network."""
+        return self.path.endswith(".yaml")
+
+    def runs_before(self, trainer: Trainer) -> list[str]:
+        """Returns command-line options for the run that trains the network, or [] if the network exists.
+
+        Raises:
+            ValueError: the folder of this run holds a run in another format.
+        """
+        if not self.is_trained_here:
+            return []
+        run = self.place(trainer)
+        return (
+            [] if self._is_trained(run) else ["--config", self.path, "--experiment", RunFolder(run).experiment_dir.name]
+        )
+
+    def place(self, trainer: Trainer) -> Path:
+        """Returns the checkpoint or folder from which the network is loaded."""
+        return RunFolder(Path(trainer.default_root_dir)).teacher.path if self.is_trained_here else Path(self.path)
+
+    def trained_path(self, trainer: Trainer | None) -> str:
+        """Returns `place` as text.
+
+        Args:
+            trainer: the trainer of the objective, which is needed if the network is trained first.
+
+        Raises:
+            ValueError: the run that trains the network is not finished.
+        """
+        if not self.is_trained_here:
+            return self.path
+        assert trainer is not None
+        path = self.place(trainer)
+        if not self._is_trained(path):
+            raise ValueError(f"the {self.option}'s run {path} is not finished: use run.py fit, which trains it first")
+        return str(path)
+
+    def _is_trained(self, folder: Path) -> bool:
+        """Returns whether the run is finished and has a best checkpoint.
+
+        Raises:
+            ValueError: the run is in another format; if it has a checkpoint, the message tells how to use it.
+        """
+        run = RunFolder(folder)
+        if run.best_checkpoint is not None:
+            run.check_format(
+                f"add --model.init_args.{self.option} {folder} to use its checkpoint, or name another --experiment"
+            )
+        return run.is_finished and run.checkpoint("best") is not None
