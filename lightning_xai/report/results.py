@@ -41,7 +41,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows with numbers come first, because only they have the cost of a method
         rows = pd.concat([rows[~missing], rows[missing]])
-        notes = [line for note in left_out_notes(rows) for line in wrap(note, width)]
+        notes = [line for note in [*selection_notes(rows), *left_out_notes(rows)] for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
 
@@ -66,6 +66,22 @@ def left_out_notes(rows: pd.DataFrame) -> list[str]:
     return [
         f"left out: {', '.join(part['metric'].unique())} of {', '.join(part['method'].unique())}: {reason}"
         for reason, part in missing.groupby("left_out", sort=False)
+    ]
+
+
+def selection_notes(rows: pd.DataFrame) -> list[str]:
+    """Returns a line for each metric that chose the scores of methods, since such methods see what is measured.
+
+    Example:
+        >>> selection_notes(pd.DataFrame({"method": ["faml", "random"], "selected_on": ["comprehensiveness", ""]}))
+        ['selected on comprehensiveness: faml']
+    """
+    if "selected_on" not in rows:  # a table of an older version
+        return []
+    chosen = rows[rows["selected_on"].fillna("") != ""]
+    return [
+        f"selected on {metric}: {', '.join(part['method'].unique())}"
+        for metric, part in chosen.groupby("selected_on", sort=False)
     ]
 
 

@@ -8,8 +8,11 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lightning_xai.metrics.faithfulness import Comprehensiveness
+from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
+from lightning_xai.objectives.aml import AML
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.input_gradient import InputGradient
@@ -58,7 +61,15 @@ def supervised_attention() -> tuple[Step, Batch]:
     return Step(objective), batch
 
 
-STEPS = {"input_gradient": input_gradient, "supervised_attention": supervised_attention}
+def aml() -> tuple[Step, Batch]:
+    network = HFClassifier(config=CONFIG, dropout=0.0)
+    # without `setup`, the network explains itself, and the path need only exist
+    objective = AML(network, explained=__file__, metric=Comprehensiveness(Percentages([20]))).double()
+    objective.network.requires_grad_(False)
+    return Step(objective.train()), Batch(texts(), torch.tensor([0, 1, 1, 0]))
+
+
+STEPS = {"aml": aml, "input_gradient": input_gradient, "supervised_attention": supervised_attention}
 
 
 def gradients(step: Step) -> dict[str, torch.Tensor]:

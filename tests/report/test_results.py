@@ -101,3 +101,10 @@ def test_left_out_numbers_are_listed_by_reason_and_do_not_hide_the_cost_of_a_met
     assert method_a == ["a", "0.5000", "3+1", "0.5", "7"]
     (method_b,) = [line.split() for line in lines if line.startswith("b ")]
     assert set(method_b[1:]) == {"-"}
+
+
+def test_methods_that_selected_their_scores_are_named_with_the_metric():
+    table = results(comp=("p", "faml", 0.5), suff=("p", "random", 0.25))
+    table["selected_on"] = ["comp", ""]
+    assert results_tables(table, width=80).splitlines()[-1] == "selected on comp: faml"
+    assert "selected on" not in results_tables(table.drop(columns="selected_on"), width=80)
