@@ -65,8 +65,16 @@ class AttributionMethod(ABC):
     # backward pass
     passes_at_most: bool = False
 
-    # name of the metric that chose the scores among others; "validation:NAME" if it chose a trained part of the method
-    selected_on: str = ""
+    @property
+    def selected_on(self) -> str:
+        """Name of the metric that chose the scores; "validation:NAME" if it chose a trained part; "" if none did.
+
+        Example:
+            >>> from lightning_xai.attributions.gradient import Gradient
+            >>> Gradient().selected_on
+            ''
+        """
+        return ""
 
     @property
     def has_sign(self) -> bool:

@@ -116,7 +116,7 @@ class Solvex(AttributionMethod):
         self.chunk_size = chunk_size
 
     @property
-    def selected_on(self) -> str:  # type: ignore[override]  # read-only here
+    def selected_on(self) -> str:
         """Name of the metric that the order of the units optimizes."""
         return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
 

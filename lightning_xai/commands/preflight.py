@@ -69,8 +69,8 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
         if own and own.get(monitor.name) != monitor.mode:
             (tag, mode), *_ = own.items()
             raise ValueError(
-                f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set it to {tag} with mode {mode}, "
-                f"which chooses the checkpoint of {type(objective).__name__}"
+                f"{monitor.owner}.monitor is {monitor.name} with mode {monitor.mode}: set it to {tag} with mode "
+                f"{mode}, which chooses the checkpoint of {type(objective).__name__}"
             )
         if own:
             continue

@@ -22,7 +22,7 @@ def attribution(**arguments: Any) -> dict[str, Any]:
     return {"class_path": "lightning_xai.attributions.aml.AMLAttribution", "init_args": {"scorer": None} | arguments}
 
 
-def aml_config(explained: Path, **model: Any) -> dict[str, Any]:
+def aml_config(trained: Path, **model: Any) -> dict[str, Any]:
     network = copy.deepcopy(NETWORK)
     network["init_args"]["dropout"] = 0.0
     methods = {"paml": attribution(), "faml": attribution(num_steps=2, lr=0.01, metric=COMP)}
@@ -33,7 +33,7 @@ def aml_config(explained: Path, **model: Any) -> dict[str, Any]:
     return {
         "model": {
             "class_path": "lightning_xai.objectives.aml.AML",
-            "init_args": {"network": network, "explained": str(explained), "metric": COMP} | model,
+            "init_args": {"network": network, "explained": str(trained), "metric": COMP} | model,
         },
         "data": planted(),
         "checkpoint": {"monitor": "val/aml/comprehensiveness", "mode": "max"},
