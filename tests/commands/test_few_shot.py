@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 
+import lightning_xai as lx
 from lightning_xai.models.checkpoint import checkpoint_hash
 from tests.commands.conftest import ROOT, command, methods, numbers, refusal, save
 from tests.data.prompts import TASK, llama_folder
@@ -87,3 +88,19 @@ def test_data_without_a_prompt_are_refused(config, tmp_path):
     config["data"]["init_args"]["encoder"] = plain
     refused = refusal("test", "--config", save(config, tmp_path / "few.yaml"), "--runs_dir", tmp_path / "runs")
     assert "has no verbalizers: give data with a PromptEncoder" in refused
+
+
+@pytest.mark.slow
+def test_a_tuned_language_model_is_explained_with_the_shots_of_its_training(config, tmp_path):
+    config["model"] = {
+        "class_path": "lightning_xai.objectives.supervised.Supervised",
+        "init_args": {"network": config["model"]["init_args"]["network"]},
+    }
+    config["trainer"] |= {"max_epochs": 1, "callbacks": [METHODS, AML]}
+    command("fit", "--config", save(config, tmp_path / "tuned.yaml"), "--runs_dir", tmp_path / "runs")
+    for name in ("train", "validation", "test"):
+        (tmp_path / f"{name}.csv").unlink()  # the prompt comes from the checkpoint
+    run = lx.load_run(tmp_path / "runs" / "tuned" / "seed0")
+    explanations = run.explain(["so fine a film"], method="InputXGradient, DeepLift")
+    table = explanations.to_frame()
+    assert "".join(table[table["method"] == table["method"].iloc[0]]["token"]).count("film") == 1
