@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import tempfile  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -12,10 +13,17 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from lightning import seed_everything  # noqa: E402
 
+from lightning_xai.data.cache_folder import CACHE_VARIABLE, cache_folder  # noqa: E402
 from lightning_xai.functional.laws import CLS, MASK, PAD, SEP, VOCAB_SIZE, random_texts  # noqa: E402
 from lightning_xai.models.tiny import with_large_weights  # noqa: E402
 
 torch.set_num_threads(1)
+
+# encoded corpora of the tests go into a folder of their own; downloaded data are read from the user's folder
+_cache = tempfile.TemporaryDirectory(prefix="lightning_xai-tests-")
+for _downloaded in cache_folder(None).glob("vader-*"):
+    Path(_cache.name, _downloaded.name).symlink_to(_downloaded)
+os.environ[CACHE_VARIABLE] = _cache.name
 
 SHARED = Path(os.environ.get("LIGHTNING_XAI_SHARED", Path(__file__).parents[2] / "shared"))
 

@@ -245,11 +245,13 @@ def _typical_rows(rows: Any, limit: int) -> list[int]:
     The evidence is for the example's own class, unless no example has such evidence.
     """
 
+    with_evidence = rows.with_evidence()
+
     def has_evidence(position: int, *, gold: bool) -> bool:
-        example = rows.encoded[position]
-        if not example.rationales:
+        if not with_evidence[position]:
             return False
-        labels = rows.examples[position]["labels"] if gold else None
+        example = rows.encoded[position]
+        labels = rows.labels([position])[0] if gold else None
         classes = labels if isinstance(labels, list) else [labels]
         masks = [mask for label, mask in example.rationales.items() if not gold or label in classes]
         return any((mask.astype(bool) & example.token_mask).any() for mask in masks)

@@ -117,7 +117,7 @@ def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:
     policy = getattr(source, "targets", "gold")
     if policy in ("all", "topk"):
         return float(num_classes if policy == "all" else getattr(source, "num_top", 1))
-    labels = [example["labels"] for example in rows.examples[:1000]]
+    labels = rows.labels(range(min(1000, len(rows))))
     return float(np.mean([max(1, len(row)) if isinstance(row, list) else 1 for row in labels]))
 
 

@@ -148,7 +148,7 @@ class FRESH(ChainCallback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        splits = text_data_of(trainer).rows
+        splits = text_data_of(trainer).split_names
         for unknown in sorted(set(self.split_ratios) - set(splits)):
             raise ValueError(f"split_ratios names split {unknown!r}: choose from {', '.join(splits)}")
 

@@ -174,7 +174,7 @@ class ROAR(ChainCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
         data = text_data_of(trainer)
-        columns = data.rows["train"].column_names
+        columns = data.columns("train")
         if self.fixed_orders != [RANDOM] and "rationales" not in columns:
             name = type(data.source).__name__
             raise ValueError(f"bounds need annotated evidence, which {name} does not have: set bounds to false")

@@ -23,7 +23,6 @@ from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.data_links import check_linked_ids
 from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
-from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.parts import PARSER_MODE
 from lightning_xai.commands.preflight import (
     chain_in,
@@ -40,7 +39,6 @@ from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.commands.trainer_settings import check_optimizer, check_own_steps, check_seed, trainer_settings
 from lightning_xai.commands.trial_options import trial_of
-from lightning_xai.data.module import TextDataModule
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.bounds import bound_facts
@@ -51,7 +49,7 @@ from lightning_xai.runs.ownership import own_run
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
 from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with
-from lightning_xai.runs.settings import data_settings, run_settings
+from lightning_xai.runs.settings import run_settings
 
 
 class XAICLI(LightningCLI):
@@ -61,19 +59,16 @@ class XAICLI(LightningCLI):
         next_run: overrides for another run that this run needs; [] if it needs none. Set at construction.
         is_done: whether the subcommand has ended; False if `next_run` must come first.
         is_dry: whether this is a fast_dev_run, which leaves no files.
-        data: data of this run. A next run with the same data settings uses these data again.
 
     Args:
         args: the command line.
-        data: data of the previous run, if there was one.
         trials: outcomes of the trials of previous runs.
     """
 
-    def __init__(self, args: list[str], data: LoadedData | None = None, trials: TrialMemory | None = None) -> None:
+    def __init__(self, args: list[str], trials: TrialMemory | None = None) -> None:
         self.trials = trials
         self.next_run: list[str] = []
         self.is_done = False
-        self.data = data
         self._began = time.monotonic()
         self._args = args
         self._config_files = [args[i + 1] for i, arg in enumerate(args[:-1]) if arg in ("-c", "--config")]
@@ -104,13 +99,6 @@ class XAICLI(LightningCLI):
     def _set_seed(self) -> None:
         check_seed(self.config[self.subcommand].seed_everything)
         super()._set_seed()
-
-    def _build_data(self, class_type: type[TextDataModule], *args: Any, **kwargs: Any) -> TextDataModule:
-        module, settings = class_type(*args, **kwargs), data_settings(self.settings)
-        if self.data is not None and self.data.settings == settings:
-            module.reuse_loaded(self.data.module)
-        self.data = LoadedData(module, settings)
-        return module
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         assert isinstance(args, list)
@@ -153,7 +141,6 @@ class XAICLI(LightningCLI):
         # --stage sets follow_up for one command only
         self._portable_config.follow_up |= "--follow_up=false" in self._args
         config.checkpoint.dirpath = str(self.run.checkpoints_dir)
-        self.parser.add_instantiator(self._build_data, TextDataModule)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self.config[self.subcommand]

@@ -100,6 +100,7 @@ def measure(
             eval_batch_size=batch_size,
             max_examples=None if max_examples is None else dict.fromkeys(splits, max_examples),
             tune_on_validation=validation is not None,
+            cache_dir=folder,
         )
         trainer = Trainer(
             **options,

@@ -19,6 +19,10 @@ COMMANDS = {
         "write the classes and probabilities of a split to a file",
         "predict --config runs/tm/seed0/config.yaml",
     ),
+    "data": (
+        "encode data before the runs that need them, list and remove encoded data",
+        "data --config tm.yaml",
+    ),
     "explain": (
         "explain new texts with a trained network",
         'explain --ckpt runs/tm/seed0 --text "The battery died."',
@@ -32,7 +36,7 @@ COMMANDS = {
         "stability runs/tm/seed0 runs/tm/seed1",
     ),
 }
-READERS = ("explain", "racu", "stability")  # commands that read finished runs; the module of each has the same name
+READERS = ("data", "explain", "racu", "stability")  # commands that train nothing; the module of each has the same name
 
 
 def overview(program: str = "run.py") -> str:
@@ -64,6 +68,6 @@ def unknown_command(name: str) -> str:
 
     Example:
         >>> unknown_command("fti")
-        'fti is no command: choose one of fit, validate, test, predict, explain, racu, stability'
+        'fti is no command: choose one of fit, validate, test, predict, data, explain, racu, stability'
     """
     return f"{name} is no command: choose one of {', '.join(COMMANDS)}"

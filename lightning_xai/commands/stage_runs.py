@@ -7,7 +7,6 @@ from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.config_files import with_config_paths, with_overrides
 from lightning_xai.commands.config_syntax import check_files
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.loaded_data import LoadedData
 from lightning_xai.commands.next_step import next_step
 from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.term_files import with_merged_terms
@@ -21,16 +20,14 @@ def run_stages(argv: list[str]) -> XAICLI:
     find_shipped_parts()
     argv = with_part_paths(argv)
     check_files(with_config_paths(argv))
-    data: LoadedData | None = None
     trials = TrialMemory()
     stack, asked_for = [argv], [argv]
     while True:
         command = stack[-1]
         try:
-            cli = XAICLI(with_merged_terms(with_config_paths(command)), data, trials)
+            cli = XAICLI(with_merged_terms(with_config_paths(command)), trials)
         finally:
             release()  # the folder of each stage is owned only while the stage runs
-        data = cli.data
         if cli.is_done or not cli.next_run:
             stack.pop()
         if cli.next_run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from lightning_xai.data.encoded import Encoded
+from lightning_xai.data.init_args import arguments_of
 from lightning_xai.data.token_table import TokenTable
 from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint
 from lightning_xai.runs.encoder_facts import is_plain
@@ -53,10 +53,7 @@ class Encoder(ABC):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Encoder:
         self = super().__new__(cls)
-        # bind_partial, because copies are made without arguments, and __init__ itself reports missing arguments
-        bound = inspect.signature(cls.__init__).bind_partial(self, *args, **kwargs)
-        bound.apply_defaults()
-        self.init_args = {name: value for name, value in bound.arguments.items() if name != "self"}
+        self.init_args = arguments_of(cls, self, args, kwargs)
         return self
 
     @property

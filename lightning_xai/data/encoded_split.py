@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from torch.utils.data import Dataset
 
-from lightning_xai.data.collate import Item
-from lightning_xai.data.encoding import Encoded
+from lightning_xai.data.corpus import Corpus
+from lightning_xai.data.encoded import Encoded
+from lightning_xai.data.erasing import Erasures
+from lightning_xai.data.items import Items, Labels
+
+Value = TypeVar("Value")
 
 
 def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) -> np.ndarray:
@@ -27,37 +31,85 @@ def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) 
     return np.sort(np.random.default_rng(seed).permutation(num_rows)[:max_rows])
 
 
-class EncodedSplit(Dataset[list[Item]]):
-    """The tokenized examples of one split. Indexing with a position or a list of positions returns a list of Items.
+class EncodedSplit(Dataset[Items]):
+    """The tokenized examples of one split. Indexing with a position or a list of positions returns Items.
+
+    The examples stay in the memory maps of a corpus. A copy in another process opens the maps again.
 
     Args:
-        examples: the examples, with the columns of TextSource.
-        encoded: the tokens of each example.
-        index: [number of examples] ascending; the number of each example's row in the full split. Some rows may be
-            left out.
+        corpus: the encoded rows.
+        index: [number of examples] ascending; the numbers in the full split of the rows that are used. None uses all
+            rows of the corpus.
+        erasures: tokens that are removed when an example is read; None to remove none.
+        lengths: [number of examples] number of tokens that `erasures` leaves of each example.
 
     Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from lightning_xai.data.corpus_cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2 w3", "labels": 1}]
-        >>> split = EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array([3, 7]))
+        >>> folder = Path(tempfile.mkdtemp(), "corpus")
+        >>> corpus = write_corpus(folder, examples, VocabularyEncoder(words=95), index=np.array([3, 7]))
+        >>> split = EncodedSplit(corpus)
         >>> split.lengths.tolist(), split.position(7)
         ([3, 4], 1)
     """
 
-    def __init__(self, examples: Sequence[dict[str, Any]], encoded: list[Encoded], index: np.ndarray) -> None:
-        self.examples = examples
-        self.encoded = encoded
-        self.index = index
-        self.lengths = np.array([len(e) for e in encoded])
+    def __init__(
+        self,
+        corpus: Corpus,
+        index: np.ndarray | None = None,
+        erasures: Erasures | None = None,
+        lengths: np.ndarray | None = None,
+    ) -> None:
+        self.corpus = corpus
+        self.erasures = erasures
+        # rows of the corpus; None if all are used
+        is_whole = index is None or len(index) == len(corpus)
+        self._rows = None if is_whole else np.searchsorted(corpus.index, index).astype(np.int32)
+        self._lengths = lengths
         self.unknown_tokens_are_reported = False
 
     def __len__(self) -> int:
-        return len(self.encoded)
+        return len(self.corpus) if self._rows is None else len(self._rows)
 
-    def __getitem__(self, positions: int | list[int]) -> list[Item]:
+    def __getitem__(self, positions: int | Sequence[int]) -> Items:
         # Lightning's overfit_batches replaces our sampler by a sequential sampler, which yields single integers
-        positions = [positions] if isinstance(positions, int) else positions
-        return [Item(int(self.index[i]), self.encoded[i], self.examples[i]["labels"]) for i in positions]
+        rows = self._corpus_rows([positions] if isinstance(positions, int) else positions)
+        index, table = self.corpus.index[rows], self.corpus.take(rows)
+        if self.erasures is not None:
+            table = self.erasures.applied(table, index)
+        return Items(index, table, self.corpus.labels(rows), lambda i: self._encoded(int(rows[i])))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """[number of examples] number of tokens of each example."""
+        return self._of_rows(self.corpus.lengths) if self._lengths is None else self._lengths
+
+    @property
+    def index(self) -> np.ndarray:
+        """[number of examples] ascending; the number of each example's row in the full split."""
+        return self.corpus.index if self._rows is None else self.corpus.index[self._rows]
+
+    @property
+    def encoded(self) -> Sequence[Encoded]:
+        """The tokens of each example, read when they are asked for."""
+        return Lazy(len(self), lambda position: self._encoded(int(self._corpus_rows([position])[0])))
+
+    @property
+    def examples(self) -> Sequence[dict[str, Any]]:
+        """Each example with the columns of TextSource, read when it is asked for."""
+        return Lazy(len(self), lambda position: self.corpus.example(int(self._corpus_rows([position])[0])))
+
+    def labels(self, positions: Sequence[int] | np.ndarray) -> list[Labels]:
+        """Returns the labels of some examples."""
+        return self.corpus.labels(self._corpus_rows(positions))
+
+    def classes(self) -> np.ndarray:
+        """Returns the ascending numbers of the classes that are a label of an example."""
+        labels = self.labels(np.arange(len(self)))
+        return np.unique([label for row in labels for label in (row if isinstance(row, list) else [row])]).astype(int)
 
     def position(self, index: int) -> int:
         """Returns the position of the example with the given index.
@@ -66,16 +118,27 @@ class EncodedSplit(Dataset[list[Item]]):
             ValueError: no example has that index.
         """
         position = int(np.searchsorted(self.index, index))
-        if position == len(self.index) or self.index[position] != index:
+        if position == len(self) or self.index[position] != index:
             raise ValueError(f"example {index} is not in this split, or was left out by max_examples")
         return position
 
     def hash(self) -> str:
         """Returns 12 hexadecimal digits: a hash of the examples' indices and token ids, in their order."""
+        if self._rows is None and self.erasures is None:
+            return str(self.corpus.manifest["examples_hash"])
         digest = hashlib.sha256(self.index.astype("<i8").tobytes())
-        for example in self.encoded:
-            digest.update(example.input_ids.astype("<i4").tobytes() + b"\0")
+        for position in range(len(self)):
+            digest.update(self[position].table.input_ids.astype("<i4").tobytes() + b"\0")
         return digest.hexdigest()[:12]
+
+    def unknown_fraction(self) -> float:
+        """Returns the fraction of unknown tokens among the tokens that are not special; 0 if all tokens are special."""
+        unknown, ordinary = self._of_rows(self.corpus.unknown).sum(), self._of_rows(self.corpus.ordinary).sum()
+        return int(unknown) / int(ordinary) if ordinary else 0.0
+
+    def with_evidence(self) -> np.ndarray:
+        """Returns [number of examples] bool, True where an example has evidence tokens."""
+        return self._of_rows(self.corpus.evidence_runs) > 0
 
     def summary(self) -> dict[str, Any]:
         """Returns facts about the tokens.
@@ -85,10 +148,53 @@ class EncodedSplit(Dataset[list[Item]]):
         evidence characters kept by truncation, averaged over the examples with evidence. It is None if no example
         has evidence.
         """
-        kept = [e.evidence_kept for e in self.encoded if e.evidence_kept is not None]
+        kept = self._of_rows(self.corpus.evidence_kept)
+        kept = kept[~np.isnan(kept)]
         return {
             "examples": len(self),
             "mean_tokens": float(self.lengths.mean()),
-            "truncated_fraction": float(np.mean([e.truncated for e in self.encoded])),
-            "evidence_kept_fraction": float(np.mean(kept)) if kept else None,
+            "truncated_fraction": float(self._of_rows(self.corpus.truncated).mean()),
+            "evidence_kept_fraction": float(kept.mean()) if len(kept) else None,
         }
+
+    def _corpus_rows(self, positions: Sequence[int] | np.ndarray) -> np.ndarray:
+        rows = np.asarray(positions, dtype=np.int64)
+        return rows if self._rows is None else self._rows[rows]
+
+    def _of_rows(self, values: np.ndarray) -> np.ndarray:
+        return values if self._rows is None else values[self._rows]
+
+    def _encoded(self, row: int) -> Encoded:
+        encoded = self.corpus.encoded(row)
+        if self.erasures is None:
+            return encoded
+        return self.erasures.of_example(encoded, int(self.corpus.index[row]))
+
+
+class Lazy(Sequence[Value], Generic[Value]):
+    """A sequence whose values are made when they are asked for.
+
+    Args:
+        length: number of values.
+        make: function that returns the value at a position.
+
+    Example:
+        >>> Lazy(3, lambda i: i * i)[1:], len(Lazy(3, str))
+        ([1, 4], 3)
+    """
+
+    def __init__(self, length: int, make: Callable[[int], Value]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, position: int) -> Value: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Value]: ...
+    def __getitem__(self, position: int | slice) -> Value | list[Value]:
+        if isinstance(position, slice):
+            return [self._make(i) for i in range(*position.indices(self._length))]
+        return self._make(range(self._length)[position])

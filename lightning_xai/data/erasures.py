@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
+from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.encoded_split import EncodedSplit
-from lightning_xai.data.encoding import Encoded, Encoder
+from lightning_xai.data.erasing import KEY, Erasures, Removal, erase
+from lightning_xai.data.token_table import TokenTable
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.store import RaggedStore, is_store, stores_in
 
-Removal = Literal["mask", "delete", "positions"]
-KEY = 0  # keys in a store are (example, class); an erasure has no class, so its key has class 0
+AT_ONCE = 256  # examples that are checked together
 
 
 def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
-    """Returns the example without the tokens outside `keep`.
-
-    Args:
-        encoded: the example.
-        keep: [T] bool, True where a token stays.
-        removal: "mask" replaces removed tokens by the fill token. "delete" drops removed tokens from every array.
-            "positions" replaces removed tokens by the fill token, and kept tokens of `token_mask` by the unknown token,
-            so that a model sees only the positions of kept tokens.
-        unk_token_id: id of the unknown token; only "positions" needs it.
+    """Returns the example without the tokens outside `keep` [T] bool. The other arguments are those of `erase`.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -38,16 +29,7 @@ def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_t
         >>> remove_tokens(encoded, keep, "delete").input_ids.tolist()
         [1, 5, 7, 2]
     """
-    if removal == "delete":
-        names = [f.name for f in fields(encoded) if isinstance(getattr(encoded, f.name), np.ndarray)]
-        kept = {name: getattr(encoded, name)[keep] for name in names}
-        rationales = {label: mask[keep] for label, mask in encoded.rationales.items()}
-        return replace(encoded, **kept, rationales=rationales)
-    input_ids = np.where(keep, encoded.input_ids, encoded.baseline_ids)
-    if removal == "positions":
-        assert unk_token_id is not None, "check_removal refuses encoders without an unknown token"
-        input_ids = np.where(encoded.token_mask & keep, unk_token_id, input_ids)
-    return replace(encoded, input_ids=input_ids.astype(np.int32))
+    return erase(TokenTable.of([encoded]), keep, removal, unk_token_id=unk_token_id).encoded(0)
 
 
 def check_removal(removal: Removal, encoder: Encoder) -> None:
@@ -97,9 +79,10 @@ def apply_erasures(
         >>> import tempfile
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> from lightning_xai.runs.store import RaggedWriter
+        >>> from lightning_xai.data.corpus_cache import write_corpus
         >>> examples = [{"text": "w0 w1", "labels": 0}]
-        >>> data = EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array([0]))
         >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = EncodedSplit(write_corpus(Path(folder, "corpus"), examples, VocabularyEncoder(words=95)))
         ...     with RaggedWriter(f"{folder}/test") as writer:
         ...         writer.add(0, 0, np.array([0, 1, 0, 0]))
         ...     apply_erasures(folder, "test", data, "mask").encoded[0].input_ids.tolist()
@@ -114,13 +97,12 @@ def apply_erasures(
             f"{store.path} was written for other examples, or for the same ones in another order: use the source, "
             "encoder, seed and max_examples of the run that wrote the store"
         )
-    changed = []
-    for index, encoded in zip(map(int, data.index), data.encoded, strict=True):
-        keep = _read_keep(store, index, encoded)
-        if removal == "delete" and not keep.any():
-            raise ValueError(f"{store.path} leaves nothing of example {index}: keep a token, or set erasure to 'mask'")
-        changed.append(remove_tokens(encoded, keep, removal, unk_token_id=unk_token_id))
-    return EncodedSplit(data.examples, changed, data.index)
+    erasures = Erasures(store.path, removal, unk_token_id)
+    lengths = np.concatenate(
+        [_kept_lengths(erasures, data, range(begin, min(begin + AT_ONCE, len(data))))
+         for begin in range(0, len(data), AT_ONCE)]
+    )  # fmt: skip
+    return EncodedSplit(data.corpus, data.index, erasures, lengths)
 
 
 def _open_store(folder: Path, split: str) -> RaggedStore:
@@ -132,22 +114,30 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
     return RaggedStore(folder / split)
 
 
-def _read_keep(store: RaggedStore, index: int, encoded: Encoded) -> np.ndarray:
-    """Returns keep [T] bool for one example, False where the store erases a token. Raises as `apply_erasures`."""
-    if (index, KEY) not in store:
-        raise ValueError(
-            f"{store.path} has no row for example {index}: wait until the run that writes the store has finished, or "
-            "remove the store and start that run again"
-        )
-    keep = store.get(index, KEY) <= 0.5
-    if len(keep) != len(encoded):
-        raise ValueError(
-            f"{store.path} was written for {len(keep)} tokens of example {index}, which has {len(encoded)}: use the "
-            "source and encoder of the run that wrote the store"
-        )
-    if not (keep | encoded.token_mask).all():
-        raise ValueError(
-            f"{store.path} erases tokens of example {index} that may not be erased: set the encoder's explain_pair as "
-            "in the run that wrote the store"
-        )
-    return keep
+def _kept_lengths(erasures: Erasures, data: EncodedSplit, positions: range) -> np.ndarray:
+    """Returns the number of tokens that are left of some examples. Raises as `apply_erasures`."""
+    path, items = erasures.path, data[list(positions)]
+    bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained
+    lengths = np.diff(bounds).astype(np.int32)
+    for i, index in enumerate(items.index.tolist()):
+        if (index, KEY) not in erasures.store:
+            raise ValueError(
+                f"{path} has no row for example {index}: wait until the run that writes the store has finished, or "
+                "remove the store and start that run again"
+            )
+        keep = erasures.keep(index)
+        if len(keep) != lengths[i]:
+            raise ValueError(
+                f"{path} was written for {len(keep)} tokens of example {index}, which has {lengths[i]}: use the "
+                "source and encoder of the run that wrote the store"
+            )
+        if not (keep | may_be_erased[bounds[i] : bounds[i + 1]]).all():
+            raise ValueError(
+                f"{path} erases tokens of example {index} that may not be erased: set the encoder's explain_pair as "
+                "in the run that wrote the store"
+            )
+        if erasures.removal == "delete":
+            lengths[i] = keep.sum()
+            if not lengths[i]:
+                raise ValueError(f"{path} leaves nothing of example {index}: keep a token, or set erasure to 'mask'")
+    return lengths

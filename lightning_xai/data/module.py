@@ -1,4 +1,4 @@
-"""The data module: loads a source, encodes it, and returns loaders whose batches have rows of similar length."""
+"""The data module: encodes a source once, and returns loaders whose batches have rows of similar length."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import DatasetDict
 from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader
 
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.encoded_source import EncodedSource
 from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
-from lightning_xai.data.own_tokenizer import check_own_tokenizer
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
-from lightning_xai.data.sources.base import TextSource, checked_examples
-from lightning_xai.data.split_checks import encode_split, load_rows, report_unknown_tokens
+from lightning_xai.data.sources.base import TextSource
+from lightning_xai.data.split_checks import report_unknown_tokens, warn_of_unseen_classes
 from lightning_xai.functional.sizes import max_examples_of, require_max_examples, require_sizes, require_workers
-from lightning_xai.runs.encoder_facts import Facts
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
@@ -30,7 +28,7 @@ MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
 class TextDataModule(LightningDataModule, NetworkArguments):
-    """Loads a source, encodes each split once per process, and batches rows of similar length.
+    """Encodes the splits of a source once, maps them from the disk, and batches rows of similar length.
 
     An example's index is its row number in the full split, before `max_examples` leaves rows out.
 
@@ -48,7 +46,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
         erasures: folder with a store of erased tokens for every split; None to erase nothing.
-        erasure: how erased tokens are removed: "mask", "delete" or "positions", as `erasures.remove_tokens` describes.
+        erasure: how erased tokens are removed: "mask", "delete" or "positions", as `erasing.erase` describes.
+        cache_dir: folder of the encoded splits; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
 
     Raises:
         ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it,
@@ -79,13 +78,13 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         tune_on_validation: bool = True,
         erasures: str | None = None,
         erasure: Removal = "mask",
+        cache_dir: str | None = None,
     ) -> None:
         super().__init__()
         require_sizes(batch_size=batch_size, eval_batch_size=eval_batch_size, max_tokens_per_batch=max_tokens_per_batch)
         require_max_examples(max_examples)
         require_workers(num_workers)
         check_removal(erasure, encoder)
-        self.source, self.encoder = source, encoder
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
         self.max_tokens_per_batch = max_tokens_per_batch
         self.num_workers, self.seed = num_workers, seed
@@ -93,19 +92,29 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         self.extra_test_splits = extra_test_splits
         self.predict_split, self.tune_on_validation = predict_split, tune_on_validation
         self.erasures, self.erasure = erasures, erasure
+        self.encoded_source = EncodedSource(source, encoder, cache_dir)
         self.splits: dict[str, EncodedSplit] = {}  # the splits used so far, without their erased tokens
         self._unerased_splits: dict[str, EncodedSplit] = {}
-        self._rows: DatasetDict | None = None
+
+    @property
+    def source(self) -> TextSource:
+        """The source of the rows."""
+        return self.encoded_source.source
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of the rows."""
+        return self.encoded_source.encoder
 
     @property
     def class_names(self) -> list[str]:
         """Names of the classes 0, 1, ..."""
-        return self.source.class_names
+        return self.encoded_source.class_names
 
     @property
     def num_classes(self) -> int:
         """Number of classes C."""
-        return len(self.source.class_names)
+        return len(self.class_names)
 
     @property
     def multilabel(self) -> bool:
@@ -115,17 +124,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     def _ensure_fitted_encoder(self) -> None:
         if not self.encoder.needs_fit:
             return
-        if self._rows is None:  # networks need the vocabulary size before Lightning prepares the data
-            self.prepare_data()
-        others = (text for split, rows in self.rows.items() if split != "train" for text in rows["text"])
-        self.encoder.take_classes(self.class_names, others)
-        if not self.encoder.needs_fit:
-            return
-        if "train" not in self.rows:
-            raise ValueError(
-                f"a vocabulary needs the split 'train', but {self._existing()}: give the encoder words (or shots)"
-            )
-        self.encoder.fit(self.rows["train"].select(self._chosen("train")))
+        chosen = self._chosen("train") if "train" in self.split_names else None
+        self.encoded_source.fit_encoder(chosen)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the encoder learned. Checkpoints store it, so that token ids keep their meaning."""
@@ -138,48 +138,42 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             self._unerased_splits.clear()  # splits are encoded again at their next use
             self.splits.clear()
 
-    def encoder_facts(self) -> dict[str, Any]:
-        """Returns facts about the fitted encoder, in the format of `runs.encoder_facts`."""
-        self._ensure_fitted_encoder()
-        return self.encoder.facts()
-
-    def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Copies the vocabulary that a network's encoder learned, and then calls `check_own_tokenizer`."""
-        if before is not None and before.get("learned"):
-            self.load_state_dict({"encoder": before["learned"]})
-        check_own_tokenizer(before, self.encoder_facts(), place)
-
-    def reuse_loaded(self, other: TextDataModule) -> None:
-        """Copies rows and tokens from another data module. Only the settings of erasures may differ."""
-        self.source, self.encoder = other.source, other.encoder
-        self._rows, self._unerased_splits = other._rows, other._unerased_splits
-
     @property
-    def rows(self) -> DatasetDict:
-        """The splits as the source returns them; loaded only once."""
-        if self._rows is None:
-            self._rows = load_rows(self.source)
-        return self._rows
+    def split_names(self) -> list[str]:
+        """Names of the source's splits."""
+        return list(self.encoded_source.table.num_rows)
+
+    def columns(self, split: str) -> list[str]:
+        """Returns the names of the columns of a split's rows."""
+        return self.encoded_source.table.columns[split]
 
     @property
     def test_splits(self) -> list[str]:
         """Split names of the test loaders, in order. The validation split is first if thresholds are tuned on it."""
         extra = self.extra_test_splits
         if extra is None:
-            extra = [name for name in self.rows if name not in MAIN_SPLITS]
+            extra = [name for name in self.split_names if name not in MAIN_SPLITS]
         return [*([VALIDATION] if self.tune_on_validation else []), "test", *extra]
 
     def prepare_data(self) -> None:
-        self.source.prepare()
+        """Encodes the splits of the stage that begins, in one process of each machine."""
+        for name in self._needed(None if self.trainer is None else self.trainer.state.fn):
+            self.unerased_split(name)
+        self.encoded_source.release()
 
     def setup(self, stage: str | None = None) -> None:
-        """Loads, checks and tokenizes the splits that `stage` needs; for None, the splits of all stages."""
+        """Opens the splits that `stage` needs, and encodes those that are not encoded; None means all stages."""
+        limited = self.max_examples if isinstance(self.max_examples, dict) else {}
+        for unknown in sorted(set(limited) - set(self.split_names)):
+            raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
+        for name in self._needed(stage):
+            self.split(name)
+        self.encoded_source.release()
+
+    def _needed(self, stage: str | None) -> list[str]:
         fit, test, predict = ["train", VALIDATION], self.test_splits, [self.predict_split]
         needed = {"fit": fit, "validate": [VALIDATION], "test": test, "predict": predict}
-        for unknown in sorted(set(self.max_examples if isinstance(self.max_examples, dict) else ()) - set(self.rows)):
-            raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
-        for name in needed.get(stage or "", [*fit, *test, *predict]):
-            self.split(name)
+        return needed.get(stage or "", [*fit, *test, *predict])
 
     def split(self, name: str) -> EncodedSplit:
         """Returns a split, tokenized and without its erased tokens.
@@ -204,20 +198,22 @@ class TextDataModule(LightningDataModule, NetworkArguments):
     def unerased_split(self, name: str) -> EncodedSplit:
         """Returns a tokenized split from which no token is erased."""
         if name not in self._unerased_splits:
-            if name not in self.rows:
+            if name not in self.split_names:
                 raise ValueError(f"there is no split {name!r}: {self._existing()}")
-            index = self._chosen(name)
-            examples = checked_examples(self.rows[name].select(index), name, self.source)
             self._ensure_fitted_encoder()
-            self._unerased_splits[name] = encode_split(examples, index, name, self.source, self.encoder)
+            index = self._chosen(name)
+            split = EncodedSplit(self.encoded_source.corpus(name, index), index)
+            if name == "train":
+                warn_of_unseen_classes(split, self.class_names)
+            self._unerased_splits[name] = split
         return self._unerased_splits[name]
 
     def _existing(self) -> str:
-        return f"{type(self.source).__name__} has {', '.join(self.rows)}"
+        return f"{type(self.source).__name__} has {', '.join(self.split_names)}"
 
     def _chosen(self, name: str) -> np.ndarray:
         """Returns the numbers of the rows that `max_examples` keeps. All splits but "train" use seed 0."""
-        num_rows, seed = len(self.rows[name]), self.seed if name == "train" else 0
+        num_rows, seed = self.encoded_source.table.num_rows[name], self.seed if name == "train" else 0
         return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
 
     def collate(self, items: Sequence[Item]) -> Batch:
@@ -231,7 +227,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
             pad_token_id=self.encoder.pad_token_id,
             num_classes=self.num_classes,
             multilabel=self.multilabel,
-            has_rationales=any("rationales" in rows.column_names for rows in self.rows.values()),
+            has_rationales=self.encoded_source.table.has_rationales,
         )
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:

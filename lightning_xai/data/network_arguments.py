@@ -1,12 +1,15 @@
-"""Takes constructor arguments of a network, such as its vocabulary size, from the encoder of the data."""
+"""The encoder of the data and a network: the arguments that a network takes from it, and the check of both."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 from torch import Tensor
 
 from lightning_xai.data.base import Encoder
+from lightning_xai.data.own_tokenizer import check_own_tokenizer
+from lightning_xai.runs.encoder_facts import Facts
 
 
 class NetworkArguments:
@@ -23,7 +26,14 @@ class NetworkArguments:
         (20, 0, 3)
     """
 
-    encoder: Encoder
+    @property
+    @abstractmethod
+    def encoder(self) -> Encoder:
+        """The encoder of the data."""
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Gives the encoder the vocabulary from a checkpoint."""
 
     @abstractmethod
     def _ensure_fitted_encoder(self) -> None:
@@ -56,3 +66,14 @@ class NetworkArguments:
     def mask_id(self) -> int | None:
         """Id of the mask token; None if the vocabulary has none."""
         return self.encoder.mask_token_id
+
+    def encoder_facts(self) -> dict[str, Any]:
+        """Returns facts about the fitted encoder, in the format of `runs.encoder_facts`."""
+        self._ensure_fitted_encoder()
+        return self.encoder.facts()
+
+    def take_encoder(self, before: Facts | None, place: str) -> None:
+        """Copies the vocabulary that a network's encoder learned, and then calls `check_own_tokenizer`."""
+        if before is not None and before.get("learned"):
+            self.load_state_dict({"encoder": before["learned"]})
+        check_own_tokenizer(before, self.encoder_facts(), place)

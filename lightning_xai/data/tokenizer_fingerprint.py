@@ -35,6 +35,7 @@ ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
 # tokenizer -> (size of its vocabulary, fingerprint); the size reveals whether tokens were added later
 _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
+_serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()  # as `_known`
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
@@ -79,6 +80,27 @@ def encoder_fingerprint(encoder: Encoder) -> str:
             digest.update(np.asarray(values, dtype="<i8").tobytes() + b"\0")
         digest.update(json.dumps(encoder.tokens(encoded)).encode())
     return digest.hexdigest()[:12]
+
+
+def serialization_hash(tokenizer: PreTrainedTokenizerFast) -> str:
+    """Returns 20 hex digits: a hash of the tokenizer's settings and vocabulary, without truncation and padding.
+
+    Unlike the fingerprint, the hash may differ between versions of the library `tokenizers`.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import word_tokenizer
+        >>> one, other = (word_tokenizer([word], split="whitespace", lowercase=False) for word in ("good", "film"))
+        >>> serialization_hash(one) == serialization_hash(other)
+        False
+    """
+    size = len(tokenizer)
+    known = _serialized.get(tokenizer)
+    if known is None or known[0] != size:
+        with _whole_texts(tokenizer.backend_tokenizer):
+            settings = tokenizer.backend_tokenizer.to_str()
+        known = size, hashlib.sha256(settings.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+        _serialized[tokenizer] = known
+    return known[1]
 
 
 def _computed(tokenizer: PreTrainedTokenizerFast) -> str:

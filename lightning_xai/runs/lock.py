@@ -23,6 +23,10 @@ WAIT = "wait until that command has ended or stop it, or name another --experime
 _held: dict[Path, Lock] = {}  # the locks that this process must hold to write
 
 
+class Taken(ValueError):
+    """Another process owns a lock."""
+
+
 class Lock:
     """A lock file whose owner is this process or, in a distributed command, the first process of the command.
 
@@ -139,7 +143,7 @@ def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_S
         wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
         changed = first is not None and now != first
         if not is_requeued and (runs or changed and runs is None):
-            raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+            raise Taken(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
         if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
             _remove(file, now[0], here)
             first = None

@@ -16,6 +16,7 @@ INCIDENTAL = {
 INCIDENTAL_OF_TRAINER = {"default_root_dir", "logger", "enable_progress_bar", "enable_model_summary"}
 ERASURES = "data.init_args.erasures"
 ERASURE = "data.init_args.erasure"
+CACHE_DIR = "data.init_args.cache_dir"  # the encoded data do not depend on their folder
 # prefixes of those data module arguments that decide which examples are tested
 TEST_DATA_ARGUMENTS = ("source", "encoder", "max_examples", "extra_test_splits", "erasure")
 
@@ -31,6 +32,7 @@ def run_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     trainer = dict(kept.get("trainer") or {})
     kept["trainer"] = {name: value for name, value in trainer.items() if name not in INCIDENTAL_OF_TRAINER}
     settings = flat(json.loads(json.dumps(kept, default=str)))
+    settings.pop(CACHE_DIR, None)
     erasures, runs_dir = settings.get(ERASURES), config.get("runs_dir")
     if erasures and runs_dir and Path(erasures).is_relative_to(runs_dir):  # the folder of all runs may be moved
         settings[ERASURES] = Path(erasures).relative_to(runs_dir).as_posix()

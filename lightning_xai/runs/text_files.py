@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lightning_xai.runs.compressed_files import open_bytes, open_text
+
 
 def check_encoding(encoding: str) -> None:
     """Raises ValueError unless Python has a text encoding of this name.
@@ -51,7 +53,8 @@ def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -
         "'caf\\xe9'"
     """
     try:
-        text = path.read_text(encoding=codec_of(encoding))
+        with open_text(path, codec_of(encoding)) as stream:
+            text = stream.read()
     except UnicodeError as error:
         raise other_encoding(path, encoding, error, has_option=has_option) from error
     if "\0" in text[:1000]:
@@ -77,7 +80,7 @@ def other_encoding(
         >>> str(other_encoding(Path(path), "utf-8")).removeprefix(str(path))
         ' is not UTF-8 (byte 1 is 0): save it as UTF-8, or set encoding: utf-16-le'
     """
-    with path.open("rb") as stream:
+    with open_bytes(path) as stream:
         first = stream.read(2)
     if first in (b"\xff\xfe", b"\xfe\xff"):
         probable = "utf-16"
@@ -88,4 +91,19 @@ def other_encoding(
     start = getattr(error, "start", None)
     place = f"byte {first.find(0)} is 0" if error is None else f"byte {start}" if start is not None else str(error)
     remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
-    return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}")
+    line = _wrong_line(path, encoding)
+    first_wrong = "" if line is None else f"; line {line} is the first that is wrong"
+    return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
+
+
+def _wrong_line(path: Path, encoding: str) -> int | None:
+    """Returns the number of the first line that is not UTF-8; None if all are, or for another encoding."""
+    if codec_of(encoding) != "utf-8-sig":
+        return None
+    with open_bytes(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeError:
+                return number
+    return None

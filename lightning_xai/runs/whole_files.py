@@ -56,14 +56,14 @@ def write_whole(file: Path, write: Callable[[Path], Any]) -> None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(partial)
-            _sync(partial)
+            sync(partial)
             check_owned()  # again, since the lock may be lost during a long write
             partial.replace(file)
         except BaseException:
             with contextlib.suppress(OSError):  # if the name itself is the error
                 partial.unlink(missing_ok=True)
             raise
-        _sync(file.parent)
+        sync(file.parent)
 
 
 def write_json(file: Path, facts: dict[str, Any]) -> None:
@@ -139,8 +139,13 @@ def remove_partial_files(folder: Path, file: str = "", *, owned: bool = True) ->
             partial.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
-    """Waits until the contents of a file, or the names of the files in a folder, are on the disk."""
+def sync(path: Path) -> None:
+    """Waits until the contents of a file, or the names of the files in a folder, are on the disk.
+
+    Example:
+        >>> import tempfile
+        >>> sync(Path(tempfile.mkdtemp()))
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

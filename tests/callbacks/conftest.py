@@ -1,6 +1,7 @@
 """A tiny network on planted data under the Trainer's own defaults, and a callback that records attributions."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from lightning_xai.callbacks.base import ExplainedBatch
 from lightning_xai.callbacks.cost import start_peak_memory
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.complexity import Entropy
@@ -54,8 +56,9 @@ class Constant(AttributionMethod):
         return Passes(0, 0)
 
 
-def planted_data(**arguments) -> TextDataModule:
-    source = Planted(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(4, 10))
+def planted_data(*, source: TextSource | None = None, **arguments) -> TextDataModule:
+    sizes: dict[str, Any] = {"num_train": 8, "num_validation": 6, "num_test": 7, "words_per_document": (4, 10)}
+    source = source or Planted(num_classes=3, **sizes)
     return TextDataModule(source, VocabularyEncoder(words=95, max_length=32), **arguments)
 
 

@@ -4,6 +4,7 @@ import torch
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.complexity import Entropy
@@ -117,8 +118,7 @@ def test_a_test_explains_the_validation_split_only_if_a_metric_tunes_on_it(objec
 
 
 def test_rows_whose_evidence_was_cut_are_counted_in_the_table(objective, tmp_path):
-    data = planted_data()
-    data.encoder = VocabularyEncoder(words=95, max_length=5)  # of 4 to 10 words, 3 are left
+    data = TextDataModule(planted_data().source, VocabularyEncoder(words=95, max_length=5))  # 3 of 4 to 10 words left
     data.setup("test")
     cut = sum(len(encoded.evidence_cut) for encoded in data.split("test").encoded)
     rationale = DiscreteRationale(size=1, match="class")

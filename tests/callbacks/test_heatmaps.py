@@ -10,6 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.random import Random
 from lightning_xai.callbacks.heatmaps import Heatmaps
+from lightning_xai.data.sources.planted import Planted
 from tests.callbacks.conftest import compute, planted_data, trainer
 
 
@@ -67,11 +68,24 @@ def test_weak_evidence_is_called_weak(objective, tmp_path):
     assert drawn(tmp_path, objective)["note"] == ""
 
 
+class Hostile(Planted):
+    """Planted data whose first test text begins with an attack."""
+
+    def __init__(self, attack, **sizes):
+        super().__init__(**sizes)
+        self.attack = attack
+
+    def load(self):
+        splits = super().load()
+        splits["test"] = splits["test"].map(
+            lambda row, number: {"text": self.attack * (number == 0) + row["text"]}, with_indices=True
+        )
+        return splits
+
+
 def test_hostile_text_stays_text(objective, tmp_path):
-    data = planted_data()
-    data.setup()
     attack = "</script><img src=x onerror=alert(1)>"
-    data.split("test").examples[0]["text"] = attack + data.split("test").examples[0]["text"]
+    data = planted_data(source=Hostile(attack, num_classes=3, num_train=8, num_validation=6, num_test=7))
     data.source.class_names[0] = attack
     shown = drawn(tmp_path, objective, data=data)["documents"][0]
     assert "".join(shown["pieces"]).startswith(attack) and shown["classes"][0]["name"] == attack

@@ -82,8 +82,9 @@ def bare_evidence() -> TextDataModule:
             splits = {name: rows.remove_columns("rationales") for name, rows in super().load().items()}
             return rows_to_splits({name: list(rows) for name, rows in splits.items()})
 
-    data = planted_data()
-    data.source = Plain(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(4, 10))
+    data = planted_data(
+        source=Plain(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(4, 10))
+    )
     return data
 
 
@@ -163,8 +164,9 @@ def test_metric_that_needs_evidence_is_named_before_the_work(objective, tmp_path
 
 @pytest.mark.parametrize("stage", ["fit", "test"])
 def test_texts_are_cut_and_the_network_is_in_eval_mode(objective, tmp_path, stage):
-    data = planted_data()
-    data.source = Planted(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(15, 20))
+    data = planted_data(
+        source=Planted(num_classes=3, num_train=8, num_validation=6, num_test=7, words_per_document=(15, 20))
+    )
     watched: list[tuple[int, bool]] = []
     objective.network.register_forward_hook(
         lambda network, arguments, _: watched.append((len(arguments[0].input_ids[0]), network.training))

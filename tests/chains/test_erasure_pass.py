@@ -1,15 +1,29 @@
 """The pass that stores erasures: bits, a pass that goes on, and facts that do not agree."""
 
 import json
+from typing import Any
 
 import pytest
 import torch
+from datasets import DatasetDict
 
 from lightning_xai.chains.erasure_pass import check_complete, read_complete, write_erasures
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
 FACTS = {"method": "first"}
+SIZES: dict[str, Any] = {
+    "num_classes": 3, "num_train": 8, "num_validation": 6, "num_test": 7, "words_per_document": (4, 10)
+}  # fmt: skip
+
+
+class PlantedAndBooks(Planted):
+    """Planted data with a further test split."""
+
+    def load(self):
+        splits = super().load()
+        return DatasetDict({**splits, "books": splits["validation"]})
 
 
 def keep_all_but_first(batch, split, keep):
@@ -56,8 +70,7 @@ def test_test_split_that_is_added_later_is_written_alone(tested, tmp_path, objec
     assert seen == []
     rows_before = rows(tmp_path / "first")
     more = trainer(tmp_path)
-    data = planted_data()
-    data.rows["books"] = data.rows["validation"]
+    data = planted_data(source=PlantedAndBooks(**SIZES))
     more.test(objective, datamodule=data, verbose=False)
     write_erasures(more, folders, remember, {"first": FACTS})
     assert set(seen) == {"books"}

@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from datasets import DatasetDict
 
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.chains.roar import ROAR
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
@@ -17,6 +20,18 @@ from lightning_xai.runs.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
 SPLITS = {"train": 8, "validation": 6, "test": 7}
+SIZES: dict[str, Any] = {"num_classes": 3, "num_train": 8, "num_validation": 6, "num_test": 7}
+
+
+class PlantedWithoutEvidence(Planted):
+    def load(self):
+        return super().load().remove_columns("rationales")
+
+
+class PlantedPairs(Planted):
+    def load(self):
+        splits = super().load()
+        return DatasetDict({name: rows.add_column("text_pair", ["w1"] * len(rows)) for name, rows in splits.items()})
 
 
 def finish(run: Path, **facts) -> None:
@@ -153,10 +168,9 @@ def test_bounds_erase_the_annotated_evidence_first_and_last(tmp_path, objective)
 
 
 def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
-    data = planted_data()
-    data.rows["train"] = data.rows["train"].remove_columns("rationales")
+    data = planted_data(source=PlantedWithoutEvidence(**SIZES))
     fit = trainer(tmp_path, ROAR({"gradient": Gradient()}, bounds=True), max_epochs=1, enable_checkpointing=False)
-    with pytest.raises(ValueError, match="bounds need annotated evidence, which Planted does not have"):
+    with pytest.raises(ValueError, match="bounds need annotated evidence, which Planted.* does not have"):
         fit.fit(objective, datamodule=data)
 
 
@@ -168,8 +182,7 @@ def test_bounds_without_annotated_evidence_are_refused(tmp_path, objective):
     ],
 )
 def test_encoder_that_suits_no_chain_is_refused_before_the_first_run(tmp_path, objective, encoder, options, message):
-    data = TextDataModule(planted_data().source, VocabularyEncoder(words=95, max_length=32, **encoder))
-    data.rows["train"] = data.rows["train"].add_column("text_pair", ["w1"] * len(data.rows["train"]))
+    data = TextDataModule(PlantedPairs(**SIZES), VocabularyEncoder(words=95, max_length=32, **encoder))
     fit = trainer(tmp_path, ROAR({"gradient": Gradient()}, **options), max_epochs=1, enable_checkpointing=False)
     with pytest.raises(ValueError, match=message):
         fit.fit(objective, datamodule=data)

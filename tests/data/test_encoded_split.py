@@ -1,8 +1,12 @@
 """The tokenized examples of a split: their choice, their places and their hash."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from lightning_xai.data.corpus_cache import write_corpus
 from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
@@ -10,7 +14,8 @@ EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text"
 
 
 def split(examples=EXAMPLES, index=(2, 5, 9)) -> EncodedSplit:
-    return EncodedSplit(examples, VocabularyEncoder(words=95).encode_batch(examples), np.array(index))
+    folder = Path(tempfile.mkdtemp(), "corpus")
+    return EncodedSplit(write_corpus(folder, examples, VocabularyEncoder(words=95), index=np.array(index)))
 
 
 def test_chosen_rows_are_distinct_ascending_and_seeded():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from lightning_xai.data.corpus_cache import write_corpus
 from lightning_xai.data.encoded_split import EncodedSplit
 from lightning_xai.data.erasures import remove_tokens
 from lightning_xai.data.module import TextDataModule
@@ -128,8 +129,8 @@ def test_missing_folder_is_refused(tmp_path):
 
 def test_erasures_of_the_same_examples_in_another_order_are_refused(tmp_path):
     whole = data().unerased_split("test")
-    swapped = EncodedSplit(whole.examples, whole.encoded[::-1], whole.index)
-    folder = write(tmp_path, first_tokens(data()), examples=swapped.hash())
+    swapped = write_corpus(tmp_path / "swapped", list(whole.examples)[::-1], VocabularyEncoder(words=95))
+    folder = write(tmp_path, first_tokens(data()), examples=EncodedSplit(swapped).hash())
     with pytest.raises(ValueError, match="for other examples, or for the same ones in another order"):
         data(erasures=folder).split("test")
 

@@ -161,11 +161,25 @@ def test_extra_test_splits_and_tuning_can_be_switched_off():
     assert module(Rows(GOOD, other=[GOOD]), extra_test_splits=[], tune_on_validation=False).test_splits == ["test"]
 
 
-def test_reused_data_are_not_loaded_or_encoded_again():
-    first, second = module(), module()
-    encoded = first.split("test").encoded
-    second.reuse_loaded(first)
-    assert second.split("test").encoded is encoded and second.rows is first.rows
+class LoadedOnce(Planted):
+    """Planted data that every object loads at most once, and that fail if a second object loads them."""
+
+    loads = 0
+
+    def load(self):
+        LoadedOnce.loads += 1
+        return super().load()
+
+
+def test_data_are_loaded_and_encoded_once_for_all_modules(tmp_path):
+    first, second = (module(LoadedOnce(num_train=50), cache_dir=str(tmp_path)) for _ in range(2))
+    first.setup()
+    loads = LoadedOnce.loads
+    second.setup()
+    assert loads == LoadedOnce.loads == 1
+    for name in ("train", "validation", "test"):
+        one, other = first.split(name), second.split(name)
+        assert one.corpus.folder == other.corpus.folder and one.hash() == other.hash()
 
 
 def test_summary_reports_truncation_evidence_and_padding():

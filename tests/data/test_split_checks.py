@@ -6,9 +6,9 @@ import pytest
 
 from lightning_xai.data.encoding import FastTokenizerEncoder
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.source_table import shared_text_fractions
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset, rows_to_splits
 from lightning_xai.data.sources.planted import Planted
-from lightning_xai.data.split_checks import shared_text_fractions
 from lightning_xai.data.vocabulary import VocabularyEncoder, word_tokenizer
 
 
@@ -109,7 +109,7 @@ def test_fraction_of_shared_texts(splits, expected):
 def test_shared_texts_are_warned_of_with_their_share_before_anything_is_encoded():
     module = data(train=["a", "b"], validation=["c", "c d"], test=["a", "e", "f", "b"])
     with pytest.warns(UserWarning, match="50.0% of the texts in split 'test' are also in split 'train'"):
-        module.rows  # noqa: B018
+        module.split_names  # noqa: B018
 
 
 @pytest.mark.parametrize("multilabel", [False, True])

@@ -104,7 +104,7 @@ def test_the_vocabulary_is_that_of_the_rows_in_use():
 
 def test_a_given_vocabulary_needs_no_rows():
     data = TextDataModule(Rows(), VocabularyEncoder(words=["a"]))
-    assert data.vocab_size == 6 and data._rows is None
+    assert data.vocab_size == 6 and data.encoded_source._loaded is None
 
 
 def test_what_was_built_is_the_state_and_replaces_another_vocabulary():

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict, Features, List, Value
 
+from lightning_xai.data.init_args import arguments_of
+from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.spans import check_spans
 from lightning_xai.runs.names import check_name
+
+LONGEST_PATH = 4096  # characters; longer strings are texts
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
@@ -97,6 +103,31 @@ def require_fractions(**fractions: float) -> None:
         raise ValueError(f"{given}: give fractions above 0 that leave some training data")
 
 
+def paths_in(arguments: Mapping[str, Any]) -> list[Path]:
+    """Returns the existing files and folders that arguments name, as `TextSource.files` describes.
+
+    Example:
+        >>> paths_in({"path": "stanfordnlp/imdb", "class_names": ["docs", "runs"]})
+        []
+    """
+    found: list[Path] = []
+    for name, value in arguments.items():
+        if name == "kwargs" and isinstance(value, Mapping):  # arguments of a base class
+            found += paths_in(value)
+            continue
+        values = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        for one in values:
+            if isinstance(one, TextSource):
+                found += one.files()
+            elif isinstance(one, list):
+                found += paths_in({name: one})
+            elif isinstance(one, str | Path) and str(one):
+                may_be_folder = re.search("path|dir|folder|file", name) is not None
+                if len(str(one)) < LONGEST_PATH and (Path(one).is_file() or may_be_folder and Path(one).is_dir()):
+                    found.append(Path(one))
+    return found
+
+
 class TextSource(ABC):
     """Loads rows of text with labels and, where the data has them, rationales.
 
@@ -127,6 +158,12 @@ class TextSource(ABC):
     name: str = ""
     multilabel: bool = False
     rationales_are_weak: bool = False
+    init_args: dict[str, Any]  # constructor arguments, defaults included
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TextSource:
+        self = super().__new__(cls)
+        self.init_args = arguments_of(cls, self, args, kwargs)
+        return self
 
     @cached_property
     def class_names(self) -> list[str]:
@@ -137,12 +174,32 @@ class TextSource(ABC):
     def load(self) -> DatasetDict:
         """Returns the splits. Every process calls `load`, so downloads belong in `prepare`."""
 
+    def row_streams(self) -> Mapping[str, RowStream]:
+        """Returns split -> stream of rows. A source of more rows than fit into memory overrides this method.
+
+        If the mapping is not empty, rows are encoded from the streams, and `load` is not called.
+        """
+        return {}
+
     def load_filler(self) -> dict[str, list[str]]:
         """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
         """Downloads the files that `load` reads. Called once per node, before any process calls `load`."""
+
+    def files(self) -> list[Path]:
+        """Returns the files and folders that `load` reads. If the contents change, the rows are encoded anew.
+
+        By default, these are the paths among the constructor arguments: every name of an existing file, and every name
+        of a folder in an argument whose own name has "path", "dir", "folder" or "file" in it. A source that reads
+        other files must override this method. A file that is missing makes `prepare` run.
+        """
+        return paths_in(self.init_args)
+
+    def remote_revision(self) -> str:
+        """Returns the version of data that `load` reads from the hub; "" if it reads none."""
+        return ""
 
     def summary(self) -> dict[str, Any]:
         """Returns facts about the data for the log."""
@@ -194,12 +251,22 @@ def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict
         >>> checked_examples(rows, "train", Planted())
         [{'text': 'w1', 'labels': 0, 'id': 'a'}]
     """
-    check_name("a split's name", split)
-    missing = [column for column in ("text", "labels", "id") if column not in rows.column_names]
-    if missing or not len(rows):
-        problem = f"lacks column {missing[0]!r}" if missing else "is empty"
-        raise ValueError(f"split {split!r} of {type(source).__name__} {problem}")
+    check_split(split, rows.column_names, len(rows), source)
     examples = rows.to_list()
     for example in examples:
         check_example(example, split, len(source.class_names), source.multilabel)
     return examples
+
+
+def check_split(split: str, columns: Sequence[str], num_rows: int, source: TextSource) -> None:
+    """Raises ValueError unless a split's name is allowed in file names, and the split has rows and their columns.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> check_split("train", ["text", "labels", "id"], 8, Planted())
+    """
+    check_name("a split's name", split)
+    missing = [column for column in ("text", "labels", "id") if column not in columns]
+    if missing or not num_rows:
+        problem = f"lacks column {missing[0]!r}" if missing else "is empty"
+        raise ValueError(f"split {split!r} of {type(source).__name__} {problem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from datasets.exceptions import DatasetGenerationError
 
 from lightning_xai.data.sources.columns import ColumnSource
 from lightning_xai.data.sources.tables import read_delimited, read_json
+from lightning_xai.runs.compressed_files import check_compression, kind_of
 from lightning_xai.runs.disk import disk_message
 from lightning_xai.runs.text_files import check_encoding
 
@@ -27,7 +29,9 @@ class Files(ColumnSource):
 
     Args:
         data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
-            or arrow. A split whose name is not "train", "validation" or "test" is a further test split.
+            or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all files
+            that match, sorted by name. A split whose name is not "train", "validation" or "test" is a further test
+            split.
         quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv and false for tsv,
             where a quote is an ordinary character and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
@@ -37,7 +41,8 @@ class Files(ColumnSource):
 
     Raises:
         ValueError: the kind of a file is not known, the files are of several kinds, or an option does not fit their
-            kind. `load` raises the error if a file is missing, has no rows or cannot be read.
+            kind. `load` raises the error if a file is missing, has no rows, has other columns than the others of its
+            split, is in two splits or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
@@ -57,7 +62,7 @@ class Files(ColumnSource):
     ) -> None:
         super().__init__(**kwargs)
         self.data_files = {split: [f] if isinstance(f, str) else list(f) for split, f in data_files.items()}
-        self.kinds = sorted({Path(path).suffix for paths in self.data_files.values() for path in paths})
+        self.kinds = sorted({kind_of(path) for paths in self.data_files.values() for path in paths})
         if len(self.kinds) != 1 or self.kinds[0] not in _KINDS:
             raise ValueError(f"data_files end in {self.kinds}; give files of one kind among {', '.join(_KINDS)}")
         check_encoding(encoding)
@@ -66,6 +71,17 @@ class Files(ColumnSource):
         if field is not None and self.kinds[0] not in (".json", ".jsonl"):
             raise ValueError(f"field is {field!r}, but {self.kinds[0]} files have no fields: leave it out")
         self.quoting, self.encoding, self.field = quoting, encoding, field
+
+    @property
+    def paths(self) -> dict[str, list[Path]]:
+        """The files of each split."""
+        return {
+            split: [path for pattern in patterns for path in files_of_pattern(pattern)]
+            for split, patterns in self.data_files.items()
+        }
+
+    def files(self) -> list[Path]:
+        return [path for paths in self.paths.values() for path in paths if path.is_file()]
 
     def prepare(self) -> None:
         self._check_files()
@@ -77,14 +93,28 @@ class Files(ColumnSource):
         kind = self.kinds[0].removeprefix(".")
         if self.kinds[0] in _BINARY:
             return {split: self._load_dataset(kind, split) for split in self.data_files}
-        return {
-            split: [row for path in paths for row in self._read(Path(path))] for split, paths in self.data_files.items()
-        }
+        return {split: self._read_all(paths, split) for split, paths in self.paths.items()}
+
+    def _read_all(self, paths: list[Path], split: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        used = {column for column in self.columns.values() if column is not None}
+        found: set[str] = set()  # the used columns that the first file has
+        for number, path in enumerate(paths):
+            part = self._read(path)
+            columns = used.intersection(set().union(*part))
+            if number and columns != found:
+                raise ValueError(
+                    f"{path} has the columns {', '.join(sorted(columns)) or 'of none of the names'}, but {paths[0]} of "
+                    f"split {split!r} has {', '.join(sorted(found))}: give all files of a split the same columns"
+                )
+            found = columns
+            rows += part
+        return rows
 
     def _load_dataset(self, kind: str, split: str) -> Dataset:
         # load one split at a time, since `datasets` would cast the columns of all splits to the types of the first
         # split
-        files = self.data_files[split]
+        files = [str(path) for path in self.paths[split]]
         try:
             with _quiet():
                 return load_dataset(kind, data_files={split: files})[split]
@@ -96,8 +126,8 @@ class Files(ColumnSource):
             ) from error
 
     def _read(self, path: Path) -> list[dict[str, Any]]:
-        if path.suffix in (".csv", ".tsv"):
-            is_csv = path.suffix == ".csv"
+        if kind_of(path) in (".csv", ".tsv"):
+            is_csv = kind_of(path) == ".csv"
             quoting = is_csv if self.quoting is None else self.quoting
             delimiter = "," if is_csv else "\t"
             rows = read_delimited(path, delimiter=delimiter, quoting=quoting, encoding=self.encoding)
@@ -108,7 +138,11 @@ class Files(ColumnSource):
         return rows
 
     def _check_files(self) -> None:
-        for path in (Path(path) for paths in self.data_files.values() for path in paths):
+        owners: dict[Path, str] = {}  # file -> split
+        for split, path in ((split, path) for split, paths in self.paths.items() for path in paths):
+            if owners.setdefault(path.resolve(), split) != split:
+                raise ValueError(f"file {path} is in the splits {owners[path.resolve()]!r} and {split!r}: choose one")
+            check_compression(path)
             if not path.is_file():
                 beside = sorted(p.name for p in path.parent.iterdir())[:10] if path.parent.is_dir() else []
                 raise ValueError(f"file {path} is missing; {path.parent} has {', '.join(beside) or 'no files'}")
@@ -116,6 +150,27 @@ class Files(ColumnSource):
                 raise _without_rows(path)
             if path.suffix == ".parquet" and not _num_rows(path):
                 raise _without_rows(path)
+
+
+def files_of_pattern(pattern: str) -> list[Path]:
+    """Returns the file of a name, or all files that a name with *, ? or [...] matches, sorted by name.
+
+    Raises:
+        ValueError: no file matches.
+
+    Example:
+        >>> [path.as_posix() for path in files_of_pattern("no/such/file.csv")]
+        ['no/such/file.csv']
+        >>> files_of_pattern("no/such/*.csv")
+        Traceback (most recent call last):
+        ValueError: no file matches 'no/such/*.csv': correct the name in data_files
+    """
+    if not glob.has_magic(pattern) or Path(pattern).is_file():
+        return [Path(pattern)]
+    found = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
+    if not found:
+        raise ValueError(f"no file matches {pattern!r}: correct the name in data_files")
+    return found
 
 
 def _num_rows(path: Path) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -107,17 +110,32 @@ class Hub(ColumnSource):
         return DatasetDict({ours: table[theirs] for ours, theirs in splits.items()})
 
     def _load_dataset(self) -> DatasetDict:
-        try:
+        with self._hub_errors():
             return self._build().as_dataset()
+
+    def remote_revision(self) -> str:
+        if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
+            return ""
+        with self._hub_errors():
+            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # names the files' versions, also offline
+
+    @contextmanager
+    def _hub_errors(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{self.path} gives no data set, as a folder or from the Hugging Face hub ({str(error).strip()}): "
                 "correct the path, load it once where the hub can be reached, or give a local copy"
             ) from error
 
+    def _new_builder(self) -> Callable[..., DatasetBuilder]:
+        return partial(
+            load_dataset_builder, self._folder(), self.config_name, data_dir=self.data_dir, revision=self.revision
+        )
+
     def _build(self) -> DatasetBuilder:
-        folder = self._folder()
-        build = partial(load_dataset_builder, folder, self.config_name, data_dir=self.data_dir, revision=self.revision)
+        build = self._new_builder()
         builder = build()
         if hasattr(builder.config, "keep_default_na"):  # an option of CSV and TSV data sets
             quoting = csv.QUOTE_NONE if builder.config.sep == "\t" else csv.QUOTE_MINIMAL

@@ -103,6 +103,9 @@ class IMDB(TextSource):
     def _is_archive(self) -> bool:
         return Path(self.path).is_dir() and not is_saved_dataset(self.path)
 
+    def remote_revision(self) -> str:
+        return "" if self._is_archive() else self._hub().remote_revision()
+
     def _hub(self) -> Hub:
         return Hub(self.path, splits={"train": "train", "test": "test"})
 

@@ -178,6 +178,9 @@ class SNLI(TextSource):
         if not self._readers():
             self._hub().prepare()
 
+    def remote_revision(self) -> str:
+        return "" if Path(self.path).is_dir() else self._hub().remote_revision()
+
     def _hub(self) -> Hub:
         return Hub(self.path, revision=self.revision)
 

@@ -183,6 +183,9 @@ class SST(TextSource):
         downloaded = self.hub_dir is not None and (folder / self.hub_dir).is_dir()
         return folder.is_dir() and not is_saved_dataset(folder) and not downloaded
 
+    def remote_revision(self) -> str:
+        return "" if self._is_treebank() else self._hub().remote_revision()
+
     def _hub(self) -> Hub:
         splits = {split: split for split in SPLITS}
         return Hub(self.path, splits=splits, revision=self.revision, data_dir=self.hub_dir)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lightning_xai.runs.compressed_files import kind_of, open_text
 from lightning_xai.runs.text_files import codec_of, other_encoding, read_text
 
 LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131,072
@@ -64,7 +65,7 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
 def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Yields, for each row, the number of its last line and its cells."""
     if not quoting:
-        with path.open(encoding=codec_of(encoding), newline="\n") as lines:
+        with open_text(path, codec_of(encoding), newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 line = line.removesuffix("\n").removesuffix("\r")
                 if line.strip(" "):
@@ -72,7 +73,7 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
         return
     limit = csv.field_size_limit(LONGEST_CELL)
     try:
-        with path.open(encoding=codec_of(encoding), newline="") as lines:
+        with open_text(path, codec_of(encoding), newline="") as lines:
             reader = csv.reader(lines, delimiter=delimiter, strict=True)
             for cells in reader:
                 if len(cells) > 1 or "".join(cells).strip(" "):
@@ -109,7 +110,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
     content = read_text(path, encoding)
     if field is not None:
         rows = _rows_of(_under(field, content, path))
-    elif content.lstrip().startswith("[") or path.suffix == ".json" and _is_one_value(content):
+    elif content.lstrip().startswith("[") or kind_of(path) == ".json" and _is_one_value(content):
         rows = _rows_of(_parsed(content, path))
     else:
         lines = enumerate(content.split("\n"), start=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import string
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import IO, Any, Literal
 
 from datasets import DatasetDict
 
+from lightning_xai.data.cache_folder import cache_folder
 from lightning_xai.data.sources.base import (
     TextSource,
     rationales_of,
@@ -89,16 +89,6 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
         if lexicon.get(word.lower(), 0.0) * sign > 0:
             spans.append([begin, begin + len(word)])
     return spans
-
-
-def cache_folder(cache_dir: str | None) -> Path:
-    """Returns `cache_dir` if given, else $LIGHTNING_XAI_CACHE if set, else ~/.cache/lightning_xai.
-
-    Example:
-        >>> cache_folder("my/cache").as_posix()
-        'my/cache'
-    """
-    return Path(cache_dir or os.environ.get("LIGHTNING_XAI_CACHE") or Path.home() / ".cache" / "lightning_xai")
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
@@ -214,6 +204,9 @@ class Vader(TextSource):
         self.test_fraction = test_fraction
         self.folder = cache_folder(cache_dir) / "vader-3.3.2"
         self.weak_rationales = weak_rationales
+
+    def files(self) -> list[Path]:
+        return [self.folder / name for name in (LEXICON_FILE, *RATING_FILES.values())]
 
     def prepare(self) -> None:
         fetch_vader(self.folder)

@@ -1,0 +1,197 @@
+"""`run.py data`: encodes the data of a configuration, and lists and removes encoded data."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.callbacks.run_summary import data_lines
+from lightning_xai.commands.cli import XAICLI
+from lightning_xai.commands.config_files import with_config_paths
+from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.parts import PARSER_MODE, find_shipped_parts, with_part_paths
+from lightning_xai.commands.run_parser import RunParser
+from lightning_xai.data.cache_folder import cache_folder
+from lightning_xai.data.corpus_cache import CorpusCache
+from lightning_xai.data.module import TextDataModule
+
+EVERYTHING = "all"
+
+
+def data_command(argv: Sequence[str]) -> None:
+    """Parses the command line of `data` and carries it out.
+
+    Raises:
+        ValueError: no configuration is given, or a name to remove is unknown.
+
+    Example:
+        >>> import tempfile
+        >>> data_command(["--list", "--cache_dir", tempfile.mkdtemp()])  # doctest: +ELLIPSIS
+        0 corpora of 0 MB in ...
+    """
+    parser = argparse.ArgumentParser(
+        prog="run.py data", allow_abbrev=False, exit_on_error=False, description=__doc__,
+        epilog="All other options are those of fit, such as --config tm.yaml or --data vader.yaml.",
+    )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="list the encoded splits")
+    parser.add_argument("--remove", nargs="+", metavar="NAME", help="names from --list, or all")
+    parser.add_argument("--verify", action="store_true", help="read all files again and compare their contents")
+    parser.add_argument("--cache_dir", help="folder of the encoded splits")
+    options, others = parser.parse_known_args(list(argv))
+    cache = CorpusCache(cache_folder(options.cache_dir) / "corpora")
+    if options.remove:
+        remove(cache, options.remove)
+    elif options.list:
+        print("\n".join(listing(cache)))
+    else:
+        if options.cache_dir is not None:
+            others.append(f"--data.init_args.cache_dir={options.cache_dir}")
+        encode(others, verify=options.verify)
+
+
+def encode(argv: Sequence[str], *, verify: bool) -> None:
+    """Encodes all splits of a configuration's data and prints their summary.
+
+    Args:
+        argv: options of the command `fit`, with --config for a whole run or with --data alone.
+        verify: whether the contents of all files are compared with their hashes.
+
+    Raises:
+        ValueError: neither option is given, or the data cannot be encoded.
+
+    Example:
+        >>> encode([], verify=False)
+        Traceback (most recent call last):
+        ValueError: no data are named: give --data, such as vader.yaml, or --config of a whole run
+    """
+    names = [argument.partition("=")[0] for argument in argv]
+    if not {"--data", "--config", "-c"}.intersection(names):
+        raise ValueError("no data are named: give --data, such as vader.yaml, or --config of a whole run")
+    import_all()
+    find_shipped_parts()
+    command = with_part_paths(argv)
+    if {"--config", "-c"}.intersection(names):
+        DataCLI(with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"]), verify=verify)
+    else:
+        print("\n".join(encoded(data_of_options(command), verify=verify)))
+
+
+class DataCLI(XAICLI):
+    """A fit that only encodes its data. The network is built, so that its files are downloaded too.
+
+    Args:
+        args: the command line of the fit, with fast_dev_run.
+        verify: as in `encode`.
+
+    Example:
+        >>> issubclass(DataCLI, XAICLI)
+        True
+    """
+
+    def __init__(self, args: list[str], *, verify: bool) -> None:
+        self.verify = verify
+        super().__init__(args)
+
+    def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        self.is_done = True
+        print("\n".join(encoded(self.datamodule, verify=self.verify)))
+
+
+def data_of_options(argv: list[str]) -> TextDataModule:
+    """Returns the data module that `--data` and its overrides describe.
+
+    Example:
+        >>> find_shipped_parts()
+        >>> data_of_options(with_part_paths(["--data", "planted.yaml"])).num_classes
+        2
+    """
+    parser = RunParser(parser_mode=PARSER_MODE, exit_on_error=False, allow_abbrev=False)
+    parser.add_subclass_arguments(TextDataModule, "data", required=True)
+    data: TextDataModule = parser.instantiate(parser.parse_args(argv)).data
+    return data
+
+
+def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
+    """Encodes all splits of a data module, and returns lines about each.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> words = VocabularyEncoder(words=95)
+        >>> data = TextDataModule(Planted(num_train=8), words, cache_dir=tempfile.mkdtemp())
+        >>> encoded(data, verify=False)[1]
+        '    class0 5, class1 3'
+    """
+    data.encoded_source.verify = verify
+    lines = []
+    for name in data.split_names:
+        split = data.unerased_split(name)
+        lines += data_lines({name: split.summary() | {"padding_fraction": 0.0}})
+        labels = split.labels(np.arange(len(split)))
+        classes, counts = np.unique(
+            [label for row in labels for label in (row if isinstance(row, list) else [row])], return_counts=True
+        )
+        shown = zip(classes.astype(int).tolist(), counts.tolist(), strict=True)
+        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in shown)}")
+        place = f"{split.corpus.folder}, {size_of(split.corpus.manifest)}"
+        lines.append(f"    {int(split.lengths.sum()):,} tokens in {place}")
+    data.encoded_source.release()
+    return lines
+
+
+def listing(cache: CorpusCache) -> list[str]:
+    """Returns a line for each encoded split: its name, source, rows, tokens and size.
+
+    Example:
+        >>> from pathlib import Path
+        >>> listing(CorpusCache(Path("no/such/folder")))
+        ['0 corpora of 0 MB in no/such/folder']
+    """
+    manifests = cache.manifests()
+    lines = [
+        f"{folder.name}  {facts.get('source', {}).get('class_path', '').rpartition('.')[2]} {facts.get('split', '')}: "
+        f"{facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}"
+        for folder, facts in manifests.items()
+    ]
+    total = sum(file["bytes"] for facts in manifests.values() for file in facts["files"].values())
+    return [*lines, f"{len(manifests)} corpora of {total / 1e6:,.0f} MB in {cache.folder}"]
+
+
+def remove(cache: CorpusCache, names: Sequence[str]) -> None:
+    """Removes encoded splits. Processes that read them keep their maps.
+
+    Args:
+        cache: the folder of the corpora.
+        names: names from the listing; "all" removes everything.
+
+    Raises:
+        ValueError: a name is unknown.
+
+    Example:
+        >>> from pathlib import Path
+        >>> remove(CorpusCache(Path("no/such/folder")), ["0a1b"])
+        Traceback (most recent call last):
+        ValueError: no/such/folder has no corpus '0a1b': run.py data --list names all
+    """
+    known = {path.name: path for path in cache.folder.glob("*") if path.is_dir()}
+    for name in names:
+        if name != EVERYTHING and name not in known:
+            raise ValueError(f"{cache.folder} has no corpus {name!r}: run.py data --list names all")
+    for name in known if EVERYTHING in names else names:
+        shutil.rmtree(known[name])
+        print(f"removed: {known[name]}")
+
+
+def size_of(manifest: dict[str, Any]) -> str:
+    """Returns the size of a corpus on the disk.
+
+    Example:
+        >>> size_of({"files": {"rows.arrow": {"bytes": 2_500_000}}})
+        '2.5 MB'
+    """
+    return f"{sum(file['bytes'] for file in manifest['files'].values()) / 1e6:,.1f} MB"

@@ -1,0 +1,18 @@
+"""The folder in which downloaded and encoded data are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CACHE_VARIABLE = "LIGHTNING_XAI_CACHE"
+
+
+def cache_folder(cache_dir: str | Path | None) -> Path:
+    """Returns `cache_dir` if given, else $LIGHTNING_XAI_CACHE if set, else ~/.cache/lightning_xai.
+
+    Example:
+        >>> cache_folder("my/cache").as_posix()
+        'my/cache'
+    """
+    return Path(cache_dir or os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "lightning_xai")

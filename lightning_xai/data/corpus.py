@@ -1,0 +1,173 @@
+"""Reads an encoded corpus from memory maps, which all processes of a machine share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lightning_xai.data.corpus_writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
+from lightning_xai.data.encoded import Encoded
+from lightning_xai.data.file_hashes import sha256_of
+from lightning_xai.data.items import Labels
+from lightning_xai.data.token_table import TokenTable, take_rows
+from lightning_xai.runs.whole_files import read_json
+
+
+class _Block(NamedTuple):
+    """The rows of one record batch: their texts, and their tokens as numpy views."""
+
+    batch: pa.RecordBatch
+    table: TokenTable
+
+
+class Corpus:
+    """The encoded rows of one split. A copy in another process opens the files again.
+
+    Args:
+        folder: folder that CorpusWriter and its caller have written.
+
+    Attributes:
+        manifest: facts about the rows, as CorpusWriter returns them, and about their source and encoder.
+        index: [R] the number of each row in the full split, in ascending order.
+        lengths: [R] number of tokens of each row.
+        ordinary, unknown: [R] number of tokens of each row that are not special, and of those that are unknown.
+        evidence_kept: [R] as in TokenTable. truncated: [R] 0 or 1.
+        evidence_runs: [R] number of runs of evidence tokens.
+
+    Raises:
+        ValueError: a file is missing or has another size than the manifest says.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> examples = [{"text": "w1", "labels": 0, "id": "a"}, {"text": "w2 w3", "labels": 1, "id": "b"}]
+        >>> corpus = write_corpus(Path(tempfile.mkdtemp(), "corpus"), examples, VocabularyEncoder(words=95))
+        >>> corpus.lengths.tolist(), corpus.example(1), corpus.encoded(0).input_ids.tolist()
+        ([3, 4], {'text': 'w2 w3', 'labels': 1, 'id': 'b'}, [1, 6, 2])
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        blocks = [(shard, number) for shard, rows in enumerate(self.manifest["blocks"]) for number in range(len(rows))]
+        self._places = blocks
+        sizes = [size for rows in self.manifest["blocks"] for size in rows]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])  # first row of each block
+        self._shards = [_open(folder / shard_name(number)) for number in range(len(self.manifest["blocks"]))]
+        self._blocks: dict[int, _Block] = {}
+        rows = _open(folder / ROWS_FILE).get_batch(0)
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        self._labels = columns.pop("labels")
+        views = {name: column.to_numpy(zero_copy_only=True) for name, column in columns.items()}
+        self.index, self.lengths = views["index"], views["length"]
+        self.ordinary, self.unknown = views["ordinary"], views["unknown"]
+        self.evidence_kept, self.truncated = views["evidence_kept"], views["truncated"]
+        self.evidence_runs = views["evidence_runs"]
+
+    def __reduce__(self) -> tuple[type[Corpus], tuple[Path]]:
+        return Corpus, (self.folder,)
+
+    def __len__(self) -> int:
+        return int(self.manifest["rows"])
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that the source's rows have."""
+        return list(self.manifest["columns"])
+
+    def labels(self, rows: Sequence[int] | np.ndarray) -> list[Labels]:
+        """Returns the labels of some rows."""
+        if not self.manifest["multilabel"]:
+            return list(self._labels.to_numpy(zero_copy_only=True)[rows].tolist())
+        bounds = self._labels.offsets.to_numpy(zero_copy_only=True)
+        values = self._labels.values.to_numpy(zero_copy_only=True)
+        return [values[bounds[row] : bounds[row + 1]].tolist() for row in np.asarray(rows).tolist()]
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> TokenTable:
+        """Returns the tokens of some rows, without offsets."""
+        numbers = np.searchsorted(self._starts, rows, side="right") - 1
+        places = (np.asarray(rows) - self._starts[numbers]).tolist()
+        return take_rows([self._block(number).table for number in numbers.tolist()], places)
+
+    def encoded(self, row: int) -> Encoded:
+        """Returns the tokens of one row, with their offsets into the text."""
+        block, place = self._place(row)
+        return block.table.encoded(place)
+
+    def example(self, row: int) -> dict[str, Any]:
+        """Returns a row with the columns of TextSource."""
+        block, place = self._place(row)
+        return {
+            name: block.batch.column(name)[place].as_py() if name in TEXT_COLUMNS else self.labels([row])[0]
+            for name in self.columns
+        }
+
+    def is_whole(self) -> bool:
+        """Returns whether the contents of all files have the hashes that the manifest names."""
+        return all(sha256_of(self.folder / name) == facts["sha256"] for name, facts in self.manifest["files"].items())
+
+    def _place(self, row: int) -> tuple[_Block, int]:
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._block(number), row - int(self._starts[number])
+
+    def _block(self, number: int) -> _Block:
+        if number not in self._blocks:
+            shard, place = self._places[number]
+            batch = self._shards[shard].get_batch(place)
+            rows = slice(int(self._starts[number]), int(self._starts[number + 1]))
+            self._blocks[number] = _Block(batch, self._table(batch, rows))
+        return self._blocks[number]
+
+    def _table(self, batch: pa.RecordBatch, rows: slice) -> TokenTable:
+        tokens, evidence, cut = (batch.column(name) for name in ("input_ids", "evidence", "evidence_cut"))
+        return TokenTable(
+            bounds=_view(tokens.offsets),
+            input_ids=_view(tokens.values),
+            word_ids=_view(batch.column("word_ids").values),
+            flags=_view(batch.column("flags").values),
+            offsets=_view(batch.column("offsets").values.values).reshape(-1, 2),
+            run_bounds=_view(evidence.offsets),
+            runs=_view(evidence.values.values).reshape(-1, 3),
+            cut_bounds=_view(cut.offsets),
+            cut=_view(cut.values),
+            evidence_kept=self.evidence_kept[rows],
+            truncated=self.truncated[rows].view(bool),
+            fill_token_id=int(self.manifest["fill_token_id"]),
+            has_types=bool(self.manifest["has_types"]),
+        )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Returns the manifest of a corpus, after a check of its files' sizes.
+
+    Raises:
+        ValueError: the manifest or another file is missing, damaged or cut off.
+
+    Example:
+        >>> read_manifest(Path("no/such/corpus"))
+        Traceback (most recent call last):
+        ValueError: no/such/corpus has no manifest.json: it was removed, so start the command again
+    """
+    if not (folder / MANIFEST).is_file():
+        raise ValueError(f"{folder} has no {MANIFEST}: it was removed, so start the command again")
+    manifest = read_json(folder / MANIFEST)
+    for name, facts in manifest["files"].items():
+        file = folder / name
+        size = file.stat().st_size if file.is_file() else None
+        if size != facts["bytes"]:
+            raise ValueError(f"{file} has {size} bytes, not {facts['bytes']}: remove {folder} and start again")
+    return manifest
+
+
+def _open(file: Path) -> pa.RecordBatchFileReader:
+    return pa.ipc.open_file(pa.memory_map(str(file)))
+
+
+def _view(values: pa.Array) -> np.ndarray:
+    array: np.ndarray = values.to_numpy(zero_copy_only=True)
+    return array

@@ -1,0 +1,149 @@
+"""Finds encoded corpora, or encodes them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.data.base import Encoder
+from lightning_xai.data.corpus import Corpus, read_manifest
+from lightning_xai.data.corpus_key import key_of
+from lightning_xai.data.corpus_writer import MANIFEST, CorpusWriter
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.shared_work import found_or_made
+from lightning_xai.runs.whole_files import write_json
+from lightning_xai.runs.whole_folders import make_private, remove_remains, set_aside, write_whole_folder
+
+BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # largest block that is encoded at once; one long text may exceed it
+
+
+def blocks_of(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yields the rows in blocks that are encoded at once.
+
+    Example:
+        >>> [len(block) for block in blocks_of({"text": "good"} for _ in range(5000))]
+        [4096, 904]
+    """
+    block: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        block.append(row)
+        size += len(row["text"]) + len(row.get("text_pair") or "")
+        if len(block) == BLOCK_ROWS or size >= BLOCK_CHARACTERS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def write_corpus(
+    folder: Path,
+    rows: Iterable[dict[str, Any]],
+    encoder: Encoder,
+    *,
+    index: np.ndarray | None = None,
+    columns: Sequence[str] | None = None,
+    multilabel: bool = False,
+    facts: Mapping[str, Any] | None = None,
+) -> Corpus:
+    """Encodes rows into a corpus, unless `folder` holds one, and returns the corpus.
+
+    Args:
+        folder: the folder of the corpus.
+        rows: the rows, with the columns of TextSource.
+        encoder: turns rows into tokens.
+        index: [R] the number of each row in the full split; by default, the rows are numbered.
+        columns: names of the columns; by default, those of the first row of a sequence.
+        multilabel: whether the labels of a row are a list.
+        facts: further facts for the manifest.
+
+    Raises:
+        ValueError: the disk is full, or a row cannot be encoded.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> rows = [{"text": "w1", "labels": [2], "id": "a"}]
+        >>> folder = Path(tempfile.mkdtemp(), "corpus")
+        >>> write_corpus(folder, rows, VocabularyEncoder(words=95), multilabel=True).labels([0])
+        [[2]]
+    """
+    if index is None or columns is None:
+        rows = list(rows)
+        index = np.arange(len(rows)) if index is None else index
+        columns = list(rows[0]) if columns is None else columns
+    numbers, names = np.asarray(index, dtype=np.int64), list(columns)
+
+    def write(partial: Path) -> None:
+        writer = CorpusWriter(partial, numbers, names, multilabel=multilabel, unk_token_id=encoder.unk_token_id)
+        try:
+            for block in blocks_of(rows):
+                writer.add(encoder.encode_table(block), block)
+            write_json(partial / MANIFEST, {**writer.finish(), **(facts or {})})
+        finally:
+            writer.close()
+
+    write_whole_folder(folder, write)
+    return Corpus(folder)
+
+
+class CorpusCache:
+    """The corpora in a folder, by the hash of the facts that decide their contents.
+
+    Args:
+        folder: the folder, which is made if missing.
+
+    Example:
+        >>> import tempfile
+        >>> cache = CorpusCache(Path(tempfile.mkdtemp(), "corpora"))
+        >>> cache.find({"split": "train"}) is None
+        True
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, facts: Mapping[str, Any]) -> Corpus | None:
+        """Returns the corpus with these facts, or None. A damaged folder is renamed, so that it is made anew."""
+        folder = self.folder / key_of(facts)
+        if not folder.is_dir():
+            return None
+        try:
+            return Corpus(folder)
+        except (ValueError, OSError) as error:
+            say(f"{error}; it is encoded again")
+            set_aside(folder)
+            return None
+
+    def find_or_make(self, facts: Mapping[str, Any], make: Callable[[Path], Corpus], name: str) -> Corpus:
+        """Returns the corpus with these facts; `make` encodes it into a given folder if it does not exist yet.
+
+        Args:
+            facts: facts that decide the contents.
+            make: encodes the corpus.
+            name: name of the rows, for messages.
+        """
+        folder = self.folder / key_of(facts)
+        if (found := self.find(facts)) is not None:
+            return found
+        make_private(self.folder)
+        remove_remains(self.folder)
+        return found_or_made(
+            lambda: self.find(facts),
+            lambda: make(folder),
+            folder.with_suffix(".lock"),
+            waiting=f"another process is encoding {name}: waiting for it",
+        )
+
+    def manifests(self) -> dict[Path, dict[str, Any]]:
+        """Returns the manifests of all corpora by folder; damaged corpora are left out."""
+        found = {}
+        for file in sorted(self.folder.glob(f"*/{MANIFEST}")):
+            try:
+                found[file.parent] = read_manifest(file.parent)
+            except ValueError:
+                continue
+        return found

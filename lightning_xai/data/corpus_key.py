@@ -1,0 +1,171 @@
+"""Facts that decide how a source's rows are encoded. Their hash is the name of the encoded corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from lightning_xai.data.base import Encoder
+from lightning_xai.data.file_hashes import FileHashes
+from lightning_xai.data.sources.base import TextSource
+from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
+
+LAYOUT = 1  # a change of the files of a corpus, or of what their columns mean, needs another number
+LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")
+
+
+def key_of(facts: Mapping[str, Any]) -> str:
+    """Returns 20 hex digits: a hash of JSON-able facts.
+
+    Example:
+        >>> key_of({"split": "train"}) == key_of({"split": "test"})
+        False
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
+    """Returns facts about a source: its class and arguments, their code, its files and its revision on the hub.
+
+    Raises:
+        ValueError: an argument or the class has no fixed representation.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> facts = source_facts(Planted(num_train=8), FileHashes(Path(tempfile.mkdtemp())))
+        >>> facts["class_path"], facts["init_args"]["num_train"]
+        ('lightning_xai.data.sources.planted.Planted', 8)
+    """
+    return {
+        **_object_facts(source, source.init_args, hashes),
+        "files": {str(path): hashes.of(path) for path in source.files()},
+        "revision": source.remote_revision(),
+    }
+
+
+def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
+    """Returns facts about an encoder: its class and arguments, their code, its tokenizer and what it has learned.
+
+    Raises:
+        ValueError: an argument or the class has no fixed representation.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> encoder_key_facts(VocabularyEncoder(words=95))["init_args"]["words"]
+        95
+    """
+    tokenizer = getattr(encoder, "tokenizer", None)
+    return {
+        **_object_facts(encoder, encoder.init_args, None),
+        "fingerprint": None if encoder.needs_fit else encoder.fingerprint(),
+        "serialization": serialization_hash(tokenizer) if isinstance(tokenizer, PreTrainedTokenizerFast) else None,
+        "learned": encoder.state_dict(),
+        "ids": [encoder.pad_token_id, encoder.fill_token_id, encoder.mask_token_id, encoder.unk_token_id],
+    }
+
+
+@cache
+def library_facts() -> dict[str, str]:
+    """Returns the versions of the libraries, and a hash of this package's code, on which encoded corpora depend.
+
+    Example:
+        >>> sorted(library_facts())
+        ['code', 'datasets', 'pyarrow', 'tokenizers', 'transformers']
+    """
+    package = Path(__file__).parents[1]
+    code = hashlib.sha256()
+    for file in sorted([*(package / "data").rglob("*.py"), *(package / "functional").glob("*.py")]):
+        code.update(file.read_bytes())
+    return {"code": code.hexdigest()[:20], **{name: version(name) for name in LIBRARIES}}
+
+
+def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
+    """Returns a JSON-able value that is equal for equal arguments, in every process.
+
+    Args:
+        value: an argument of a source or of an encoder.
+        name: name of the argument, for the error message.
+        hashes: hashes of files; needed for sources inside of sources.
+
+    Raises:
+        ValueError: the value has no such representation.
+
+    Example:
+        >>> plain_value((Path("a"), 1.5), "Reviews.pairs")
+        ['a', 1.5]
+        >>> plain_value(object(), "Reviews.rows")
+        Traceback (most recent call last):
+        ValueError: Reviews.rows is of type object, which has no fingerprint: give numbers, strings, lists or dicts, ...
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [plain_value(item, f"{name}[{i}]", hashes) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return [[plain_value(k, name, hashes), plain_value(v, f"{name}.{k}", hashes)] for k, v in value.items()]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+    if isinstance(value, TextSource) and hashes is not None:
+        return source_facts(value, hashes)
+    if isinstance(value, PreTrainedTokenizerFast):
+        return [tokenizer_fingerprint(value), serialization_hash(value)]
+    if inspect.isclass(value) or inspect.isfunction(value) and value.__closure__ is None:
+        return [f"{value.__module__}.{value.__qualname__}", code_hash(value)]
+    raise ValueError(
+        f"{name} is of type {type(value).__name__}, which has no fingerprint: give numbers, strings, lists or dicts, "
+        "from which the class makes the object"
+    )
+
+
+def code_hash(part: Any) -> str:
+    """Returns a hash of the file that defines a class or a function.
+
+    Raises:
+        ValueError: the code is not in a file, or depends on variables of a function.
+
+    Example:
+        >>> code_hash(FileHashes) == code_hash(TextSource)  # of two files
+        False
+    """
+    name = f"{part.__module__}.{part.__qualname__}"
+    if "<locals>" in part.__qualname__ and (variables := _closure_variables(part)):
+        raise ValueError(
+            f"{name} uses {', '.join(sorted(variables))} of the function around it, so it has no fingerprint: pass "
+            "them to the constructor"
+        )
+    try:
+        file = inspect.getsourcefile(part)
+        code = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(part).encode()
+    except (OSError, TypeError) as error:
+        raise ValueError(f"{name} has no source code, so it has no fingerprint: define it in a file") from error
+    return hashlib.sha256(code).hexdigest()[:20]
+
+
+def _closure_variables(part: Any) -> set[str]:
+    """Returns the names of the variables around a class or function that its code uses."""
+    functions = vars(part).values() if inspect.isclass(part) else [part]
+    functions = [getattr(one, "fget", None) or getattr(one, "__func__", None) or one for one in functions]
+    return {name for one in functions if inspect.isfunction(one) for name in one.__code__.co_freevars} - {"__class__"}
+
+
+def _object_facts(part: Any, arguments: Mapping[str, Any], hashes: FileHashes | None) -> dict[str, Any]:
+    cls = type(part)
+    own_package = __name__.partition(".")[0]
+    classes = [one for one in cls.__mro__ if one.__module__.partition(".")[0] not in (own_package, "builtins", "abc")]
+    return {
+        "class_path": f"{cls.__module__}.{cls.__qualname__}",
+        "code": [code_hash(one) for one in classes],
+        "init_args": {name: plain_value(value, f"{cls.__name__}.{name}", hashes) for name, value in arguments.items()},
+    }

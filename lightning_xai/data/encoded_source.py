@@ -1,0 +1,207 @@
+"""A source whose splits are encoded once, and read from memory maps by every process and every run."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.data.base import Encoder
+from lightning_xai.data.cache_folder import cache_folder
+from lightning_xai.data.corpus import Corpus
+from lightning_xai.data.corpus_cache import CorpusCache, write_corpus
+from lightning_xai.data.corpus_key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
+from lightning_xai.data.file_hashes import FileHashes
+from lightning_xai.data.row_stream import Rows, read_rows
+from lightning_xai.data.source_table import SourceTable
+from lightning_xai.data.sources.base import TextSource, check_example, check_split
+from lightning_xai.runs.counted import Counted
+from lightning_xai.runs.ranks import rank
+from lightning_xai.runs.shared_work import found_or_made
+from lightning_xai.runs.whole_files import read_json, write_json
+from lightning_xai.runs.whole_folders import make_private, set_aside
+
+FEWEST_OF_A_VIEW = 4  # a selection of at least a quarter of a split is read from the corpus of the whole split
+
+
+class EncodedSource:
+    """The splits of a source as corpora, encoded by one encoder.
+
+    Args:
+        source: loads the rows.
+        encoder: turns rows into tokens.
+        cache_dir: folder of the encoded corpora, as in `cache_folder`.
+        verify: whether the contents of all files are read again, of the source's and of the corpora.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> data = EncodedSource(Planted(num_train=8), VocabularyEncoder(words=95), tempfile.mkdtemp())
+        >>> data.table.num_rows["train"], len(data.corpus("train"))
+        (8, 8)
+    """
+
+    def __init__(
+        self, source: TextSource, encoder: Encoder, cache_dir: str | None = None, *, verify: bool = False
+    ) -> None:
+        self.source, self.encoder = source, encoder
+        self.verify = verify
+        self._folder = cache_folder(cache_dir)
+        self._loaded: Mapping[str, Rows] | None = None
+
+    @property
+    def cache(self) -> CorpusCache:
+        """The folder of all corpora."""
+        return CorpusCache(self._folder / "corpora")
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Facts that decide the rows of the source."""
+        if any(not path.exists() for path in self.source.files()):
+            self.source.prepare()
+        return self._source_facts(verify=self.verify)
+
+    def _source_facts(self, *, verify: bool) -> dict[str, Any]:
+        hashes = FileHashes(self._folder / "files", verify=verify)
+        return {"layout": LAYOUT, "libraries": library_facts(), "source": source_facts(self.source, hashes)}
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes 0, 1, ..."""
+        return self.source.class_names if _says_class_names(self.source) else self.table.class_names
+
+    @property
+    def rows(self) -> Mapping[str, Rows]:
+        """The splits as the source loads them. `release` frees them."""
+        if self._loaded is None:
+            self.source.prepare()
+            self._loaded = self.source.row_streams() or self.source.load()
+        return self._loaded
+
+    def release(self) -> None:
+        """Frees the rows that were loaded for encoding."""
+        self._loaded = None
+
+    @cached_property
+    def table(self) -> SourceTable:
+        """The classes and splits of the source. The rows are loaded only if no earlier process has loaded them."""
+        file = self._folder / "sources" / f"{key_of(self.facts)}.json"
+
+        def make() -> SourceTable:
+            table = SourceTable.of(self.source, self.rows)
+            self._check_unchanged()
+            table.write(file)
+            return table
+
+        name = type(self.source).__name__
+        found = found_or_made(
+            lambda: SourceTable.read(file), make, file.with_suffix(".lock"), waiting=f"another process loads {name}"
+        )
+        for line in found.warnings() if rank() == 0 else []:
+            warnings.warn(line, stacklevel=2)
+        if not _says_class_names(self.source):
+            self.source.class_names = found.class_names  # so that the source loads nothing to find them
+        return found
+
+    def fit_encoder(self, index: np.ndarray | None) -> None:
+        """Gives the encoder what it learns from the source, such as a vocabulary. It is learned once.
+
+        Args:
+            index: ascending numbers of the training rows to learn from; None if there are no training rows.
+
+        Raises:
+            ValueError: the encoder needs training rows but there are none, or no word is left.
+        """
+        rows_hash = None if index is None else _hash_of(index)
+        facts = {**self.facts, "encoder": encoder_key_facts(self.encoder), "index": rows_hash}
+        file = self._folder / "words" / f"{key_of(facts)}.json"
+
+        def make() -> dict[str, Any]:
+            others = [rows for split, rows in self.rows.items() if split != "train"]
+            self.encoder.take_classes(self.class_names, (row["text"] for rows in others for row in read_rows(rows)))
+            if self.encoder.needs_fit:
+                if index is None:
+                    raise ValueError(
+                        f"a vocabulary needs the split 'train', but {type(self.source).__name__} has "
+                        f"{', '.join(self.table.num_rows)}: give the encoder words (or shots)"
+                    )
+                self.encoder.fit(read_rows(self.rows["train"], index))
+            make_private(file.parent)
+            write_json(file, state := self.encoder.state_dict())
+            return state
+
+        state = found_or_made(
+            lambda: read_json(file) if file.is_file() else None,
+            make,
+            file.with_suffix(".lock"),
+            waiting="another process builds the vocabulary: waiting for it",
+        )
+        if self.encoder.needs_fit:
+            self.encoder.load_state_dict(state)
+
+    def corpus(self, split: str, index: np.ndarray | None = None) -> Corpus:
+        """Returns the encoded rows of a split.
+
+        Args:
+            split: name of the split.
+            index: ascending numbers of the rows that are wanted. If they are fewer than a quarter of the split, only
+                these rows are encoded; otherwise the corpus has all rows of the split.
+
+        Raises:
+            ValueError: a row breaks the format of TextSource, or the disk is full.
+        """
+        num_rows = self.table.num_rows[split]
+        is_part = index is not None and FEWEST_OF_A_VIEW * len(index) < num_rows
+        chosen = index if is_part and index is not None else np.arange(num_rows)
+        encoder = encoder_key_facts(self.encoder)
+        facts = {**self.facts, "encoder": encoder, "split": split, "index": _hash_of(chosen) if is_part else None}
+
+        def make(folder: Path) -> Corpus:
+            return write_corpus(
+                folder,
+                self._checked(split, chosen if is_part else None),
+                self.encoder,
+                index=chosen,
+                columns=self.table.columns[split],
+                multilabel=self.source.multilabel,
+                facts={"class_names": self.table.class_names, **facts},
+            )
+
+        found = self.cache.find_or_make(facts, make, split)
+        if self.verify and not found.is_whole():
+            set_aside(found.folder)
+            found = self.cache.find_or_make(facts, make, split)
+        return found
+
+    def _checked(self, split: str, index: np.ndarray | None) -> Iterator[dict[str, Any]]:
+        rows = self.rows[split]
+        check_split(split, rows.column_names, len(rows), self.source)
+        num_classes, multilabel = len(self.table.class_names), self.source.multilabel
+        counted = Counted(f"encoding {split}", len(rows) if index is None else len(index))
+        for row in counted.over(read_rows(rows, index), lambda row: 1):
+            check_example(row, split, num_classes, multilabel)
+            yield row
+        self._check_unchanged()  # before the corpus gets its name
+
+    def _check_unchanged(self) -> None:
+        if self._source_facts(verify=False) != self.facts:
+            raise ValueError(
+                f"the files of {type(self.source).__name__} changed while they were read: wait until they are "
+                "written, and run this again"
+            )
+
+
+def _says_class_names(source: TextSource) -> bool:
+    """Returns whether a source names its classes without loading its rows."""
+    attribute = getattr(type(source), "class_names", None)
+    return "class_names" in vars(source) or not isinstance(attribute, cached_property)
+
+
+def _hash_of(index: np.ndarray) -> str:
+    return hashlib.sha256(index.astype("<i8").tobytes()).hexdigest()[:20]

@@ -1,0 +1,68 @@
+"""Rows that a source yields one at a time, and one way to read these and the rows of a data set in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+
+READ_AT_ONCE = 1000  # rows of a data set
+
+
+class RowStream:
+    """The rows of one split, which are made anew at every iteration and never all in memory.
+
+    Args:
+        make: returns the rows, with the columns of TextSource; equal rows at every call.
+        column_names: names of the columns.
+
+    Example:
+        >>> stream = RowStream(lambda: ({"text": f"w{i}", "labels": 0, "id": str(i)} for i in range(3)), ["text"])
+        >>> len(stream), [row["text"] for row in stream]
+        (3, ['w0', 'w1', 'w2'])
+    """
+
+    def __init__(self, make: Callable[[], Iterable[dict[str, Any]]], column_names: Sequence[str]) -> None:
+        self._make = make
+        self.column_names = list(column_names)
+
+    @cached_property
+    def _num_rows(self) -> int:
+        return sum(1 for _ in self)
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._make())
+
+
+Rows = Dataset | RowStream
+
+
+def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str, Any]]:
+    """Yields the rows as dicts.
+
+    Args:
+        rows: the rows of a split.
+        index: ascending numbers of the rows that are wanted; None for all.
+
+    Example:
+        >>> rows = Dataset.from_dict({"text": ["a", "b", "c"]})
+        >>> list(read_rows(rows, np.array([0, 2])))
+        [{'text': 'a'}, {'text': 'c'}]
+    """
+    if isinstance(rows, RowStream):
+        wanted = None if index is None else np.isin(np.arange(len(rows)), index)
+        yield from (row for number, row in enumerate(rows) if wanted is None or wanted[number])
+        return
+    numbers = np.arange(len(rows)) if index is None else index
+    for begin in range(0, len(numbers), READ_AT_ONCE):
+        part = numbers[begin : begin + READ_AT_ONCE]
+        # consecutive rows are sliced, which copies less than a selection
+        consecutive = len(part) == part[-1] - part[0] + 1
+        columns = rows[int(part[0]) : int(part[-1]) + 1] if consecutive else rows[part.tolist()]
+        yield from (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))

@@ -1,0 +1,101 @@
+"""Facts about a source that are known without its rows, once the rows have been loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.data.row_stream import Rows, RowStream
+from lightning_xai.data.sources.base import TextSource
+from lightning_xai.runs.whole_files import read_json, write_json
+from lightning_xai.runs.whole_folders import make_private
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """The classes and the splits of a source.
+
+    Attributes:
+        class_names: names of the classes 0, 1, ...
+        num_rows: split -> number of rows.
+        columns: split -> names of the columns.
+        shared_texts: (first split, second split, fraction of the second split's texts that the first one has too).
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> source = Planted(num_train=8, num_validation=4, num_test=2)
+        >>> SourceTable.of(source, source.load()).num_rows
+        {'train': 8, 'validation': 4, 'test': 2}
+    """
+
+    class_names: list[str]
+    num_rows: dict[str, int]
+    columns: dict[str, list[str]]
+    shared_texts: list[tuple[str, str, float]]
+
+    @classmethod
+    def of(cls, source: TextSource, rows: Mapping[str, Rows]) -> SourceTable:
+        """Returns the table of a source whose rows are loaded."""
+        return cls(
+            list(source.class_names),
+            {split: len(part) for split, part in rows.items()},
+            {split: list(part.column_names) for split, part in rows.items()},
+            list(shared_text_fractions(rows)),
+        )
+
+    @classmethod
+    def read(cls, file: Path) -> SourceTable | None:
+        """Returns the table in a file, or None if there is no file or the file is damaged."""
+        try:
+            facts = read_json(file)
+            return cls(**{**facts, "shared_texts": [tuple(shared) for shared in facts["shared_texts"]]})
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, file: Path) -> None:
+        """Writes the table to a file."""
+        make_private(file.parent)
+        write_json(file, asdict(self))
+
+    @property
+    def has_rationales(self) -> bool:
+        """Whether a split has the column of rationales."""
+        return any("rationales" in names for names in self.columns.values())
+
+    def warnings(self) -> list[str]:
+        """Returns a line for each pair of splits that share texts."""
+        return [
+            f"{fraction:.1%} of the texts in split {other!r} are also in split {one!r}: results there may be too "
+            "good, so check data_files or remove the duplicates"
+            for one, other, fraction in self.shared_texts
+        ]
+
+
+def shared_text_fractions(rows: Mapping[str, Rows]) -> Iterator[tuple[str, str, float]]:
+    """Yields (first split, second split, fraction of the second split's rows whose text occurs in the first split).
+
+    Pairs of splits without common texts are left out. If rows have two texts, rows are compared by both texts.
+
+    Example:
+        >>> from lightning_xai.data.sources.base import rows_to_dataset
+        >>> train = rows_to_dataset([{"text": "a"}, {"text": "b"}])
+        >>> list(shared_text_fractions({"train": train, "test": rows_to_dataset([{"text": "b"}, {"text": "c"}])}))
+        [('train', 'test', 0.5)]
+    """
+    hashes = {split: _text_hashes(part) for split, part in rows.items()}
+    for one, other in combinations(hashes, 2):
+        shared = float(np.isin(hashes[other], hashes[one]).mean()) if len(hashes[other]) else 0.0
+        if shared:
+            yield one, other, shared
+
+
+def _text_hashes(rows: Rows) -> np.ndarray:
+    if isinstance(rows, RowStream):
+        return np.fromiter((hash((row["text"], row.get("text_pair"))) for row in rows), np.int64)
+    columns: list[Any] = [rows[name] for name in ("text", "text_pair") if name in rows.column_names]
+    return np.array([hash(texts) for texts in zip(*columns, strict=True)], dtype=np.int64)

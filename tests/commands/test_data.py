@@ -1,0 +1,56 @@
+"""The command `data`: encodes, lists, verifies and removes."""
+
+import re
+
+import pytest
+
+from lightning_xai.commands.data import data_command
+from lightning_xai.commands.main import main
+
+PLANTED = ["--data", "planted.yaml", "--data.init_args.source.init_args.num_train", "20"]
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return ["--cache_dir", str(tmp_path)]
+
+
+def printed(capsys, *argv) -> list[str]:
+    data_command(list(argv))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_data_are_encoded_described_listed_and_removed(cache, capsys, tmp_path):
+    lines = printed(capsys, *PLANTED, *cache)
+    assert lines[0].startswith("  train: 20 examples of ") and "evidence kept 100%" in lines[0]
+    counts = [int(count) for count in re.findall(r"class\d (\d+)", lines[1])]
+    assert len(counts) == 2 and sum(counts) == 20
+    assert re.fullmatch(rf"    [\d,]+ tokens in {tmp_path}/corpora/\w+, \d\.\d MB", lines[2])
+    listed = printed(capsys, "--list", *cache)
+    assert len(listed) == 4 and any("Planted train: 20 rows" in line for line in listed)
+    name = listed[0].split()[0]
+    assert printed(capsys, "--remove", name, *cache) == [f"removed: {tmp_path}/corpora/{name}"]
+    assert len(printed(capsys, "--list", *cache)) == 3
+    printed(capsys, "--remove", "all", *cache)
+    assert printed(capsys, "--list", *cache)[-1].startswith("0 corpora of 0 MB")
+
+
+def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache, capsys, tmp_path):
+    first = printed(capsys, *PLANTED, *cache)
+    assert printed(capsys, *PLANTED, *cache) == first
+    shards = sorted(tmp_path.glob("corpora/*/tokens-00000.arrow"))
+    content = bytearray(shards[0].read_bytes())
+    content[len(content) // 2] ^= 1
+    shards[0].write_bytes(content)
+    assert printed(capsys, *PLANTED, *cache, "--verify") == first
+    assert bytes(content) != shards[0].read_bytes()
+
+
+def test_a_command_without_data_is_one_line():
+    with pytest.raises(SystemExit, match="error: no data are named: give --data, such as vader.yaml, or --config"):
+        main(["data"])
+
+
+def test_a_missing_tokenizer_is_one_line(cache):
+    with pytest.raises(SystemExit, match="error: .*TokenizerEncoder has no path"):
+        main(["data", "--data", "vader.yaml", *cache])
