@@ -15,6 +15,7 @@ from lightning_xai.commands.config_files import with_config_paths
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.run_parser import RunParser
+from lightning_xai.commands.term_files import with_merged_terms
 from lightning_xai.data.cache_folder import cache_folder
 from lightning_xai.data.corpus_cache import CorpusCache
 from lightning_xai.data.module import TextDataModule
@@ -75,7 +76,8 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     find_shipped_parts()
     command = with_part_paths(argv)
     if {"--config", "-c"}.intersection(names):
-        DataCLI(with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"]), verify=verify)
+        arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
+        DataCLI(with_merged_terms(arguments), verify=verify)
     else:
         print("\n".join(encoded(data_of_options(command), verify=verify)))
 
@@ -125,7 +127,7 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
         >>> words = VocabularyEncoder(words=95)
         >>> data = TextDataModule(Planted(num_train=8), words, cache_dir=tempfile.mkdtemp())
         >>> encoded(data, verify=False)[1]
-        '    class0 5, class1 3'
+        '    class0 2, class1 6'
     """
     data.encoded_source.verify = verify
     lines = []

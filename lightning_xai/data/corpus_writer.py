@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ class CorpusWriter:
         self._index = index
         self._digest = hashlib.sha256(index.astype("<i8").tobytes())
         self._blocks: list[list[int]] = []  # number of rows of each block, by shard
-        self._stream: pa.NativeFile | None = None
+        self._stream: BinaryIO | None = None
         self._file: pa.RecordBatchFileWriter | None = None
         self._shard_tokens = self._tokens = 0
         self._form: tuple[int, bool] | None = None  # fill token and whether there are token types
@@ -107,10 +107,11 @@ class CorpusWriter:
 
     def close(self) -> None:
         """Closes the file of the last shard."""
-        if self._file is not None and self._stream is not None:
-            self._file.close()
-            self._stream.close()
+        file, stream = self._file, self._stream
         self._file = self._stream = None
+        if file is not None and stream is not None:
+            with stream:
+                file.close()
 
     def finish(self) -> dict[str, Any]:
         """Closes all files and returns facts about the rows, for the manifest."""
@@ -119,7 +120,7 @@ class CorpusWriter:
         arrays = {"index": pa.array(self._index), "labels": pa.concat_arrays(self._labels)}
         arrays |= {name: pa.array(values) for name, values in rows.items()}
         batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
-        with pa.OSFile(str(self.folder / ROWS_FILE), "wb") as stream, pa.ipc.new_file(stream, batch.schema) as file:
+        with (self.folder / ROWS_FILE).open("wb") as stream, pa.ipc.new_file(stream, batch.schema) as file:
             file.write_batch(batch)
         names = [ROWS_FILE, *(shard_name(number) for number in range(len(self._blocks)))]
         assert self._form is not None, "a corpus has at least one row"
@@ -171,7 +172,7 @@ class CorpusWriter:
 
     def _next_shard(self, schema: pa.Schema) -> None:
         self.close()
-        self._stream = pa.OSFile(str(self.folder / shard_name(len(self._blocks))), "wb")
+        self._stream = (self.folder / shard_name(len(self._blocks))).open("wb")
         self._file = pa.ipc.new_file(self._stream, schema)
         self._blocks.append([])
         self._shard_tokens = 0
