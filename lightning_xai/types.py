@@ -207,8 +207,8 @@ class ClassifierOutput:
         [[1.0]]
     """
 
-    logits: Tensor  # [B, C]
-    readout: Tensor  # [B, 1 or C, T], the head's weights on the token states; they sum to 1 over T
+    logits: Tensor  # [B, C], or [B, K] if only K classes were asked for
+    readout: Tensor  # [B, 1 or C or K, T], the head's weights on the token states; they sum to 1 over T
     attentions: tuple[Tensor, ...] | None = None  # L tensors [B*N, H, S, S], exactly as the encoder computed them
     hidden_states: tuple[Tensor, ...] | None = None  # L + 1 tensors [B, T, D]
 

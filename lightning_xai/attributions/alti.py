@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.contributions import (
     Norm,
     alti_contributions,
@@ -94,10 +95,11 @@ class ALTI(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         layers = model.encoder_layers()
         with graph_or_float32(inputs.device.type, create_graph=create_graph):
-            output = model(inputs, output_attentions=True, output_hidden_states=True)
+            output = class_output(model, inputs, targets, output_attentions=True, output_hidden_states=True)
             traces = trace_layers(layers, output, inputs.attention_mask)
             mixings = [alti_mixing(layer, trace, norm=self.norm) for layer, trace in zip(layers, traces, strict=True)]
-            return read_for_targets(output.readout, targets, lambda readout: read_through(readout, mixings))
+            columns = class_columns(targets)
+            return read_for_targets(output.readout, columns, lambda readout: read_through(readout, mixings))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

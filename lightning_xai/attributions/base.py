@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.class_outputs import class_columns
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
@@ -258,10 +259,18 @@ class OnePassAttribution(DifferentiableAttribution):
 
     @abstractmethod
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
-        """Returns scores [B, K, T] for `targets` [B, K], read from a pass that has what `needs` names."""
+        """Returns scores [B, K, T], read from a pass that has what `needs` names.
+
+        Args:
+            done: the pass.
+            targets: [B, K] long, columns of the pass's logits. These are class numbers, unless the pass holds only the
+                logits of some classes.
+            create_graph: as in `scores`.
+        """
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         needs = self.needs(model)
         needs = needs._replace(double_backward=needs.double_backward and create_graph)
-        done = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False)
-        return self.from_pass(done, targets, create_graph=create_graph)
+        classes = targets if model.reads_by_class else None
+        done = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False, classes=classes)
+        return self.from_pass(done, targets if classes is None else class_columns(targets), create_graph=create_graph)

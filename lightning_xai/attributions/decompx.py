@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, target_rows
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.bias_shares import BiasRule
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, check_head, trace_layers
 from lightning_xai.functional.decomposition.frozen_activation import Approximation
@@ -29,6 +30,7 @@ from lightning_xai.functional.modes import graph_or_float32
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 
+FeedForwardChoice = Literal["decomposed", "left_out"]
 Score = Literal["logit", "norm"]
 
 
@@ -243,17 +245,12 @@ class DecompX(DifferentiableAttribution):
         self,
         bias: BiasRule = "absdot",
         activation: Approximation = "zero_origin",
-        feed_forward: Literal["decomposed", "left_out"] = "decomposed",
+        feed_forward: FeedForwardChoice = "decomposed",
         score: Score = "logit",
         chunk_size: int = 4,
     ) -> None:
         require_choices(
-            {
-                "bias": BiasRule,
-                "activation": Approximation,
-                "feed_forward": Literal["decomposed", "left_out"],
-                "score": Score,
-            },
+            {"bias": BiasRule, "activation": Approximation, "feed_forward": FeedForwardChoice, "score": Score},
             {"bias": bias, "activation": activation, "feed_forward": feed_forward, "score": score},
         )
         if chunk_size < 1:
@@ -278,17 +275,19 @@ class DecompX(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         with graph_or_float32(inputs.device.type, create_graph=create_graph):
-            output = model(inputs, output_attentions=True, output_hidden_states=True)
+            shown = {"output_attentions": True, "output_hidden_states": True}
+            by_class = model.readout_is_attention
+            output = class_output(model, inputs, targets, **shown) if by_class else model(inputs, **shown)
             layers, head = model.encoder_layers(), model.head_layers()
             rows = []
             for row, length in enumerate(inputs.attention_mask.sum(dim=1).tolist()):
                 readout, logits = output.readout[row : row + 1, :, :length], output.logits[row]
-                if model.readout_is_attention:
-                    readout, logits = target_rows(readout, targets[row : row + 1]), logits[targets[row]]
+                if by_class:
+                    readout = target_rows(readout, class_columns(targets[row : row + 1]))
                 vectors, shares = decompose_text(layers, head, output, row, readout[0], logits, self._rules())
                 if self.score == "norm":
                     scores = torch.linalg.vector_norm(vectors, dim=-1).expand(targets.shape[1], -1)
-                elif model.readout_is_attention:
+                elif by_class:
                     scores = shares[..., 0]
                 else:
                     scores = shares[0][:, targets[row]].T

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import even_slices, rows_per_forward
+from lightning_xai.functional.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, from_segments
 from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.functional.propagation.frozen_coefficients import FrozenCoefficients
@@ -164,9 +165,9 @@ class DecompXReverse(DifferentiableAttribution):
             return track(sources[-1], rules) if output.second_run is None else output
 
         with override_states(layer, states, values):
-            logits = rules.linear(model(inputs).logits)
+            logits = rules.linear(class_output(model, inputs, targets).logits)
         columns = []
-        for gradients in parallel_gradients(logits, targets, sources, create_graph=create_graph):
+        for gradients in parallel_gradients(logits, class_columns(targets), sources, create_graph=create_graph):
             products = [(factor * gradient).sum(-1) for factor, gradient in zip(factors, gradients, strict=True)]
             total = sum(products, torch.zeros_like(products[0]))
             columns.append(from_segments(total.movedim(0, -1), *inputs.input_ids.shape))  # [B, T, k]
@@ -199,7 +200,7 @@ class DecompXReverse(DifferentiableAttribution):
         with explaining(model, inputs.device.type), torch.no_grad():
             inputs, targets = inputs.map(torch.clone), targets.clone()
             with override_states(layer, lambda hidden: track(hidden, rules, torch.zeros_like(hidden)), values):
-                return rules.linear(model(inputs).logits).gather(1, targets)
+                return rules.linear(class_output(model, inputs, targets).logits)
 
     def needs(self, model: Classifier) -> Needs:
         return Needs(double_backward=True)  # of passes of its own

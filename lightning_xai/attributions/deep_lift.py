@@ -10,6 +10,7 @@ from lightning_xai.attributions.base import AttributionMethod, explaining
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.class_outputs import class_columns, class_output
 from lightning_xai.functional.completeness import CompletenessCheck
 from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
@@ -43,13 +44,13 @@ def multipliers(model: Classifier, inputs: TextInputs, targets: Tensor, ends: Pa
         True
     """
     leaf = ends.end.detach().requires_grad_()
-    logits = model(inputs, track(leaf, Rescale(), ends.start.detach())).logits
+    logits = class_output(model, inputs, targets, track(leaf, Rescale(), ends.start.detach())).logits
     if not isinstance(logits, Tracked):
         raise ValueError(f"the logits of {type(model).__name__} do not depend on its embeddings")
     assert logits.second_run is not None  # the logits of the baseline
     values = logits.plain()
-    gradients = list(target_gradients(values, targets, leaf))
-    return gradients, (values.detach() - logits.second_run).gather(1, targets)
+    gradients = list(target_gradients(values, class_columns(targets), leaf))
+    return gradients, values.detach() - logits.second_run
 
 
 class DeepLift(AttributionMethod):

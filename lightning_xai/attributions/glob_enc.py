@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
+from lightning_xai.functional.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.contributions import (
     layer_norm_deviation,
     source_vectors,
@@ -83,10 +84,11 @@ class GlobEnc(DifferentiableAttribution):
                 "after the feed-forward layer; choose ALTI"
             )
         with torch.set_grad_enabled(create_graph):
-            output = model(inputs, output_attentions=True, output_hidden_states=True)
+            output = class_output(model, inputs, targets, output_attentions=True, output_hidden_states=True)
             traces = trace_layers(layers, output, inputs.attention_mask)
             norms = [encoder_norms(layer, trace) for layer, trace in zip(layers, traces, strict=True)]
-            return read_for_targets(output.readout, targets, lambda readout: read_through(readout, norms))
+            columns = class_columns(targets)
+            return read_for_targets(output.readout, columns, lambda readout: read_through(readout, norms))
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
         return Passes(forward=1, backward=0)

@@ -15,7 +15,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.gradients import target_gradients
+from lightning_xai.functional.class_gradients import class_gradients
 from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.models.base import Classifier
@@ -111,9 +111,14 @@ def expected_gradients(
         # samples of line * gradient
         stretch = torch.zeros_like(end).unsqueeze(1).requires_grad_()
         embeds = start.unsqueeze(1) + (points.to(end) + stretch) * line
-        logits = model(inputs.repeat_interleave(len(samples)), embeds.flatten(0, 1)).logits
-        repeated = targets.repeat_interleave(len(samples), dim=0)
-        gradients = target_gradients(logits, repeated, stretch, create_graph=create_graph)
+        gradients = class_gradients(
+            model,
+            inputs.repeat_interleave(len(samples)),
+            targets.repeat_interleave(len(samples), dim=0),
+            embeds.flatten(0, 1),
+            wrt=stretch,
+            create_graph=create_graph,
+        )
         for column, gradient in enumerate(gradients):
             share = gradient.squeeze(1) / num_samples
             if column == len(totals):

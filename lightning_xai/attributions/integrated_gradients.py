@@ -10,6 +10,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution, explainin
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.functional.completeness import DELTA_TOLERANCE, CompletenessCheck
 from lightning_xai.functional.path_gradients import (
     Baseline,
@@ -34,7 +35,8 @@ def target_differences(model: Classifier, inputs: TextInputs, targets: Tensor, e
         >>> target_differences(model, inputs, targets, PathEnds(end, end)).tolist()
         [[0.0, 0.0]]
     """
-    return (model(inputs, ends.end).logits - model(inputs, ends.start).logits).gather(1, targets)
+    end, start = (logits_only(model, inputs, embeds, classes=targets) for embeds in (ends.end, ends.start))
+    return end - start
 
 
 class IntegratedGradients(DifferentiableAttribution):

@@ -12,6 +12,7 @@ from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.chunking import check_chunk_size
 from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.evaluate import mapped
 from lightning_xai.functional.perturbation import Evaluate, Versions, logits_of, target_outputs
 from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
 from lightning_xai.models.base import Classifier
@@ -197,10 +198,9 @@ def _probabilities_of(model: Classifier) -> Evaluate:
 
     Different probabilities close to 1 may be equal in float32; float64 keeps them different.
     """
-    logits_of_model = logits_of(model)
 
-    def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        logits = logits_of_model(inputs, embed_mask).cpu().double()  # not every device supports float64
+    def probabilities(logits: Tensor) -> Tensor:
+        logits = logits.cpu().double()  # not every device supports float64
         return logits.sigmoid() if model.multilabel else logits.softmax(dim=-1)
 
-    return evaluate
+    return mapped(logits_of(model), probabilities, model)

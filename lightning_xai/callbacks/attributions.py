@@ -26,6 +26,7 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.workload import WorkInBatches, workload_of
+from lightning_xai.functional.evaluate import predict_of
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
@@ -162,7 +163,7 @@ class ComputeAttributions(Callback):
         network, explained = network_of(module), batch[rows]
         decision_threshold = decision_threshold_of(module)
         predict = PredictOnce(
-            network.predict, explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
+            predict_of(network), explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
         )
         work = self._work(trainer, split)
         work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))

@@ -21,6 +21,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
 from lightning_xai.callbacks.tried import Number, TrialRun, WeightsChanged
+from lightning_xai.functional.evaluate import predict_of
 from lightning_xai.functional.short_texts import confident_probs
 from lightning_xai.functional.targets import select_targets
 from lightning_xai.functional.untouched import attributes_kept, weight_checksums
@@ -153,7 +154,7 @@ def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = Fal
     scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)
     attribution = Attribution(scores, targets, target_mask, batch.inputs.token_mask)
     threshold = decision_threshold_of(trial.module)
-    predict = PredictOnce(network.predict, batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
+    predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
     predict.probs = probs
     return ExplainedBatch(batch, {"made-up scores": attribution}, predict, split)
 

@@ -16,7 +16,8 @@ from lightning_xai.commands.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.own_tokenizer import check_own_tokenizer
-from lightning_xai.functional.perturbation import Versions, perturbed_outputs
+from lightning_xai.functional.evaluate import Versions, predict_of
+from lightning_xai.functional.perturbation import version_outputs
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.checkpoint import TrainedNetwork
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
@@ -125,10 +126,11 @@ class Explainer:
             return
         network = self.trained.network
         versions = Versions(torch.tensor(rows), torch.stack(keeps))
-        probs = perturbed_outputs(network.predict, inputs, versions, erasure="delete", pad_id=network.pad_id)
-        for (explained, name), version in zip(entries, probs, strict=True):
-            target = self.trained.class_names.index(explained.name)
-            explained.probability_without[name] = float(version[target])
+        classes = torch.tensor([[self.trained.class_names.index(explained.name)] for explained, _ in entries])
+        predict = predict_of(network)
+        probs = version_outputs(predict, inputs, versions, classes, erasure="delete", pad_id=network.pad_id)
+        for (explained, name), prob in zip(entries, probs[:, 0].tolist(), strict=True):
+            explained.probability_without[name] = prob
 
     def _encode(self, texts: list[str], start: int) -> list[Encoded]:
         pair = self.text_pair

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.chunking import even_slices, packed_rows, rows_per_forward
-from lightning_xai.functional.gradients import EmbeddingModel, target_gradients
+from lightning_xai.functional.class_gradients import class_gradients
+from lightning_xai.functional.gradients import EmbeddingModel
 from lightning_xai.types import TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
@@ -148,11 +149,12 @@ def path_gradients(
         # points. The gradient by `end` would be wrong: it multiplies each point's gradient by the point
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
-        logits = model(inputs.repeat_interleave(len(points)), embeds.flatten(0, 1)).logits
-        gradients = target_gradients(
-            logits,
+        gradients = class_gradients(
+            model,
+            inputs.repeat_interleave(len(points)),
             targets.repeat_interleave(len(points), dim=0),
-            shift,
+            embeds.flatten(0, 1),
+            wrt=shift,
             row_weights=row_weights,
             create_graph=create_graph,
         )
@@ -210,7 +212,6 @@ def single_token_path_gradients(
         embeds = end[source, : chunk.input_ids.shape[1]]
         embeds[row, place] = torch.lerp(start[source, place], end[source, place], points[rows])
         embeds.requires_grad_()
-        logits = model(chunk, embeds).logits
-        for total, gradient in zip(totals, target_gradients(logits, targets[source], embeds), strict=True):
+        for total, gradient in zip(totals, class_gradients(model, chunk, targets[source], embeds), strict=True):
             total.index_put_((source, place), weights[rows] * gradient[row, place], accumulate=True)
     return totals

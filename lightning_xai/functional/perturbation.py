@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,88 +11,19 @@ from torch import Tensor
 from lightning_xai.functional.chunking import packed_rows
 from lightning_xai.functional.duplicates import distinct_rows
 from lightning_xai.functional.erasure import Erasure, erase
-from lightning_xai.functional.gradients import EmbeddingModel
+from lightning_xai.functional.evaluate import Evaluate as Evaluate
+from lightning_xai.functional.evaluate import ExplainedModel as ExplainedModel
+from lightning_xai.functional.evaluate import Output as Output
+from lightning_xai.functional.evaluate import Versions as Versions
+from lightning_xai.functional.evaluate import for_versions_of
+from lightning_xai.functional.evaluate import logits_of as logits_of
+from lightning_xai.functional.evaluate import outputs_of as outputs_of
 from lightning_xai.types import Predict, TextInputs
-
-Output = Literal["logit", "probability"]
-
-
-class Evaluate(Protocol):
-    """A function from erased inputs to outputs, such as a network's logits or the probabilities of a `Predict`.
-
-    Example:
-        >>> def number_of_tokens(inputs, embed_mask=None):
-        ...     return inputs.attention_mask.sum(dim=1, keepdim=True)
-        >>> number_of_tokens(TextInputs.of_ids([[5, 6, 7], [5]])).tolist()
-        [[3], [1]]
-    """
-
-    def __call__(self, inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        """Returns outputs [B, C]. Embeddings are set to zero where `embed_mask` [B, T] is False."""
-        ...
-
-
-class ExplainedModel(EmbeddingModel, Protocol):
-    """The part of a classifier that perturbations need: an `EmbeddingModel` with probabilities.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> random_bert().probabilities(torch.tensor([[0.0, 0.0]]))
-        tensor([[0.5000, 0.5000]])
-    """
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Returns the probabilities [B, C] of logits [B, C]."""
-        ...
-
-
-class Versions(NamedTuple):
-    """R versions of B texts. Each version belongs to one text and keeps some of its tokens.
-
-    Example:
-        >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[True, False], [False, True]]))
-        >>> versions.keep[1].tolist()  # the second version of text 0 keeps the second token
-        [False, True]
-    """
-
-    example: Tensor  # [R] long, the batch row of the text that each version belongs to
-    keep: Tensor  # [R, T] bool, or [R, J, T] for J versions per row; tokens outside `token_mask` are kept anyway
-
-
-def logits_of(model: EmbeddingModel) -> Evaluate:
-    """Returns the function that gives the logits [B, C] of erased inputs.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> model, inputs = random_bert(), TextInputs.of_ids([[5, 6]])
-        >>> torch.equal(logits_of(model)(inputs), model(inputs).logits)
-        True
-    """
-
-    def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
-        embeds = None if embed_mask is None else model.embed(inputs) * embed_mask.unsqueeze(-1)
-        return model(inputs, embeds).logits
-
-    return evaluate
-
-
-def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
-    """Returns the function that gives the logits or the probabilities [B, C] of erased inputs.
-
-    Example:
-        >>> from lightning_xai.models.hf_classifier import random_bert
-        >>> outputs_of(random_bert(), "probability")(TextInputs.of_ids([[5, 6]])).sum().round().item()
-        1.0
-    """
-    logits = logits_of(model)
-    if output == "logit":
-        return logits
-    return lambda inputs, embed_mask=None: model.probabilities(logits(inputs, embed_mask))
 
 
 @torch.no_grad()
 def perturbed_outputs(
-    evaluate: Evaluate,
+    evaluate: Evaluate | Predict,
     inputs: TextInputs,
     versions: Versions,
     *,
@@ -146,6 +77,54 @@ def perturbed_outputs(
     return torch.zeros(0, 0) if outputs is None else outputs[inverse.to(outputs.device)]
 
 
+def version_outputs(
+    evaluate: Evaluate | Predict,
+    inputs: TextInputs,
+    versions: Versions,
+    classes: Tensor,
+    *,
+    erasure: Erasure,
+    pad_id: int = 0,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """Returns the outputs [R, K] of R versions of texts, each for K classes of its own, in float64 on the CPU.
+
+    The second entry of `evaluate` is used if there is one. Otherwise each version is evaluated as a whole text.
+
+    Args:
+        evaluate: the function of erased inputs.
+        inputs: B unerased inputs.
+        versions: R versions.
+        classes: [R, K] long, on the CPU.
+        erasure: how tokens are erased, see `erase`.
+        pad_id: id of the padding token.
+        chunk_size: largest number of versions per forward pass; None lets the device decide.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[5, 6, 7]])
+        >>> versions = Versions(torch.tensor([0, 0]), torch.tensor([[False, True, True], [True, True, True]]))
+        >>> ids = lambda erased, _: erased.input_ids
+        >>> version_outputs(ids, inputs, versions, torch.tensor([[1], [2]]), erasure="mask").tolist()
+        [[6.0], [7.0]]
+    """
+    options: Any = {"erasure": erasure, "pad_id": pad_id, "chunk_size": chunk_size}
+    together = _outputs_together(evaluate, inputs, versions, classes, **options)
+    if together is not None:
+        return together
+    return perturbed_outputs(evaluate, inputs, versions, **options).cpu().gather(1, classes).double()
+
+
+def _outputs_together(
+    evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
+) -> Tensor | None:
+    """Returns the outputs [R, K] from the second entry of `evaluate`, in float64 on the CPU; None without an entry."""
+    entry = for_versions_of(evaluate)
+    if entry is None or not len(versions.example):
+        return None
+    outputs = entry(inputs, versions, classes, **options)
+    return None if outputs is None else outputs.cpu().double()
+
+
 def target_outputs(
     evaluate: Evaluate,
     inputs: TextInputs,
@@ -174,14 +153,18 @@ def target_outputs(
         tensor([[7.]], dtype=torch.float64)
     """
 
+    options: Any = {"erasure": erasure, "pad_id": pad_id, "chunk_size": chunk_size}
+    classes = targets.cpu()[versions.example.cpu()]
+    together = _outputs_together(evaluate, inputs, versions, classes, **options)
+    if together is not None:
+        return together
+
     def of_targets(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
     numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to look up targets
-    return perturbed_outputs(
-        of_targets, numbered, versions, erasure=erasure, pad_id=pad_id, chunk_size=chunk_size
-    ).cpu()
+    return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
 
 def predict_erased(
@@ -221,8 +204,9 @@ def predict_erased(
     changed = (inputs.token_mask.cpu()[example] & ~keep).any(dim=1).nonzero().flatten()
     if len(changed):
         changed_versions = Versions(example[changed], keep[changed])
-        outputs = perturbed_outputs(predict, inputs, changed_versions, erasure=erasure, pad_id=pad_id)
-        probs[changed] = outputs.cpu().gather(1, classes[changed].unsqueeze(1)).squeeze(1).double()
+        changed_classes = classes[changed].unsqueeze(1)
+        outputs = version_outputs(predict, inputs, changed_versions, changed_classes, erasure=erasure, pad_id=pad_id)
+        probs[changed] = outputs.squeeze(1)
     return probs.view(-1, num_versions)
 
 

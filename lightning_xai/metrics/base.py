@@ -13,6 +13,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.duplicates import distinct_rows
+from lightning_xai.functional.evaluate import ForVersions, Versions, for_versions_of
 from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
@@ -80,6 +81,18 @@ class PredictOnce:
         if self.probs is None:
             self.probs = self._finite(self.predict(inputs))
         return self.probs
+
+    @property
+    def for_versions(self) -> ForVersions | None:
+        """The second entry of `predict`, if it has one; its probabilities are also checked to be finite."""
+        if (entry := for_versions_of(self.predict)) is None:
+            return None
+
+        def finite(inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
+            probs = entry(inputs, versions, classes, **options)
+            return None if probs is None else self._finite(probs)
+
+        return finite
 
     def _finite(self, probs: Tensor) -> Tensor:
         if not probs.isfinite().all():

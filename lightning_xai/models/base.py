@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.functional.chunking import packed_rows
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
 from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.types import ClassifierOutput, TextInputs
@@ -95,6 +96,9 @@ class Classifier(nn.Module, ABC):
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
+    # True if `forward` also takes `classes` [B, K], for which alone it gives logits [B, K] and readout [B, K, T], and
+    # `output_readout`. If that is False, the readout has no row and the head may take fused attention
+    reads_by_class: ClassVar[bool] = False
 
     num_classes: int
     multilabel: bool
@@ -210,11 +214,21 @@ call resize_token_embeddings(21) and save the network before training
         return logits.sigmoid() if self.multilabel else logits.softmax(dim=-1)
 
     @torch.no_grad()
-    def predict(self, inputs: TextInputs, embed_mask: Tensor | None = None, *, chunk_size: int | None = None) -> Tensor:
-        """Returns probabilities [B, C] without a gradient. Rows of similar length share a forward pass.
+    def predict(
+        self,
+        inputs: TextInputs,
+        embed_mask: Tensor | None = None,
+        *,
+        classes: Tensor | None = None,
+        chunk_size: int | None = None,
+    ) -> Tensor:
+        """Returns probabilities [B, C], or [B, K] of `classes`, without a gradient.
+
+        Rows of similar length share a forward pass.
 
         Args:
             embed_mask: [B, T] bool; where it is False, embeddings are set to 0.
+            classes: [B, K] long. With `multilabel`, a network with `reads_by_class` computes no other class.
             chunk_size: largest number of rows in one forward pass; None lets the device decide.
 
         Example:
@@ -233,7 +247,12 @@ call resize_token_embeddings(21) and save the network before training
             if embed_mask is not None:
                 keep = embed_mask[rows][:, : chunk.input_ids.shape[1]]
                 embeds = self.embed(chunk) * keep.unsqueeze(-1)
-            parts.append(self.probabilities(self(chunk, embeds).logits))
+            wanted = None if classes is None else classes[rows]
+            if self.multilabel:
+                parts.append(self.probabilities(logits_only(self, chunk, embeds, classes=wanted)))
+            else:  # softmax needs the logits of all classes
+                probs = self.probabilities(logits_only(self, chunk, embeds))
+                parts.append(probs if wanted is None else probs.gather(1, wanted))
         if not parts:
-            return torch.zeros(0, self.num_classes, device=inputs.device)
+            return torch.zeros(0, self.num_classes if classes is None else classes.shape[1], device=inputs.device)
         return torch.cat(parts)[order.argsort()]

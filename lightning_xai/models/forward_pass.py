@@ -7,13 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.class_outputs import class_output
 from lightning_xai.functional.generator_state import GeneratorState
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """What a reader of a forward pass needs from it, beside the logits and the readout.
+    """What a reader of a forward pass needs from it, beside the logits.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
@@ -21,11 +22,12 @@ class Needs(NamedTuple):
         hidden_states: the states after every layer.
         double_backward: a gradient that is differentiated again, which needs eager attention.
         own_attentions: attention weights that the reader takes from a pass of its own, so only eager attention.
+        readout: the weights with which the head reads token states. Without them, PLM-CA takes fused attention.
 
     Example:
         >>> Needs(embeds=True) | Needs(attentions=True)
         Needs(embeds=True, attentions=True, hidden_states=False, double_backward=False, \
-own_attentions=False)
+own_attentions=False, readout=True)
     """
 
     embeds: bool = False
@@ -33,6 +35,7 @@ own_attentions=False)
     hidden_states: bool = False
     double_backward: bool = False
     own_attentions: bool = False
+    readout: bool = True
 
     def __or__(self, other: Needs) -> Needs:
         """Returns everything that one of two readers needs."""
@@ -53,6 +56,7 @@ class ForwardPass:
         needs: what all readers together need.
         create_graph: whether a loss on gradients of this pass is differentiated again.
         shared: whether several readers take gradients of this pass, so that its graph is kept until the pass is gone.
+        classes: [B, K] long, if only these columns of logits and rows of the readout are wanted.
 
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
@@ -69,7 +73,14 @@ class ForwardPass:
     """
 
     def __init__(
-        self, network: Classifier, inputs: TextInputs, needs: Needs, *, create_graph: bool, shared: bool = True
+        self,
+        network: Classifier,
+        inputs: TextInputs,
+        needs: Needs,
+        *,
+        create_graph: bool,
+        shared: bool = True,
+        classes: Tensor | None = None,
     ) -> None:
         self.network = network
         self.inputs = inputs
@@ -78,13 +89,14 @@ class ForwardPass:
         self._cudnn = not needs.double_backward  # cuDNN's recurrent layers cannot be differentiated twice
         self.state_before = GeneratorState.now(inputs.device)
         self.embeds = self._embeds() if needs.embeds else None
+        options = {"output_attentions": needs.attentions, "output_hidden_states": needs.hidden_states}
+        if network.reads_by_class and not needs.readout:
+            options["output_readout"] = False
         with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
-            self.output = network(
-                inputs,
-                self.embeds,
-                output_attentions=needs.attentions,
-                output_hidden_states=needs.hidden_states,
-            )
+            if classes is None:
+                self.output = network(inputs, self.embeds, **options)
+            else:
+                self.output = class_output(network, inputs, classes, self.embeds, **options)
         self.state_after = GeneratorState.now(inputs.device)
 
     def gradient(self, values: Tensor) -> Tensor:

@@ -11,32 +11,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
+from lightning_xai.functional.attention import target_rows
+from lightning_xai.functional.class_attention import class_attention, fused_class_attention
+from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.evaluate import Versions
 from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
+from lightning_xai.models.logits_by_segment import logits_by_segment
 from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.models.transformers_loading import has_own_code, load_transformer, read_config
-from lightning_xai.types import TextInputs
+from lightning_xai.types import ClassifierOutput, TextInputs
 
-
-def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
-    """Returns attention scores [B, C, T] (before softmax) of class queries over token keys.
-
-    Args:
-        queries: [C, D], one query for each class.
-        keys: [B, T, D].
-        keep: [B, T] bool. Where it is False, scores are the lowest number of their dtype: softmax gives exactly 0
-            there, and a row without any token stays finite.
-
-    Example:
-        >>> keep = torch.tensor([[True, True, False]])
-        >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
-        [[[0.5, 0.5, 0.0]]]
-    """
-    # bmm, because matmul copies its result when it broadcasts
-    scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
-    # in place, because with thousands of classes and tokens this tensor is the largest of all
-    return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
+# a head of so few classes always attends for all of them: that costs little, and then the attention of a class is
+# exactly the same whichever classes are asked for
+FEW_CLASSES = 64
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
@@ -98,6 +87,7 @@ class PLMCA(HuggingFaceClassifier):
     """
 
     readout_is_attention: ClassVar[bool] = True
+    reads_by_class: ClassVar[bool] = True
 
     segment_length: int
 
@@ -162,6 +152,13 @@ class PLMCA(HuggingFaceClassifier):
         else:
             # room for the segment of padding that follows a text whose length is a multiple of S
             size, num_segments = self.segment_length, length // self.segment_length + 1
+        return self._segment_call(inputs, inputs_embeds, size, num_segments)
+
+    def _segment_call(
+        self, inputs: TextInputs, inputs_embeds: Tensor | None, size: int, num_segments: int
+    ) -> TransformerCall:
+        """Returns the transformer's inputs for texts [B, T] that are cut into `num_segments` segments of `size`."""
+        num_rows, length = inputs.input_ids.shape
         padding = num_segments * size - length
         padded = inputs.map(lambda tensor: F.pad(tensor, (0, padding)) if tensor.dim() > 1 else tensor)
         if inputs_embeds is not None:
@@ -174,29 +171,76 @@ class PLMCA(HuggingFaceClassifier):
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
-    def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns logits with the class attention as readout [B, C, T]."""
+    def forward(
+        self,
+        inputs: TextInputs,
+        inputs_embeds: Tensor | None = None,
+        *,
+        classes: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        output_readout: bool = True,
+    ) -> ClassifierOutput:
+        """Returns logits and readout, as every classifier, or only those of some classes.
+
+        Args:
+            inputs: B texts.
+            inputs_embeds: [B, T, D], replaces `embed(inputs)`.
+            classes: [B, K] long, the classes with logits [B, K] and readout [B, K, T]; None computes all.
+            output_attentions: see Classifier.
+            output_hidden_states: see Classifier.
+            output_readout: False returns a readout [B, 0, T] without rows. With "sdpa" attention, the head then takes
+                fused attention, which stores no weights [B, C, T] and has no second derivative.
+        """
+        options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        output, columns = self.transformer_output(inputs, inputs_embeds, **options)
+        fused = not output_readout and self.attention_implementation != "eager"
+        reading = self.read(output, inputs, columns, classes, fused=fused)
+        return ClassifierOutput(
+            logits=reading.logits,
+            readout=reading.readout if output_readout else reading.readout[:, :0],
+            attentions=tuple(output.attentions) if output_attentions else None,
+            hidden_states=reading.hidden_states if output_hidden_states else None,
+        )
+
+    def read(
+        self,
+        output: Any,
+        inputs: TextInputs,
+        columns: Tensor | None,
+        classes: Tensor | None = None,
+        *,
+        fused: bool = False,
+    ) -> Reading:
+        """Returns logits with the class attention as readout [B, C, T]; without readout rows if `fused`."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
         # class attention does not depend on the order of tokens, so tokens are first put into the caller's order
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
-        values = self.value(states[-1])
-        scores = class_attention(self.class_queries, self.key(states[-1]), inputs.attention_mask)
+        tokens, keep = states[-1], inputs.attention_mask
+        if self.mask_mode == "legacy":
+            lengths = inputs.attention_mask.sum(dim=1)
+            columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
+            # only S columns of padding are read: all padding columns would double the size of the largest tensors
+            padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
+            tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
+        cuts = classes is not None and self.num_classes <= FEW_CLASSES and not fused
+        queries = self.class_queries if classes is None or cuts else self.class_queries[classes]
+        values = self.value(tokens)
+        if fused and bool(keep.any(dim=1).all()):  # the kernels differ in the value of a softmax over no token
+            read = fused_class_attention(queries, self.key(tokens), values, keep)
+            return Reading(self.head_logits(read), read.new_zeros(num_rows, 0, length), states)
+        scores = class_attention(queries, self.key(tokens), keep)
         # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
-        precision = torch.promote_types(scores.dtype, torch.float32)
-        if self.mask_mode == "correct":
-            readout = scores.softmax(dim=-1, dtype=precision)
-            return Reading(self.read_logits(readout, values), readout, states)
-        lengths = inputs.attention_mask.sum(dim=1)
-        columns_of_padding, keep = last_segment_padding(lengths, segment_length=self.segment_length)
-        # only S columns of padding are read: keys of all padding columns would double the size of the largest tensors
-        padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
-        scores = torch.cat([scores, class_attention(self.class_queries, self.key(padding), keep)], dim=-1)
-        weights = scores.softmax(dim=-1, dtype=precision)
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        if cuts and classes is not None:
+            weights = target_rows(weights, classes)
         readout = weights[..., :length]
-        from_padding = weights[..., length:].to(values.dtype) @ self.value(padding)  # [B, C, D]
-        return Reading(self.read_logits(readout, values, from_padding), readout, states)
+        from_padding = None
+        if weights.shape[-1] > length:
+            from_padding = weights[..., length:].to(values.dtype) @ values[:, length:]
+        return Reading(self.read_logits(readout, values[:, :length], from_padding), readout, states)
 
     def read_logits(self, readout: Tensor, values: Tensor, padding: Tensor | None = None) -> Tensor:
         """Returns logits [B, C].
@@ -207,7 +251,44 @@ class PLMCA(HuggingFaceClassifier):
             padding: [B, C, D], the part that classes read from padding; None if classes do not read padding.
         """
         read = readout.to(values.dtype) @ values  # [B, C, D]
-        return self.output(self.norm(read if padding is None else read + padding)).squeeze(-1)
+        return self.head_logits(read if padding is None else read + padding)
+
+    def head_logits(self, read: Tensor) -> Tensor:
+        """Returns logits [B, C] from the values [B, C, D] that each class has read."""
+        return self.output(self.norm(read)).squeeze(-1)
+
+    def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes read.
+
+        Args:
+            segments: U segments of texts, each as a text of at most S tokens with padding on the right. With
+                "legacy", a segment of fewer tokens is the last one of its text.
+            embed_mask: [U, T] bool; where it is False, embeddings are set to 0.
+        """
+        embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)
+        legacy = self.mask_mode == "legacy"
+        size = self.segment_length if legacy else segments.input_ids.shape[1]
+        call = self._segment_call(segments, embeds, size, 1)
+        states = self.run(call, output_attentions=False, output_hidden_states=False).last_hidden_state
+        keep = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return states, keep if legacy else segments.attention_mask
+
+    def version_logits(
+        self,
+        inputs: TextInputs,
+        versions: Versions,
+        classes: Tensor,
+        *,
+        erasure: Erasure,
+        pad_id: int,
+        chunk_size: int | None = None,
+    ) -> Tensor | None:
+        """Returns the logits [R, K] of versions of texts, from the segments in which they differ; see `ForVersions`.
+
+        The result is None in training mode, and if too many classes are asked for.
+        """
+        options: Any = {"erasure": erasure, "pad_id": pad_id, "chunk_size": chunk_size}
+        return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         if self.mask_mode == "legacy":

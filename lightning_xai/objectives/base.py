@@ -13,6 +13,7 @@ from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier
@@ -204,7 +205,7 @@ class Objective(LightningModule, ABC):
         Raises:
             ValueError: a logit is not finite; the error names the examples.
         """
-        logits = self.network(batch.inputs).logits
+        logits = logits_only(self.network, batch.inputs)
         finite = logits.isfinite().all(dim=-1)
         if not finite.all():
             raise ValueError(f"non-finite logits for examples {batch.index[~finite].tolist()}: evaluate in float32")

@@ -266,7 +266,8 @@ class ComposedObjective(Objective):
         return {name: term for name, term in self._all_terms() if term.validate}
 
     def _needs(self, terms: dict[str, Term]) -> Needs:
-        return reduce(Needs.__or__, [term.needs(self.network) for term in terms.values()], Needs())
+        own = Needs(readout=type(self).own_loss is not ComposedObjective.own_loss)  # the default reads logits only
+        return reduce(Needs.__or__, [term.needs(self.network) for term in terms.values()], own)
 
     def _fraction_of_training(self) -> float:
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):

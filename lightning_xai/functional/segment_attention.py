@@ -1,0 +1,69 @@
+"""Softmax attention over the tokens of a text, put together from what classes read in each of its segments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class SegmentReads(NamedTuple):
+    """What K classes read in each of U segments: K * (D + 2) numbers for a segment.
+
+    Example:
+        >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])
+        >>> reads = segment_reads(torch.zeros(2, 1, 1), states, keep)  # equal weights
+        >>> attend(reads, torch.tensor([[0, 1]]), 0)  # the mean of 1, 3 and 5
+        tensor([[3.]])
+    """
+
+    largest: Tensor  # [U, K] largest score of a token
+    total: Tensor  # [U, K] sum of exp(score - largest) over tokens
+    weighted: Tensor  # [K, U, D] sum of exp(score - largest) * state over tokens
+
+
+def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads:
+    """Returns what classes read in each segment, at least in float32.
+
+    Args:
+        queries: [U, K, D], so that the score of a token is query . state.
+        states: [U, S, D].
+        keep: [U, S] bool, False at tokens that classes do not read; each segment has at least one other token.
+    """
+    precision = torch.promote_types(states.dtype, torch.float32)
+    scores = torch.bmm(queries, states.transpose(1, 2)).to(precision)  # [U, K, S]
+    scores = scores.masked_fill_(~keep.unsqueeze(1), -torch.inf)
+    largest = scores.amax(dim=-1)
+    weights = scores.sub_(largest.unsqueeze(-1)).exp_()
+    weighted = torch.bmm(weights, states.to(precision))
+    return SegmentReads(largest, weights.sum(dim=-1), weighted.transpose(0, 1))
+
+
+def empty_reads(like: SegmentReads, num_segments: int) -> SegmentReads:
+    """Returns room for what classes read in `num_segments` segments, with the sizes and types of `like`.
+
+    Example:
+        >>> one = segment_reads(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
+        >>> [tuple(numbers.shape) for numbers in empty_reads(one, 5)]
+        [(5, 2), (5, 2), (2, 5, 3)]
+    """
+    num_classes, _, size = like.weighted.shape
+    pair = like.largest.new_empty(num_segments, num_classes)
+    return SegmentReads(pair, torch.empty_like(pair), like.weighted.new_empty(num_classes, num_segments, size))
+
+
+def attend(reads: SegmentReads, ids: Tensor, column: int) -> Tensor:
+    """Returns the states [R, D], averaged by the attention of one class over all tokens of R texts.
+
+    Args:
+        reads: what classes read in each segment.
+        ids: [R, N] long, the segments of each text; -1 where a text has fewer.
+        column: which of the K classes reads.
+    """
+    missing, ids = ids < 0, ids.clamp(min=0)
+    largest = reads.largest[:, column][ids].masked_fill(missing, -torch.inf)  # [R, N]
+    weights = (largest - largest.amax(dim=1, keepdim=True)).exp()
+    total = (weights * reads.total[:, column][ids]).sum(dim=1, keepdim=True)
+    return F.embedding_bag(ids, reads.weighted[column], per_sample_weights=weights, mode="sum") / total

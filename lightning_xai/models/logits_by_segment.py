@@ -1,0 +1,213 @@
+"""Logits of many versions of long texts. Each distinct segment of the versions is encoded once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.chunking import packed_rows
+from lightning_xai.functional.erasure import Erasure, erase
+from lightning_xai.functional.evaluate import Versions
+from lightning_xai.functional.segment_attention import SegmentReads, attend, empty_reads, segment_reads
+from lightning_xai.functional.version_segments import (
+    SegmentedVersions,
+    segment_columns,
+    segmented_versions,
+    version_blocks,
+)
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+READ_NUMBERS = 2**26  # largest number of floats in the reads of all segments that are held at once
+
+
+class SegmentedNetwork(Protocol):
+    """The parts of PLMCA that read texts by segment."""
+
+    segment_length: int
+    mask_mode: str
+    class_queries: Tensor
+    key: torch.nn.Linear
+    value: torch.nn.Linear
+
+    def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+
+    def head_logits(self, read: Tensor) -> Tensor: ...
+
+    def __call__(self, inputs: TextInputs) -> ClassifierOutput: ...
+
+
+@torch.no_grad()
+def logits_by_segment(
+    network: SegmentedNetwork,
+    inputs: TextInputs,
+    versions: Versions,
+    classes: Tensor,
+    *,
+    erasure: Erasure,
+    pad_id: int,
+    chunk_size: int | None = None,
+) -> Tensor | None:
+    """Returns the logits [R, K] of R versions of texts for K classes of their own, or None for very many classes.
+
+    A version usually shares most of its segments with others. Only distinct segments are encoded, in forward passes
+    that are filled with segments of any version. What the classes read in the segments of a version is put together in
+    at least float32.
+
+    Args:
+        network: a PLMCA in eval mode.
+        inputs: B unerased texts.
+        versions: R versions, at least one.
+        classes: [R, K] long, on the CPU.
+        erasure: how tokens are erased, see `erase`.
+        pad_id: id of the padding token.
+        chunk_size: largest number of versions whose tokens fit into one forward pass; None lets the device decide.
+
+    Example:
+        >>> from lightning_xai.models.plm_ca import PLMCA
+        >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> bert = {"model_type": "bert", "intermediate_size": 4} | sizes
+        >>> network = PLMCA(config=bert, num_classes=3, segment_length=2).eval()
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 7, 2]], special_ids=[1, 2])
+        >>> whole = Versions(torch.tensor([0]), torch.ones(1, 5).bool())
+        >>> logits = logits_by_segment(network, inputs, whole, torch.tensor([[2, 0]]), erasure="mask", pad_id=0)
+        >>> torch.allclose(logits, network(inputs).logits[:, [2, 0]], atol=1e-6)
+        True
+    """
+    example, keep = versions.example.cpu(), versions.keep.cpu()
+    attended = inputs.attention_mask.cpu()
+    texts = _Texts(network, inputs, attended, example, (inputs.token_mask.cpu() & attended)[example] & ~keep, erasure)
+    explained, column = _explained_classes(example, classes, len(inputs))
+    segmented = texts.segmented()
+    numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
+    most_segments = READ_NUMBERS // numbers_per_segment
+    if most_segments <= segmented.ids.shape[1]:
+        return None  # the reads of a single version need too much memory
+    logits: Tensor | None = None
+    for rows in version_blocks(segmented.ids, most_segments):
+        reads, ids = texts.reads(segmented, segmented.ids[rows], explained, pad_id=pad_id, chunk_size=chunk_size)
+        if reads is not None:
+            logits = reads.largest.new_empty(classes.shape) if logits is None else logits
+            logits[rows] = _logits_of_reads(network, reads, ids, column[rows])
+    empty = (segmented.ids < 0).all(dim=1).nonzero().flatten()
+    if len(empty):  # all texts without a token have the same logits
+        text, kept = (rows[empty[:1]].to(inputs.device) for rows in (example, keep))
+        without, _ = erase(inputs[text], kept, erasure, pad_id=pad_id)
+        of_empty = network(without.trim()).logits[0]
+        logits = of_empty.new_empty(classes.shape) if logits is None else logits
+        logits[empty] = of_empty[classes[empty].to(logits.device)].to(logits.dtype)
+    return logits
+
+
+class _Texts:
+    """R versions of texts for one network."""
+
+    def __init__(
+        self,
+        network: SegmentedNetwork,
+        inputs: TextInputs,
+        attended: Tensor,
+        example: Tensor,
+        erased: Tensor,
+        erasure: Erasure,
+    ) -> None:
+        self.network, self.inputs = network, inputs
+        self.attended, self.example, self.erased, self.erasure = attended, example, erased, erasure
+
+    def segmented(self) -> SegmentedVersions:
+        return segmented_versions(
+            self.attended,
+            self.example,
+            self.erased,
+            segment_length=self.network.segment_length,
+            erasure=self.erasure,
+            padding_segment=self.network.mask_mode == "legacy",
+        )
+
+    def reads(
+        self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
+    ) -> tuple[SegmentReads | None, Tensor]:
+        """Returns what classes read in the segments of some versions, and `ids` [R, N] as numbers of the reads.
+
+        Without any segment, the reads are None.
+
+        Args:
+            segmented: the segments of all versions.
+            ids: [R, N] long, segments of some versions.
+            explained: [B, K] long, the classes that read the segments of each text.
+            pad_id, chunk_size: as for `logits_by_segment`.
+        """
+        needed = ids.unique()
+        needed = needed[needed >= 0]
+        longest_first = needed[segmented.length[needed].argsort(descending=True, stable=True)]
+        number = torch.full((len(segmented.length) + 1,), -1)  # the last one stands for the id -1
+        number[longest_first] = torch.arange(len(longest_first))
+        # as much attention to class k as query_k W_key state
+        queries = self.network.class_queries[explained.to(self.inputs.device)] @ self.network.key.weight  # [B, K, D]
+        at_once = None if chunk_size is None else chunk_size * ids.shape[1]
+        widths = torch.full_like(longest_first, self.network.segment_length)
+        if self.network.mask_mode == "correct":
+            widths = segmented.length[longest_first]
+        reads: SegmentReads | None = None
+        for rows in packed_rows(widths, at_once, self.inputs.device, differentiated=False):
+            segments = longest_first[rows]
+            text = self.example[segmented.version[segments]].to(self.inputs.device)
+            states, keep = self.network.segment_states(*self._segments(segmented, segments, pad_id))
+            part = segment_reads(queries[text], states, keep)
+            if reads is None:
+                reads = empty_reads(part, len(longest_first))
+            reads.largest[rows], reads.total[rows], reads.weighted[:, rows] = part
+        return reads, number[ids]
+
+    def _segments(
+        self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
+    ) -> tuple[TextInputs, Tensor | None]:
+        """Returns segments as texts [U, S'] with their erasures, and an embed_mask if embeddings are set to zero."""
+        columns, keep = segment_columns(
+            segmented,
+            segments,
+            self.attended,
+            self.example,
+            self.erased,
+            segment_length=self.network.segment_length,
+            erasure=self.erasure,
+        )
+        version = segmented.version[segments]
+        erased = self.erased[version].gather(1, columns) & keep
+        device = self.inputs.device
+        row, columns, keep, erased = (t.to(device) for t in (self.example[version].unsqueeze(1), columns, keep, erased))
+        copies = self.inputs.map(lambda t: t[row, columns] if t.dim() > 1 else t[row.squeeze(1)])
+        copies = replace(copies, attention_mask=keep, token_mask=copies.token_mask & keep)
+        if self.erasure == "delete":
+            return copies, None  # deleted tokens are in no segment
+        return erase(copies, ~erased, self.erasure, pad_id=pad_id)
+
+
+def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
+    """Returns the classes [B, K'] that are asked for in any version of each text, and their columns [R, K]."""
+    wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
+    wanted[example.unsqueeze(1), classes] = True
+    num_explained = int(wanted.sum(dim=1).max())
+    explained = wanted.byte().argsort(dim=1, descending=True, stable=True)[:, :num_explained]
+    return explained, (wanted.cumsum(dim=1) - 1)[example.unsqueeze(1), classes]
+
+
+def _logits_of_reads(network: SegmentedNetwork, reads: SegmentReads, ids: Tensor, column: Tensor) -> Tensor:
+    """Returns logits [R, K] of versions, on the device of the network.
+
+    Args:
+        network: the network.
+        reads: what K' classes read in each segment.
+        ids: [R, N] long, the segments of each version.
+        column: [R, K] long, which of the K' classes is asked for.
+    """
+    device = reads.largest.device
+    logits = reads.largest.new_zeros(column.shape)
+    for k in column.unique().tolist():
+        version, place = (column == k).nonzero(as_tuple=True)
+        states = attend(reads, ids[version].to(device), k)
+        values = network.value(states.to(network.value.weight.dtype))
+        logits[version.to(device), place.to(device)] = network.head_logits(values).to(logits.dtype)
+    return logits

@@ -1,0 +1,157 @@
+"""Measures PLM-CA on a long note: versions of the note by segment and as whole notes, and a training step.
+
+    python tests/benchmarks/notes.py [--codes 50,8900] [--tokens 6000] [--versions 50] [--threads 1] [--rows occlusion]
+
+The network has MiniLM's shape and random weights. Times are processor seconds, so that another
+process does not change them much; extra memory is the growth of resident memory at the peak. "whole" is the time that
+a version takes as a whole note with the scores of all codes, measured on --versions versions and multiplied by the
+number of distinct versions. "ratio" is whole over the time by segment. The limit of the ratio is the number of segments
+of the note. "floor" is the time by segment over that of forward passes over the distinct segments alone. A training
+step is one forward and backward pass with fused attention of the head, over one with plain attention.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--codes", type=lambda text: [int(part) for part in text.split(",")], default=[50, 8900])
+parser.add_argument("--tokens", type=int, default=6000)
+parser.add_argument("--versions", type=int, default=50, help="versions that are measured as whole notes")
+parser.add_argument("--occluded", type=int, help="occlude the first tokens only; default all")
+parser.add_argument("--explained", type=int, default=14, help="number of explained codes")
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--rows", default="occlusion,faithfulness,training", help="what is measured")
+options = parser.parse_args()
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = str(options.threads)
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch  # noqa: E402
+from cells import LONG, extra_memory, random_inputs, timed  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from lightning_xai.attributions.occlusion import Occlusion  # noqa: E402
+from lightning_xai.functional.class_outputs import logits_only  # noqa: E402
+from lightning_xai.functional.evaluate import Versions, predict_of  # noqa: E402
+from lightning_xai.functional.perturbation import perturbed_outputs  # noqa: E402
+from lightning_xai.metrics.base import PredictOnce  # noqa: E402
+from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency  # noqa: E402
+from lightning_xai.metrics.top_units import Counts, Range, Window  # noqa: E402
+from lightning_xai.models.plm_ca import PLMCA  # noqa: E402
+from lightning_xai.types import Attribution, Batch, TextInputs  # noqa: E402
+
+CLASSES = options.explained
+
+
+def measured(function: Callable[[], object]) -> tuple[float, float]:
+    """Returns processor seconds per thread and extra memory in MiB of one run."""
+    seconds: list[float] = []
+    memory = extra_memory(lambda: seconds.append(timed(function, "cpu")), "cpu")
+    return seconds[0] / options.threads, memory
+
+
+def whole_note_seconds(model: PLMCA, inputs: TextInputs) -> float:
+    """Returns the seconds of one version that is read as a whole note, with the scores of all codes."""
+
+    def evaluate(inputs: TextInputs, embed_mask: Tensor | None = None) -> Tensor:
+        return model(inputs).logits
+
+    keep = ~torch.eye(inputs.input_ids.shape[1]).bool()[1 : 1 + options.versions]
+    versions = Versions(torch.zeros(len(keep), dtype=torch.long), keep)
+    seconds, memory = measured(lambda: perturbed_outputs(evaluate, inputs, versions, erasure="mask"))
+    print(f"  whole notes: {seconds / len(keep):.3f} s a version, on {len(keep)}; {memory:.0f} MiB", flush=True)
+    return seconds / len(keep)
+
+
+class Segments:
+    """Counts the segments that a network encodes, and measures the time of passes over as many alone."""
+
+    def __init__(self, model: PLMCA) -> None:
+        self.model, self.number = model, 0
+        model.transformer.register_forward_hook(self.count)
+
+    def count(self, _module: object, _arguments: object, output: object) -> None:
+        self.number += len(output.last_hidden_state)  # type: ignore[attr-defined]
+
+    def seconds_each(self, inputs: TextInputs) -> float:
+        size = self.model.segment_length
+        columns = (torch.arange(32 * size) % options.tokens).view(32, size)
+        segments = inputs.map(lambda t: t[0][columns] if t.dim() > 1 else t.expand(32))
+        with torch.no_grad():
+            times = [timed(lambda: self.model.segment_states(segments), "cpu") for _ in range(5)]
+        return min(times) / 32 / options.threads
+
+
+def by_segment(label: str, function: Callable[[], object], segments: Segments, each: float, whole: float) -> None:
+    segments.number = 0
+    seconds, memory = measured(function)
+    print(
+        f"  {label}: {seconds:.0f} s by segment, {whole:.0f} s whole (ratio {whole / seconds:.1f}), {segments.number} "
+        f"segments, floor {seconds / (segments.number * each):.2f}, {memory:.0f} MiB",
+        flush=True,
+    )
+
+
+def faithfulness(model: PLMCA, inputs: TextInputs) -> tuple[Callable[[], object], int]:
+    """Returns comprehensiveness and sufficiency of random scores at k = 1 to 100, and the number of versions."""
+    targets = torch.arange(CLASSES).unsqueeze(0)
+    scores = torch.rand(1, CLASSES, inputs.input_ids.shape[1], generator=torch.Generator().manual_seed(0))
+    attribution = Attribution(scores, targets, torch.ones_like(targets).bool(), inputs.token_mask)
+    batch = Batch(inputs, torch.zeros(1, model.num_classes))
+    ks = Range(first=1, last=100)
+    kept = Sufficiency(Window(ks, window=100), erasure="mask", explained="all")
+    erased = Comprehensiveness(Counts(ks), erasure="mask", explained="all")
+
+    def update() -> None:
+        predict = PredictOnce(predict_of(model), inputs)
+        for metric in (erased, kept):
+            metric.update(attribution, batch, predict)
+
+    return update, 199 * CLASSES + 1  # without any unit, all classes have one version
+
+
+def training_step(model: PLMCA, inputs: TextInputs, *, fused: bool) -> None:
+    model.zero_grad()
+    logits = logits_only(model, inputs) if fused else model(inputs).logits
+    torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.zeros_like(logits)).backward()
+
+
+def main() -> None:
+    torch.set_num_threads(options.threads)
+    rows = options.rows.split(",")
+    inputs = random_inputs(1, options.tokens)
+    for codes in options.codes:
+        torch.manual_seed(0)
+        model = PLMCA(config=LONG | {"vocab_size": 30522}, num_classes=codes).eval()
+        limit = -(-options.tokens // model.segment_length)
+        print(
+            f"{codes:,} codes, {CLASSES} explained, {options.tokens:,} tokens, limit of the ratio {limit}", flush=True
+        )
+        targets = torch.arange(CLASSES).unsqueeze(0)
+        if "occlusion" in rows or "faithfulness" in rows:
+            segments = Segments(model)
+            each = segments.seconds_each(inputs)
+            whole = whole_note_seconds(model, inputs)
+        if "faithfulness" in rows:
+            function, number = faithfulness(model, inputs)
+            by_segment("comprehensiveness + sufficiency, k = 1..100", function, segments, each, whole * number)
+        if "occlusion" in rows:
+            number = min(options.occluded or options.tokens, options.tokens - 2)
+            first = torch.arange(options.tokens) <= number
+            erasable = replace(inputs, token_mask=inputs.token_mask & first)
+            run = partial(Occlusion().attribute, model, erasable, targets)
+            by_segment(f"occlusion of {number} tokens", run, segments, each, whole * (number + 1))
+        if "training" in rows:
+            model.train()
+            for fused in (False, True):
+                seconds, memory = measured(partial(training_step, model, inputs, fused=fused))
+                print(
+                    f"  training step, {'fused' if fused else 'plain'}: {seconds:.2f} s, {memory:.0f} MiB", flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()
