@@ -86,7 +86,7 @@ class AttentionGradient(OnePassAttribution):
     def _head_scores(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         """Returns scores [B, K, T] from the attention of the head."""
         logits, readout = done.output.logits, done.output.readout  # [B, C], [B, 1 or C, T]
-        options = {"create_graph": create_graph, "retain_graph": create_graph or done.shared}
+        keep = create_graph or done.shared
         if readout.shape[1] == 1:  # one attention for all classes
             gradients = target_gradients(logits, targets, readout, create_graph=create_graph, keep_graph=done.shared)
             gradient = torch.cat([*gradients], dim=1)
@@ -94,7 +94,9 @@ class AttentionGradient(OnePassAttribution):
             # a logit depends only on the attention of its class, so one backward pass of the sum serves all classes;
             # `scatter` counts a class once even if `targets` names the class twice
             is_target = torch.zeros_like(logits).scatter(1, targets, 1.0)
-            (gradient,) = torch.autograd.grad((logits * is_target).sum(), readout, **options)
+            (gradient,) = torch.autograd.grad(
+                (logits * is_target).sum(), readout, retain_graph=keep, create_graph=create_graph
+            )
             gradient = target_rows(gradient, targets)
         return target_rows(readout, targets) * with_sign(gradient, self.sign)
 

@@ -54,7 +54,8 @@ def set_head_activation(transformer: PreTrainedModel, activation: str) -> None:
     if activation not in ACT2FN:
         raise ValueError(f"head_activation is {activation!r}: choose a function of transformers, such as tanh or gelu")
     network: Any = transformer
-    head, pooler = getattr(network, "classifier", None), getattr(network.base_model, "pooler", None)
+    head: Any = getattr(network, "classifier", None)
+    pooler: Any = getattr(network.base_model, "pooler", None)
     if network.config.model_type == "big_bird":
         head.config = copy.copy(network.config)  # the head reads its activation from its config at each pass
         head.config.hidden_act = activation

@@ -122,7 +122,7 @@ class ExplanationGuidance(Term):
     ) -> None:
         super().__init__(weight, **kwargs)
         words = {"normalization": normalization, "sign": sign, "target": target, "unannotated": unannotated}
-        given = {name: word for name, word in words.items() if word is not None}
+        given: dict[str, Any] = {name: word for name, word in words.items() if word is not None}
         fixed = {"score": score, "average": average, "explained": explained, "combine_layers": combine_layers}
         choices = {"score": Score, "average": Average, "explained": Explained, "combine_layers": Combine}
         choices |= {"normalization": Normalization, "sign": Sign, "target": Target, "unannotated": Unannotated}

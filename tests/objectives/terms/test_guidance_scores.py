@@ -126,10 +126,10 @@ def test_half_precision_is_raised_to_float32():
 def test_padding_takes_no_part():
     mask = torch.tensor([[True, True, True, False]])
     for normalization in ("softmax", "sum", "l2", "none"):
-        normalized = normalized_scores(row(0.1, 0.4, 0.3, 9.0), mask, normalization=normalization)  # type: ignore[arg-type]
-        short = normalized_scores(row(0.1, 0.4, 0.3), mask[:, :3], normalization=normalization)  # type: ignore[arg-type]
+        normalized = normalized_scores(row(0.1, 0.4, 0.3, 9.0), mask, normalization=normalization)
+        short = normalized_scores(row(0.1, 0.4, 0.3), mask[:, :3], normalization=normalization)
         assert torch.equal(normalized.values[..., :3], short.values) and normalized.values[0, 0, 3] == 0
         for score in ("mae", "kl", "bce"):
-            padded = row_losses(normalized, MIDDLE, mask, score=score, target="distribution")  # type: ignore[arg-type]
-            alone = row_losses(short, MIDDLE[..., :3], mask[:, :3], score=score, target="distribution")  # type: ignore[arg-type]
+            padded = row_losses(normalized, MIDDLE, mask, score=score, target="distribution")
+            alone = row_losses(short, MIDDLE[..., :3], mask[:, :3], score=score, target="distribution")
             assert torch.equal(padded, alone)
