@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from lightning_xai.commands.main import main
 from lightning_xai.runs.folder import RunFolder
@@ -26,6 +27,7 @@ from tests.commands.conftest import (
     numbers,
     save,
     tiny_config,
+    weights,
 )
 from tests.commands.test_chain import chain_config, status
 from tests.runs.processes import owner_of
@@ -169,3 +171,21 @@ def test_error_on_two_processes_ends_both_with_its_line(tmp_path):
     assert codes == [1, 1]
     assert "there is no split 'tset'" in outputs[0]
     assert not any("Traceback" in output for output in outputs)
+
+
+@pytest.mark.slow
+def test_trial_changes_no_number_on_two_processes_or_after_a_kill(tmp_path):
+    config = save(tiny_config(callbacks=[METHODS, ERASER], max_epochs=4), tmp_path / "tiny.yaml")
+    measured, trained = {}, {}
+    for name, preflight, is_killed in (("with", True, False), ("without", False, False), ("killed", True, True)):
+        run = tmp_path / name / "tiny" / "seed0"
+        argv = ["fit", "--config", config, "--runs_dir", str(tmp_path / name), *TWO, "--preflight", str(preflight)]
+        if is_killed:
+            kill_ranks_when((run / "checkpoints" / "last.ckpt").exists, argv, tmp_path)
+        codes, outputs = run_ranks(*argv, folder=tmp_path)
+        assert codes == [0, 0], outputs
+        measured[name] = numbers(run / "results.csv").drop(columns="checkpoint")  # its hash covers the path of the run
+        trained[name] = weights(run)["last"]
+    for name in ("with", "killed"):
+        pd.testing.assert_frame_equal(measured[name], measured["without"], check_exact=True)
+        assert all(torch.equal(value, trained["without"][key]) for key, value in trained[name].items())
