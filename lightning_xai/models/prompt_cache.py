@@ -91,6 +91,23 @@ def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[st
     return {"cache" if "cache" in names else "past_key_values": cache}
 
 
+def has_hooks(module: nn.Module) -> bool:
+    """Returns whether a part of a network has a forward hook other than those with which transformers keeps states.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: None)
+        >>> has_hooks(nn.Sequential(layer)), handle.remove(), has_hooks(layer)
+        (True, None, False)
+    """
+    for part in module.modules():
+        for hook in [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]:
+            function = getattr(hook, "func", hook)  # of a partial
+            if not str(getattr(function, "__module__", "")).startswith("transformers."):
+                return True
+    return False
+
+
 def num_equal(one: Tensor, other: Tensor) -> int:
     """Returns the number of equal first entries of two vectors.
 

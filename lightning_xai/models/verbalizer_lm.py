@@ -16,7 +16,7 @@ from lightning_xai.models.contracts import TOLERANCE, random_inputs
 from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.lora import add_adapters, check_lora
 from lightning_xai.models.pooling import pooling_readout
-from lightning_xai.models.prompt_cache import PromptCache, cache_argument, shared_columns
+from lightning_xai.models.prompt_cache import PromptCache, cache_argument, has_hooks, shared_columns
 from lightning_xai.models.transformers_loading import load_transformer, read_config
 from lightning_xai.types import TextInputs
 
@@ -32,7 +32,7 @@ class VerbalizerLM(HuggingFaceClassifier):
     The tokens before the text are the same in every row. In eval mode they pass the network once, and later passes use
     their keys and values. This does not change logits and the gradients of the text's embeddings; gradients of the
     prompt's embeddings are then 0. The prompt passes with the text if weights require gradients, if attentions or
-    hidden states are asked for, or if the embeddings of the prompt are not the network's own.
+    hidden states are asked for, if layers have hooks, or if the embeddings of the prompt are not the network's own.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
@@ -139,6 +139,8 @@ class VerbalizerLM(HuggingFaceClassifier):
             return False
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
             return False  # the weights' gradients would lack the part through the prompt
+        if has_hooks(self.transformer):
+            return False  # hooks of methods read or change what the layers compute, also in the prompt's columns
         if call.embeds is None:
             return True
         if type(call.embeds) is not Tensor:  # tracked by rules of DeepLift and the like, which need all columns

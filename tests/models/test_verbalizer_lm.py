@@ -8,8 +8,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from lightning_xai.attributions.alti import ALTI
 from lightning_xai.attributions.base import explaining
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.deep_lift import DeepLift
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.erasure import erase
 from lightning_xai.functional.path_gradients import path_ends
 from lightning_xai.models import laws
@@ -81,13 +85,43 @@ def test_one_text_alone_and_an_empty_text_use_the_same_prompt():
         assert len(model._cache._entry.ids) == len(HEAD)
 
 
-def test_a_pass_computes_only_the_columns_after_the_prompt():
+def test_a_pass_computes_only_the_columns_after_the_prompt(monkeypatch):
     model, lengths = network(), []
-    model.transformer.layers[0].register_forward_hook(lambda _m, _a, out: lengths.append(out.shape[1]))
+    norm = model.transformer.norm
+    forward = norm.forward
+
+    def counted(states):
+        lengths.append(states.shape[1])
+        return forward(states)
+
+    monkeypatch.setattr(norm, "forward", counted)
     with torch.no_grad():
         model(TEXTS)
         model(TEXTS[:2])
     assert lengths == [len(HEAD), 6, 6]
+
+
+def test_hooks_of_methods_see_the_whole_prompt():
+    model, lengths = network(), []
+    with torch.no_grad():
+        model(TEXTS)
+        handle = model.transformer.layers[0].register_forward_hook(lambda _m, _a, out: lengths.append(out.shape[1]))
+        model(TEXTS)
+    handle.remove()
+    assert lengths == [TEXTS.input_ids.shape[1]]
+
+
+@pytest.mark.parametrize("method", [DeepLift(), DecompXReverse(), ALTI(), Occlusion()], ids=lambda m: type(m).__name__)
+def test_methods_leave_the_shared_prompt_as_it_is(method):
+    model, off = network(UNTIED), network(UNTIED, prompt_cache=False)
+    targets = torch.tensor([[0, 1]] * 3)
+    for each in (model, off):
+        each.set_attention("eager" if method.needs_attentions else "sdpa")
+    ours, expected = (method.attribute(each, TEXTS, targets).scores for each in (model, off))
+    text = TEXTS.token_mask.unsqueeze(1).expand_as(ours)
+    torch.testing.assert_close(ours[text], expected[text], rtol=0, atol=1e-6)
+    with torch.no_grad():
+        torch.testing.assert_close(model(TEXTS).logits, off(TEXTS).logits, rtol=0, atol=1e-10)
 
 
 def test_other_embeddings_of_the_prompt_pass_with_the_text():
