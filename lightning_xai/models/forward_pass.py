@@ -61,7 +61,7 @@ class ForwardPass:
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
         output: the network's output, in the graph.
-        state_before: state of the random generators before the pass.
+        state_before: state of the random generators before the pass, after the embeddings were computed.
         state_after: state of the random generators after the pass.
 
     Example:
@@ -87,11 +87,11 @@ class ForwardPass:
         self.create_graph = create_graph
         self.shared = shared
         self._cudnn = not needs.double_backward  # cuDNN's recurrent layers cannot be differentiated twice
-        self.state_before = GeneratorState.now(inputs.device)
         self.embeds = self._embeds() if needs.embeds else None
         options = {"output_attentions": needs.attentions, "output_hidden_states": needs.hidden_states}
         if network.reads_by_class and not needs.readout:
             options["output_readout"] = False
+        self.state_before = GeneratorState.now(inputs.device)  # after `embed`, which may draw dropout masks
         with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
             if classes is None:
                 self.output = network(inputs, self.embeds, **options)

@@ -17,15 +17,18 @@ from typing import Any
 
 import torch
 
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
+from lightning_xai.objectives.terms.egt import EGT
 from lightning_xai.objectives.terms.input_gradient import InputGradient
 from lightning_xai.objectives.terms.pgd import PGD
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
+from lightning_xai.objectives.terms.vat import VAT
 from lightning_xai.objectives.token_masking import TokenMasking
 from lightning_xai.types import Attribution, Batch, TextInputs
 
@@ -81,6 +84,7 @@ def with_terms(**terms: Term) -> dict[str, Any]:
     return {"terms": terms}
 
 
+IG = IntegratedGradients(num_steps=5)
 TABLE: dict[str, Any] = {"wrt": "table", "per": "micro_batch", "norm": "token_sum"}  # the authors' code
 # name, class, on PLM-CA, arguments (made anew for each step function), passes beside the terms'
 ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]] = [
@@ -93,6 +97,15 @@ ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]]
         Supervised,
         False,
         lambda: with_terms(igr=InputGradient(), pgd=PGD(search=Search(PGD_STEPS))),
+        3,
+    ),
+    ("VAT, 2 steps", Supervised, False, lambda: with_terms(vat=VAT()), 3),
+    ("EGT, IG with 5 steps", Supervised, False, lambda: with_terms(egt=EGT(IG)), 3),
+    (
+        "InputGradient, VAT and EGT (REGEX)",
+        Supervised,
+        False,
+        lambda: with_terms(igr=InputGradient(), vat=VAT(), egt=EGT(IG)),
         3,
     ),
     (

@@ -99,6 +99,7 @@ class InputGradient(Term):
             into micro-batches and processes.
         norm: "frobenius" is the L2 norm of the whole gradient. "token_sum" is the sum of the L2 norms of the gradient's
             rows. A row is a token of the sequence or of the table.
+        parameter_norm: whether the L2 norm of all trainable weights is added, as in equation 4 of Li et al. (2023).
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -124,6 +125,7 @@ class InputGradient(Term):
         wrt: Wrt = "sequence",
         per: Per = "example",
         norm: Norm = "frobenius",
+        parameter_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(weight, **kwargs)
@@ -131,6 +133,7 @@ class InputGradient(Term):
         self.wrt: Wrt = wrt
         self.per: Per = per
         self.norm: Norm = norm
+        self.parameter_norm = parameter_norm
         self.independent_of_batch = per == "example"
 
     def check_network(self, network: Classifier) -> None:
@@ -144,10 +147,17 @@ class InputGradient(Term):
         return 3.0  # the gradient of the loss, and the backward pass through this gradient
 
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
+        norms = self._norms(clean)
+        if self.parameter_norm:
+            trained = [parameter for parameter in clean.network.parameters() if parameter.requires_grad]
+            norms = norms + torch.nn.utils.get_total_norm(trained)
+        return TermValue(norms)
+
+    def _norms(self, clean: CleanPass) -> Tensor:
         losses = clean.losses
         if self.wrt == "table":
-            return TermValue(table_norms(losses, clean.network.embedding_matrix, norm=self.norm, per=self.per))
+            return table_norms(losses, clean.network.embedding_matrix, norm=self.norm, per=self.per)
         if self.per == "example":
-            return TermValue(gradient_norms(clean.loss_gradient, norm=self.norm))
+            return gradient_norms(clean.loss_gradient, norm=self.norm)
         assert clean.embeds is not None
-        return TermValue(micro_batch_norm(losses, clean.embeds, norm=self.norm))
+        return micro_batch_norm(losses, clean.embeds, norm=self.norm)

@@ -178,3 +178,11 @@ def test_gradients_of_two_processes_are_those_of_one(tmp_path):
         one, two = (torch.load(tmp_path / f"{objective}_{processes}.pt") for processes in ("one", "two"))
         assert one.keys() == two.keys() and one
         assert all(torch.allclose(one[name], two[name], atol=1e-10) for name in one), objective
+
+
+def test_parameter_norm_adds_the_norm_of_all_trainable_weights(tiny_hf):
+    batch = planted_batch()
+    tiny_hf.embedding_matrix.requires_grad_(False)
+    norm = torch.cat([p.flatten() for p in tiny_hf.parameters() if p.requires_grad]).norm()
+    with_norm, without = (igr(tiny_hf, parameter_norm=flag).losses(batch)["igr"] for flag in (True, False))
+    assert (with_norm - without).item() == pytest.approx(norm.item(), rel=1e-5)
