@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import class_columns
+from lightning_xai.functional.class_outputs import class_columns, computes_by_class
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
@@ -271,6 +271,6 @@ class OnePassAttribution(DifferentiableAttribution):
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         needs = self.needs(model)
         needs = needs._replace(double_backward=needs.double_backward and create_graph)
-        classes = targets if model.reads_by_class else None
+        classes = targets if computes_by_class(model) else None
         done = ForwardPass(model, inputs, needs, create_graph=create_graph, shared=False, classes=classes)
         return self.from_pass(done, targets if classes is None else class_columns(targets), create_graph=create_graph)

@@ -42,5 +42,5 @@ def fused_class_attention(queries: Tensor, keys: Tensor, values: Tensor, keep: T
         [[[2.0]]]
     """
     mask = None if bool(keep.all()) else keep[:, None, None]
-    heads = (tensor.unsqueeze(1) for tensor in (queries.expand(len(keys), -1, -1), keys, values))  # [B, 1, ., D] each
-    return F.scaled_dot_product_attention(*heads, attn_mask=mask, scale=1.0).squeeze(1)
+    query, key, value = (t.unsqueeze(1) for t in (queries.expand(len(keys), -1, -1), keys, values))  # [B, 1, ., D]
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=1.0).squeeze(1)

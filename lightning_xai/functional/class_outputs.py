@@ -12,13 +12,29 @@ from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.gradients import EmbeddingModel
 from lightning_xai.types import ClassifierOutput, TextInputs
 
+# a head of so few classes reads for all of them: that costs little, and then a class has exactly the same numbers
+# whichever classes are asked for
+FEW_CLASSES = 64
+
+
+def computes_by_class(model: EmbeddingModel) -> bool:
+    """Returns whether it saves time and memory to ask `model` for some classes only.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> computes_by_class(random_bert())
+        False
+    """
+    network: Any = model
+    return getattr(model, "reads_by_class", False) and network.num_classes > FEW_CLASSES
+
 
 def class_output(
     model: EmbeddingModel, inputs: TextInputs, classes: Tensor, inputs_embeds: Tensor | None = None, **options: bool
 ) -> ClassifierOutput:
     """Returns the output for K classes of each text: logits [B, K], and readout [B, 1 or K, T].
 
-    A network with `reads_by_class` computes nothing for other classes. The output of any other network is cut.
+    A network with `reads_by_class` and many classes computes nothing for the others. Any other output is cut.
 
     Args:
         model: the classifier.
@@ -35,7 +51,7 @@ def class_output(
         True
     """
     network: Any = model
-    if getattr(model, "reads_by_class", False):
+    if computes_by_class(model):
         return network(inputs, inputs_embeds, classes=classes, **options)
     return cut_to_classes(network(inputs, inputs_embeds, **options), classes)
 
@@ -68,9 +84,10 @@ def logits_only(
         True
     """
     network: Any = model
-    if getattr(model, "reads_by_class", False):
+    if computes_by_class(model):
         return network(inputs, inputs_embeds, classes=classes, output_readout=False).logits
-    logits = network(inputs, inputs_embeds).logits
+    options = {"output_readout": False} if getattr(model, "reads_by_class", False) else {}
+    logits = network(inputs, inputs_embeds, **options).logits
     return logits if classes is None else logits.gather(1, classes)
 
 

@@ -79,8 +79,8 @@ def segmented_versions(
     ids = torch.full((len(example), width), -1)
     described: list[Tensor] = []
     for versions, part in by_text:
-        used, numbers = np.unique(part.ids, return_inverse=True)
-        numbers = numbers.reshape(part.ids.shape)
+        used, inverse = np.unique(part.ids, return_inverse=True)
+        numbers: np.ndarray = inverse.reshape(part.ids.shape)
         if len(used) and used[0] < 0:
             used, numbers = used[1:], numbers - 1
         total = sum(len(table) for table in described)
@@ -160,8 +160,8 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, places * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, places, size)
-    changed = padded.any(axis=2)  # [R, N]; all unchanged segments of a place are equal
-    row, place = changed.nonzero()
+    changed: np.ndarray = padded.any(axis=2)  # [R, N]; all unchanged segments of a place are equal
+    row, place = np.nonzero(changed)
     bits = np.packbits(padded[row, place], axis=1)
     first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
     ids = np.tile(np.arange(places), (num_rows, 1))

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
-from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.class_attention import class_attention, fused_class_attention
 from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.evaluate import Versions
@@ -22,10 +21,6 @@ from lightning_xai.models.logits_by_segment import logits_by_segment
 from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.models.transformers_loading import has_own_code, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
-
-# a head of so few classes always attends for all of them: that costs little, and then the attention of a class is
-# exactly the same whichever classes are asked for
-FEW_CLASSES = 64
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
@@ -225,8 +220,7 @@ class PLMCA(HuggingFaceClassifier):
             # only S columns of padding are read: all padding columns would double the size of the largest tensors
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
-        cuts = classes is not None and self.num_classes <= FEW_CLASSES and not fused
-        queries = self.class_queries if classes is None or cuts else self.class_queries[classes]
+        queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
         if fused and bool(keep.any(dim=1).all()):  # the kernels differ in the value of a softmax over no token
             read = fused_class_attention(queries, self.key(tokens), values, keep)
@@ -234,8 +228,6 @@ class PLMCA(HuggingFaceClassifier):
         scores = class_attention(queries, self.key(tokens), keep)
         # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-        if cuts and classes is not None:
-            weights = target_rows(weights, classes)
         readout = weights[..., :length]
         from_padding = None
         if weights.shape[-1] > length:

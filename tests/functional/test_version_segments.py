@@ -41,7 +41,7 @@ def test_segments_are_equal_exactly_if_text_tokens_and_erased_tokens_are(erasure
     options = {"segment_length": size, "erasure": erasure}
     segmented = segmented_versions(attention, example, erased, padding_segment=padding_segment, **options)
     expected = one_by_one(attention, example, erased, size, erasure, padding_segment)
-    number_of = {}
+    number_of: dict[tuple, int] = {}
     for version, segments in enumerate(expected):
         ids = segmented.ids[version].tolist()
         assert [i for i in ids if i >= 0] == ids[: len(segments)]

@@ -6,8 +6,8 @@ from torch.profiler import profile
 
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.functional import class_outputs
 from lightning_xai.functional.class_outputs import logits_only
-from lightning_xai.models import plm_ca
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 NUM_CLASSES = 100
@@ -89,7 +89,7 @@ def test_predict_gives_the_probabilities_of_some_classes(multilabel):
 def test_scores_do_not_depend_on_whether_other_classes_are_computed(method, monkeypatch):
     model, inputs = many_classes().double(), text_inputs([19, 8, 3])
     some = method.scores(model, inputs, CLASSES)
-    monkeypatch.setattr(plm_ca, "FEW_CLASSES", NUM_CLASSES)
+    monkeypatch.setattr(class_outputs, "FEW_CLASSES", NUM_CLASSES)
     torch.testing.assert_close(method.scores(model, inputs, CLASSES), some, rtol=0, atol=1e-12)
 
 
