@@ -20,6 +20,7 @@ TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
 PRESET_OF = {"few_shot": "aml", "joint_input_x_gradient": "er"}  # of experiments without the preset eraser
+QUICK = {"tm", "roar", "regex"}  # experiments that also run in the quick tests
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
@@ -131,7 +132,10 @@ def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> p
     return pd.read_parquet(folder / "runs" / experiment.stem / "seed0" / "results.parquet")
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
+RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for e in EXPERIMENTS]
+
+
+@pytest.mark.parametrize("experiment", RUNS, ids=names(EXPERIMENTS))
 def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where no earlier runs are
     results, preset = run_tiny(experiment, tmp_path, plain), PRESET_OF.get(experiment.stem, "eraser")

@@ -76,6 +76,7 @@ def test_damaged_curves_of_a_chain_are_named(tmp_path, content):
     assert "roar.csv" in line_of(read_chains, [tmp_path / "roar"], ["accuracy"], "test")
 
 
+@pytest.mark.slow
 def test_commands_run_again_once_the_damaged_files_are_removed(fitted, tmp_path):
     run = shutil.copytree(fitted.path, tmp_path / "runs" / "tiny" / "seed0")
     argv = ["fit", "--config", fitted.config, "--runs_dir", tmp_path / "runs"]

@@ -13,6 +13,7 @@ from tests.runs.conftest import mounted  # noqa: F401  # a fixture
 FULL = "cannot be written (No space left on device): free some space and run this again; earlier files are kept"
 
 
+@pytest.mark.slow
 def test_run_on_a_disk_that_was_full_and_read_only_has_the_weights_of_another_run(mounted, fitted, tmp_path):  # noqa: F811
     disk = mounted("size=360k")  # has space for two checkpoints, but not for a part of the next
     argv = ["fit", "--config", save(tiny_config(callbacks=[]), tmp_path / "tiny.yaml"), "--runs_dir", disk / "runs"]

@@ -144,6 +144,7 @@ def test_without_a_network_with_a_tokenizer_the_key_is_named(network, folders):
         filled(supervised(**network))
 
 
+@pytest.mark.slow
 def test_a_run_with_another_class_of_encoder_names_this_class(fitted):
     with pytest.raises(ValueError, match="class_path of the encoder to lightning_xai.data.vocabulary.Voc"):
         filled({"class_path": EVALUATION, "init_args": {"path": str(fitted.path)}})

@@ -33,6 +33,7 @@ def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
     assert set(found["method"]) == {"", "random", "input_x_gradient", "att_in_grad"}
 
 
+@pytest.mark.slow
 def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
     config = tiny_config(max_epochs=1, callbacks=[])
     config["data"] = planted(num_classes=3, multilabel=True, signals_per_document=[1, 1])
@@ -45,6 +46,7 @@ def test_decision_threshold_of_a_multi_label_checkpoint_comes_along(tmp_path):
     assert found["value"].tolist() == numbers(run / "results.csv")["value"].tolist()
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_origin_do_not_overwrite_each_other(plain, tmp_path):
     evaluate(plain.path, tmp_path, callbacks=())
     AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(

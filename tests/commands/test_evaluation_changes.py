@@ -58,6 +58,7 @@ def test_other_evaluation_of_a_finished_run_only_tests(run_copy, tmp_path):
     assert "eraser" not in (run_copy / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_forth(plain, plain_copy):
     (plain_copy / "results.json").unlink()  # as older versions left it
     argv = ["fit", "--config", plain.config, "--runs_dir", plain_copy.parents[1]]
@@ -137,6 +138,7 @@ def test_unfinished_training_goes_on_with_another_evaluation(tmp_path):
     assert state_of_best(runs["whole"])["current_score"] != "None"
 
 
+@pytest.mark.slow
 def test_training_from_the_start_keeps_the_results_of_an_earlier_network_apart(plain, tmp_path):
     argv = ["--config", plain.config, "--runs_dir", tmp_path]
     run = tmp_path / "tiny" / "seed0"

@@ -108,6 +108,7 @@ def test_test_on_the_saved_config_of_a_moved_run_gives_the_same_numbers(fitted, 
     pd.testing.assert_frame_equal(numbers(run_copy / "results.csv"), numbers(fitted.path / "results.csv"))
 
 
+@pytest.mark.slow
 def test_test_of_another_checkpoint_keeps_the_results_of_the_run(fitted, plain, plain_copy):
     checkpoint = fitted.path / "checkpoints" / "last.ckpt"
     printed = command("test", "--config", plain_copy / "config.yaml", "--ckpt_path", checkpoint)
@@ -175,6 +176,7 @@ def test_relative_interpolation_sees_command_line_overrides(tmp_path):
     assert cli.settings["trainer.max_epochs"] == 5
 
 
+@pytest.mark.slow
 def test_fit_without_its_test_is_tested_when_asked_later(tmp_path):
     config = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "tiny.yaml")
     arguments = ["--config", config, "--runs_dir", tmp_path / "runs"]
@@ -200,6 +202,7 @@ def test_seed_of_the_run_shuffles_the_data(plain):
     assert run_stages(["fit", "--config", plain.config, *dry]).datamodule.seed == 3
 
 
+@pytest.mark.slow
 def test_every_seed_has_a_folder_of_its_own(plain, tmp_path):
     command("fit", "--config", plain.config, "--runs_dir", tmp_path, "--seed_everything", 3)
     assert set(numbers(tmp_path / "tiny" / "seed3" / "results.csv")["seed"]) == {3}

@@ -67,6 +67,7 @@ def own_classifier(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_classifier_is_trained_as_its_own_configuration_says(own_classifier):
     runs = own_classifier / "runs" / "fresh"
     assert (runs / "seed0" / "config.yaml").read_text().count("max_epochs: 2") == 1
@@ -89,6 +90,7 @@ def test_changed_classifier_of_a_finished_chain_is_refused_if_it_changes_the_tra
     assert [len(list(folder.glob("results*.csv"))) for folder in (copy / "runs" / "fresh" / "seed0", run)] == [1, 2]
 
 
+@pytest.mark.slow
 def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classifier, tmp_path):
     copy = shutil.copytree(own_classifier, tmp_path / "copy")
     runs = copy / "runs" / "fresh"

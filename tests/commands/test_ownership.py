@@ -36,6 +36,7 @@ def test_second_fit_of_a_running_one_is_refused_and_touches_nothing(tmp_path):
     assert not list(tmp_path.rglob("*.lock"))
 
 
+@pytest.mark.slow
 def test_fit_of_a_folder_in_which_a_test_runs_is_refused(run_copy):
     argv = ["fit", "--config", run_copy / "config.yaml", "--runs_dir", run_copy.parents[1]]
     for lock in (run_copy / "results_0a1b.parquet.lock", run_copy / "attributions" / "owner.lock"):

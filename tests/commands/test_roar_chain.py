@@ -77,6 +77,7 @@ def test_finished_chain_prints_its_table_and_trains_nothing(whole_roar, tmp_path
     assert (runs / "seed0" / "roar.csv").is_file()
 
 
+@pytest.mark.slow
 def test_lost_stage_is_run_again_to_the_same_numbers(whole_roar, tmp_path):
     runs, _ = whole_roar
     copy = shutil.copytree(runs, tmp_path / "runs" / "roar")
@@ -119,6 +120,7 @@ def test_stage_by_name_runs_alone_to_the_same_numbers(whole_roar, tmp_path):
     assert (copy / "seed0" / "roar.csv").read_text() == wanted
 
 
+@pytest.mark.slow
 def test_root_by_name_runs_alone(tmp_path):
     argv = ["fit", "--config", roar_config(tmp_path), "--runs_dir", tmp_path / "runs"]
     assert command(*argv, "--stage", "root").count("ROAR stage") == 1

@@ -161,6 +161,7 @@ def test_fit_resumed_at_an_epochs_end_gives_the_same_weights_and_multipliers(tmp
     assert "dual.alpha" in whole
 
 
+@pytest.mark.slow
 def test_constrained_attention_ends_below_its_bound_and_joint_training_without_weight_does_not(tmp_path):
     def divergence(objective: Constrained) -> float:
         trainer = quiet_trainer(tmp_path, max_epochs=4)

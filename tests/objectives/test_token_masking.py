@@ -116,6 +116,7 @@ def test_stop_gradient_changes_the_gradient_and_not_the_loss(stop_gradient, hf_t
     assert not torch.allclose(gradient, other_gradient)
 
 
+@pytest.mark.slow
 def test_training_brings_masked_predictions_nearer(hf_teacher, tmp_path):
     def optimizer(parameters):
         return torch.optim.AdamW(parameters, lr=1e-3)

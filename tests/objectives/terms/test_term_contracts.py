@@ -121,5 +121,6 @@ def test_a_term_outside_the_package_that_breaks_a_law_is_told_which(term, messag
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.slow
 def test_a_term_outside_the_package_that_keeps_all_laws_passes():
     laws.check_term(Own)
