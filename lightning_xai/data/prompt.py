@@ -256,7 +256,7 @@ class PromptEncoder(TokenizerEncoder):
     def _answer_ids(self, parts: PromptParts) -> list[int]:
         """Returns the one token that each answer adds after the prompt's last part."""
         last = parts.after[-1] if parts.after else ""
-        start, ids = self._ids(last), []
+        start, ids = self._ids(last), list[int]()
         for name in self.class_names:
             answer = self.answers[name]
             added = self._ids(last + answer)

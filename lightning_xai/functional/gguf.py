@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -80,7 +81,7 @@ def _convert(file: Path, folder: Path) -> None:
     """Writes the model of a GGUF file into a folder. The weights become float32, and a tied head stays tied."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        network = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+        network: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     # transformers and gguf raise errors of many types for files that they cannot read
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

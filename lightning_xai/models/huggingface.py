@@ -254,7 +254,7 @@ class HuggingFaceClassifier(Classifier):
             return self.init_args | {"pretrained": False}  # only the folder has the code of this network
         if self.init_args.get("lora") is not None and self.base_names:  # only the base's folder has its weights
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
-        rebuilt = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
+        rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}
         rebuilt |= {"config": architecture_config(self.transformer.config), "dropout": None}
         if "num_layers" in self.init_args:
             rebuilt["num_layers"] = None  # the config gives the number

@@ -61,7 +61,7 @@ class PromptCache:
                 return covered
         self._entry = None  # frees the memory of the former prompt first
         with torch.inference_mode(False), torch.no_grad():
-            filled = DynamicCache()
+            filled: Any = DynamicCache()
             arguments = {"input_ids": ids.clone()[None], "position_ids": positions.clone()[None], "use_cache": True}
             transformer(**arguments, **cache_argument(transformer, filled), return_dict=True)
             layers = [(layer.keys, layer.values) for layer in filled.layers]

@@ -79,7 +79,7 @@ class VerbalizerLM(HuggingFaceClassifier):
             raise ValueError(f"{settings.model_type} is no causal language model in transformers")
         weights = path if pretrained else None
         loaded = load_transformer(AutoModelForCausalLM, weights, settings, trust_remote_code=trust_remote_code)
-        language_model = loaded.network
+        language_model: Any = loaded.network
         super().__init__(language_model.base_model, "word")
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes

@@ -51,7 +51,8 @@ def llama_folder(folder: Path) -> str:
 
 def prompt_encoder(folder: str, **arguments: Any) -> PromptEncoder:
     """Returns an encoder that knows its classes, and so its prompt unless shots are to be drawn."""
-    given: dict[str, Any] = {"verbalizers": {"bad": " negative", "good": " positive"}, "shots": SHOTS, "task": TASK}
-    encoder = PromptEncoder(folder, **({"max_length": 120, "fill": "unk"} | given | arguments))
+    answers = {"bad": " negative", "good": " positive"}
+    given: dict[str, Any] = {"verbalizers": answers, "shots": SHOTS, "task": TASK, "max_length": 120, "fill": "unk"}
+    encoder = PromptEncoder(folder, **(given | arguments))
     encoder.take_classes(CLASSES)
     return encoder

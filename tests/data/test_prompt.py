@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
 
 
 def words(encoder: PromptEncoder, encoded: Encoded) -> str:
-    return encoder.tokenizer.decode(encoded.input_ids.tolist())
+    return str(encoder.tokenizer.decode(encoded.input_ids.tolist()))
 
 
 def test_the_prompt_reads_as_written(folder):
@@ -69,7 +69,8 @@ def test_a_batch_knows_its_prompt(folder):
     encoded = encoder.encode_batch([{"text": "a film"}, {"text": "so very dull"}])
     items = [Item(i, e, 0) for i, e in enumerate(encoded)]
     inputs = collate(items, pad_token_id=1, num_classes=2, multilabel=False, has_rationales=False).inputs
-    assert (inputs.prompt_mask == (inputs.attention_mask & ~inputs.token_mask)).all()
+    assert inputs.prompt_mask is not None
+    assert inputs.prompt_mask.tolist() == (inputs.attention_mask & ~inputs.token_mask).tolist()
 
 
 def test_answers_are_the_tokens_that_they_add(folder):

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -111,8 +112,8 @@ def test_a_file_is_converted_once_with_its_weights_and_a_tied_head(cache, tmp_pa
     network = VerbalizerLM(str(tmp_path / "tiny.gguf"), verbalizers=[5, 6])
     assert network.output is None  # the head is the embedding table
     torch.testing.assert_close(network.embedding_matrix.data, weights["token_embd"], rtol=0, atol=0)
-    layer = network.transformer.layers[0]
-    torch.testing.assert_close(layer.mlp.down_proj.weight.data, weights["blk.0.ffn_down"], rtol=0, atol=0)
+    layers: Any = network.transformer.layers
+    torch.testing.assert_close(layers[0].mlp.down_proj.weight.data, weights["blk.0.ffn_down"], rtol=0, atol=0)
     assert network(TextInputs.of_ids([[1, 70, 71]])).logits.dtype == torch.float32
 
 

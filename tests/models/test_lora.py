@@ -5,7 +5,7 @@ import importlib.util
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
@@ -25,9 +25,7 @@ def bases(tmp_path):
     """Folders of a BERT classifier and of a Llama language model, both random."""
     tiny_classifier("bert").transformer.save_pretrained(tmp_path / "bert")
     torch.manual_seed(0)
-    LlamaForCausalLM(VerbalizerLM(config=TINY_CONFIGS["llama"], verbalizers=[7, 9]).transformer.config).save_pretrained(
-        tmp_path / "llama"
-    )
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(tmp_path / "llama")
     return tmp_path
 
 

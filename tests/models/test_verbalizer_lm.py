@@ -51,6 +51,11 @@ def prompted(texts: list[list[int]]) -> TextInputs:
 TEXTS = prompted([[20, 21, 22, 23], [30, 31], [40, 41, 42]])
 
 
+def first_layer(model: VerbalizerLM) -> Any:
+    layers: Any = model.transformer.layers
+    return layers[0]
+
+
 def text_gradients(model: VerbalizerLM, inputs: TextInputs, embeds: torch.Tensor) -> torch.Tensor:
     embeds = embeds.detach().requires_grad_()
     with explaining(model, "cpu"):
@@ -82,12 +87,13 @@ def test_one_text_alone_and_an_empty_text_use_the_same_prompt():
     with torch.no_grad():
         for inputs in (TEXTS[:1].trim(), TEXTS, empty, TEXTS[1:2].trim(), prompted([[], [20]])):
             torch.testing.assert_close(model(inputs).logits, off(inputs).logits, rtol=0, atol=1e-10)
-        assert len(model._cache._entry.ids) == len(HEAD)
+        entry = model._cache._entry
+        assert entry is not None and len(entry.ids) == len(HEAD)
 
 
 def test_a_pass_computes_only_the_columns_after_the_prompt(monkeypatch):
     model, lengths = network(), []
-    norm = model.transformer.norm
+    norm: Any = model.transformer.norm
     forward = norm.forward
 
     def counted(states):
@@ -105,7 +111,7 @@ def test_hooks_of_methods_see_the_whole_prompt():
     model, lengths = network(), []
     with torch.no_grad():
         model(TEXTS)
-        handle = model.transformer.layers[0].register_forward_hook(lambda _m, _a, out: lengths.append(out.shape[1]))
+        handle = first_layer(model).register_forward_hook(lambda _m, _a, out: lengths.append(out.shape[1]))
         model(TEXTS)
     handle.remove()
     assert lengths == [TEXTS.input_ids.shape[1]]
@@ -138,7 +144,7 @@ def test_keys_and_values_are_dropped_when_the_network_changes(change):
     with torch.no_grad():
         model(TEXTS)
         if change == "weights":
-            model.transformer.layers[0].self_attn.k_proj.weight.mul_(1.5)
+            first_layer(model).self_attn.k_proj.weight.mul_(1.5)
         elif change == "loaded":
             model.load_state_dict({name: 1.1 * value for name, value in model.state_dict().items()})
         elif change == "dtype":
@@ -176,7 +182,8 @@ def test_deletion_moves_the_text_and_never_the_prompt():
     deleted, _ = erase(TEXTS, keep, "delete")
     shorter = prompted([[20, 22, 23], [30], [40, 42]])
     assert torch.equal(deleted.trim().input_ids, shorter.input_ids)
-    assert torch.equal(deleted.trim().prompt_mask, shorter.prompt_mask)
+    moved = deleted.trim().prompt_mask
+    assert moved is not None and shorter.prompt_mask is not None and torch.equal(moved, shorter.prompt_mask)
     positions = model.network_inputs(deleted)["position_ids"]
     assert positions[:, : len(HEAD)].tolist() == [list(range(len(HEAD)))] * 3
     with torch.no_grad():
@@ -192,6 +199,7 @@ def test_zero_baselines_leave_the_prompt():
     assert torch.equal(start[TEXTS.prompt_mask], end[TEXTS.prompt_mask]) and not start[TEXTS.token_mask].any()
     method = IntegratedGradients(baseline="zero", num_steps=8, delta_tolerance=9.0)
     scores = method.attribute(model, TEXTS, targets).scores
+    assert TEXTS.prompt_mask is not None
     assert not scores[TEXTS.prompt_mask.unsqueeze(1).expand_as(scores)].any()
     assert scores[TEXTS.token_mask.unsqueeze(1).expand_as(scores)].all()
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from datasets import DatasetDict
-from transformers import LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
@@ -143,16 +143,16 @@ def test_classes_in_order_or_without_names_are_accepted(names, tmp_path):
 
 
 def language_model(tmp_path, **arguments):
-    network = VerbalizerLM(config=TINY_CONFIGS["llama"], num_classes=3, verbalizers=[7, 9, 11])
-    LlamaForCausalLM(network.transformer.config).save_pretrained(tmp_path)
-    return VerbalizerLM(**({"path": str(tmp_path), "num_classes": 3, "verbalizers": [7, 9, 11]} | arguments))
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(tmp_path)
+    return VerbalizerLM(str(tmp_path), 3, [7, 9, 11], **arguments)
 
 
 def test_a_network_whose_pretrained_weights_suffice_is_evaluated_as_it_is(tmp_path):
     network = language_model(tmp_path)
     evaluation = Evaluation(network=network)
     assert evaluation.network is network and not network.training
-    assert evaluation.path == str(tmp_path) and evaluation.encoder["init_args"] == {"path": str(tmp_path)}
+    assert evaluation.path == str(tmp_path) and evaluation.encoder is not None
+    assert evaluation.encoder["init_args"] == {"path": str(tmp_path)}
 
 
 def test_a_network_with_random_weights_is_refused(tmp_path):
