@@ -27,7 +27,7 @@ def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int
         >>> pad(np.array([1, 5, 6, 1]), np.array([[True, True, True], [True, False, False]]), 0).tolist()
         [[1, 5, 6], [1, 0, 0]]
     """
-    padded = np.full(places.shape, value, dtype=dtype)
+    padded: np.ndarray = np.full(places.shape, value, dtype=dtype)
     padded[places] = values
     return padded
 
@@ -126,7 +126,7 @@ def collate(
         baseline_ids=torch.from_numpy(np.where(token_mask, table.fill_token_id, input_ids)),
         token_type_ids=torch.from_numpy((flags >> TYPE_BITS).astype(np.int64)) if table.has_types else None,
         word_ids=torch.from_numpy(pad(table.word_ids, places, -1)),
-        index=torch.from_numpy(np.array(examples.index, dtype=np.int64)),
+        index=torch.from_numpy(np.array(examples.indices, dtype=np.int64)),
         prompt_mask=torch.from_numpy((flags & PROMPT) != 0) if (table.flags & PROMPT).any() else None,
     )
     return Batch(

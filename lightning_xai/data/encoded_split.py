@@ -66,8 +66,9 @@ class EncodedSplit(Dataset[Items]):
         self.corpus = corpus
         self.erasures = erasures
         # rows of the corpus; None if all are used
-        is_whole = index is None or len(index) == len(corpus)
-        self._rows = None if is_whole else np.searchsorted(corpus.index, index).astype(np.int32)
+        self._rows: np.ndarray | None = None
+        if index is not None and len(index) < len(corpus):
+            self._rows = np.searchsorted(corpus.index, index).astype(np.int32)
         self._lengths = lengths
         self.unknown_tokens_are_reported = False
 

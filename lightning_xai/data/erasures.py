@@ -119,7 +119,7 @@ def _kept_lengths(erasures: Erasures, data: EncodedSplit, positions: range) -> n
     path, items = erasures.path, data[list(positions)]
     bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained
     lengths = np.diff(bounds).astype(np.int32)
-    for i, index in enumerate(items.index.tolist()):
+    for i, index in enumerate(items.indices.tolist()):
         if (index, KEY) not in erasures.store:
             raise ValueError(
                 f"{path} has no row for example {index}: wait until the run that writes the store has finished, or "

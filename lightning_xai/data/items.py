@@ -33,7 +33,7 @@ class Items(Sequence[Item]):
     """Several examples in flat arrays. Indexing makes an Item.
 
     Args:
-        index: [B] the examples' rows in their split.
+        indices: [B] the examples' rows in their split.
         table: tokens of the examples; offsets may be missing.
         labels: labels of each example.
         encoded: function that returns the tokens of the example at a position, offsets included.
@@ -47,9 +47,9 @@ class Items(Sequence[Item]):
     """
 
     def __init__(
-        self, index: np.ndarray, table: TokenTable, labels: Sequence[Labels], encoded: Callable[[int], Encoded]
+        self, indices: np.ndarray, table: TokenTable, labels: Sequence[Labels], encoded: Callable[[int], Encoded]
     ) -> None:
-        self.index = index
+        self.indices = indices
         self.table = table
         self.labels = labels
         self._encoded = encoded
@@ -60,11 +60,11 @@ class Items(Sequence[Item]):
         if isinstance(items, Items):
             return items
         table = TokenTable.of([item.encoded for item in items])
-        index = np.array([item.index for item in items], dtype=np.int64)
-        return cls(index, table, [item.labels for item in items], table.encoded)
+        indices = np.array([item.index for item in items], dtype=np.int64)
+        return cls(indices, table, [item.labels for item in items], table.encoded)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.indices)
 
     @overload
     def __getitem__(self, position: int) -> Item: ...
@@ -74,4 +74,4 @@ class Items(Sequence[Item]):
         if isinstance(position, slice):
             return [self[i] for i in range(*position.indices(len(self)))]
         place = range(len(self))[position]  # raises IndexError beyond the last example
-        return Item(int(self.index[place]), self._encoded(place), self.labels[place])
+        return Item(int(self.indices[place]), self._encoded(place), self.labels[place])

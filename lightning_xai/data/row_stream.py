@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from datasets import Dataset
@@ -40,7 +40,7 @@ class RowStream:
         return iter(self._make())
 
 
-Rows = Dataset | RowStream
+Rows: TypeAlias = Dataset | RowStream
 
 
 def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str, Any]]:

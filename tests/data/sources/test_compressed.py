@@ -61,7 +61,7 @@ def test_a_wildcard_without_a_match_is_refused(tmp_path):
 
 def test_a_file_in_two_splits_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(content("csv"))
-    splits = {"train": str(tmp_path / "*.csv"), "test": str(tmp_path / "a.csv")}
+    splits: dict[str, str | list[str]] = {"train": str(tmp_path / "*.csv"), "test": str(tmp_path / "a.csv")}
     with pytest.raises(ValueError, match="a.csv is in the splits 'train' and 'test': choose one"):
         Files(splits, class_names=["0", "1"]).load()
 
