@@ -191,6 +191,8 @@ class ComputeAttributions(Callback):
     def _work(self, trainer: Trainer, split: str) -> WorkInBatches:
         """Returns the work of the running evaluation, which begins with the first batch of `split`."""
         if self.work is None:
+            for method in self.methods.values():  # the trial may have tuned texts
+                getattr(method, "kept_steps", Counter()).clear()
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]

@@ -174,7 +174,8 @@ class AML(Objective):
         trained = load_trained(path, trust_remote_code=bool(self.network.init_args.get("trust_remote_code")))
         if self.data_module is not None:
             check_class_order(trained.class_names, self.data_module.class_names, path)
-        self.take_encoder(trained.encoder, path)
+        # compares the network's vocabulary, but does not copy it, since the texts already have their token ids
+        self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         if self.scorer_settings.path is not None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
         for name, split in getattr(self.data_module, "splits", {}).items():
