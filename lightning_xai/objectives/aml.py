@@ -263,7 +263,7 @@ class AML(Objective):
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch has overloads
         """Returns the state without the explained network's weights, which stay in their own file."""
         state = super().state_dict(*args, **kwargs)
         return {name: value for name, value in state.items() if not name.startswith("network.")}

@@ -9,6 +9,7 @@ processes do not count.
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -55,7 +56,7 @@ def main() -> None:
     targets = network.predict(inputs).argmax(dim=1, keepdim=True)
     y = network.predict(inputs)
 
-    def method(**options: object) -> AMLAttribution:
+    def method(**options: Any) -> AMLAttribution:
         made = AMLAttribution(None, **options)
         give_scorer([made], lambda: trained)
         return made

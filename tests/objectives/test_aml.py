@@ -186,7 +186,8 @@ def test_an_aml_run_is_no_network_to_explain(explained, tmp_path):
 
 def test_the_scorer_starts_as_the_explained_network_if_told_so(explained):
     objective = ready(explained, scorer=Scorer(start="explained"))
-    expected = objective.network.transformer.base_model.state_dict()
+    transformer: Any = objective.network.transformer
+    expected = transformer.base_model.state_dict()
     own = objective.scorer.reader.encoder.state_dict()
     assert own and all(torch.equal(value, expected[name]) for name, value in own.items())
 
@@ -216,8 +217,9 @@ def test_a_text_without_a_position_for_the_prediction_is_refused_at_setup(explai
         splits = {"train": Split()}
 
     objective = aml(explained)
-    objective._trainer = quiet_trainer(tmp_path)
-    objective.trainer.datamodule = Data()
+    trainer: Any = quiet_trainer(tmp_path)
+    trainer.datamodule = Data()
+    objective._trainer = trainer
     with pytest.raises(ValueError, match=r"split train has 160 tokens, .* max_length to at most 159"):
         objective.setup("fit")
 
