@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,8 @@ def bases(tmp_path):
     """Folders of a BERT classifier and of a Llama language model, both random."""
     tiny_classifier("bert").transformer.save_pretrained(tmp_path / "bert")
     torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(tmp_path / "llama")
+    config: dict[str, Any] = {**TINY_CONFIGS["llama"]}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).save_pretrained(tmp_path / "llama")
     return tmp_path
 
 

@@ -1,5 +1,7 @@
 """Classes of a network are those of the data: in fit, validate and test, of folders, checkpoints and teachers."""
 
+from typing import Any
+
 import pytest
 import torch
 from datasets import DatasetDict
@@ -143,7 +145,8 @@ def test_classes_in_order_or_without_names_are_accepted(names, tmp_path):
 
 
 def language_model(tmp_path, **arguments):
-    AutoModelForCausalLM.from_config(AutoConfig.for_model(**TINY_CONFIGS["llama"])).save_pretrained(tmp_path)
+    config: dict[str, Any] = {**TINY_CONFIGS["llama"]}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).save_pretrained(tmp_path)
     return VerbalizerLM(str(tmp_path), 3, [7, 9, 11], **arguments)
 
 
