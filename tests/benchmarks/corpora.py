@@ -63,7 +63,7 @@ def data_module(options: argparse.Namespace) -> Any:
         encoder = VocabularyEncoder(sorted(w for w in encoder.tokenizer.get_vocab() if w.isalpha()), max_length=4096)
     if options.source == "vader":
         return TextDataModule(Vader(), encoder, num_workers=options.workers)
-    columns = {"rationale_column": "why", "multilabel": True} if options.rationales else {}
+    columns: dict[str, Any] = {"rationale_column": "why", "multilabel": True} if options.rationales else {}
     source = Files({"train": options.file}, validation_fraction=0.01, **columns)
     return TextDataModule(source, encoder, batch_size=8, num_workers=options.workers)
 

@@ -137,7 +137,7 @@ def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
         none: list[list[int]] = [[]] * size
         assert stored(root, "gradient/030", split) == erased_alone(objective.network, planted_data(), split, 30, none)
 
-    erasures = {"erasures": str(root / "erasures" / "gradient" / "030")}
+    erasures: dict[str, Any] = {"erasures": str(root / "erasures" / "gradient" / "030")}
     run_stage(
         tmp_path / "roar/gradient/030/seed0",
         objective,

@@ -1,6 +1,7 @@
 """Flat arrays of tokens: the way there and back, rows taken out of several tables, and encoders that are refused."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from lightning_xai.data.token_table import TokenTable, take_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
-EXAMPLES = [
+EXAMPLES: list[dict[str, Any]] = [
     {"text": "w1 w2 w3", "rationales": [{"label": 4, "spans": [[0, 2], [6, 8]]}, {"label": 1, "spans": [[3, 5]]}]},
     {"text": "", "text_pair": "w5"},
     {"text": "w1 w2 w3 w4 w5 w6", "rationales": [{"label": 2, "spans": [[15, 17]]}]},
