@@ -108,7 +108,7 @@ class XAICLI(LightningCLI):
         """Does nothing. The parent method would replace settings by the hyperparameters in a checkpoint."""
 
     def _dump_config(self) -> None:
-        self.config_dump = as_data(self.parser, self.config)[self.subcommand]
+        self.config_dump = as_data(self.parser, self.config)[str(self.subcommand)]
 
     def before_instantiate_classes(self) -> None:
         config = self.config[self.subcommand]

@@ -230,7 +230,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     has_head = any(name.endswith("ForSequenceClassification") for name in names)
     if not has_head and find_adapter(resolve_model_path(path)) is None:
         raise ValueError(f"{path}: no classification head ({names}): fine-tune this network as HFClassifier's path")
-    class_names = [str(name) for name in ordered_class_names(config.id2label or {}, path)]
+    class_names = [str(name) for name in ordered_class_names(dict(config.id2label or {}), path)]
     arguments = {
         "path": path,
         "num_classes": len(class_names),

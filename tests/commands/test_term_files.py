@@ -51,11 +51,12 @@ def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_
     ],
 )
 def test_an_objective_of_before_becomes_a_term_with_its_arguments(old, name, expected, task_weight):
-    given: dict[str, Any] = {
+    arguments_of: dict[str, dict[str, Any]] = {
         "igr": {"weight": 0.5, "wrt": "table"},
         "pgd": {"epsilon": 0.1, "clean_weight": 0.75, "adversarial_weight": 0.25, "search": {"num_steps": 3}},
         "attention": {"reduction": "per_code"},
-    }[name]
+    }
+    given = arguments_of[name]
     new = with_terms({"class_path": f"lightning_xai.objectives.{old}", "init_args": {"network": "n", **given}})
     arguments = new["init_args"]
     assert new["class_path"].endswith("Supervised") and arguments["network"] == "n"

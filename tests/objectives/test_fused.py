@@ -1,6 +1,7 @@
 """The fused kernel gives the steps of the usual loop, and arguments of the optimizer have priority."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -54,7 +55,8 @@ def test_a_stored_state_continues_with_the_same_steps():
 
 @pytest.mark.parametrize("chosen", ["foreach", "capturable", "differentiable"])
 def test_an_argument_that_chooses_the_kernel_has_priority(chosen):
-    optimizer = AdamW(weights(), **{chosen: True})
+    arguments: dict[str, Any] = {chosen: True}
+    optimizer = AdamW(weights(), **arguments)
     use_fused_kernel(optimizer)
     assert not optimizer.param_groups[0]["fused"]
 
@@ -75,5 +77,6 @@ def test_an_objective_trains_with_the_fused_kernel():
 
     objective = Supervised(tiny_classifier("bert"))
     objective._trainer = Steps()  # type: ignore[assignment]
-    optimizer = objective.configure_optimizers()["optimizer"]  # type: ignore[index,call-overload]
+    configured: Any = objective.configure_optimizers()
+    optimizer = configured["optimizer"]
     assert all(group["fused"] for group in optimizer.param_groups)

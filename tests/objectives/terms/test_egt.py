@@ -57,7 +57,7 @@ def test_gradient_reaches_attention_and_not_the_scores(direction):
     value.backward()
     grads = {name: p.grad for name, p in network.named_parameters()}
     assert grads["transformer.classifier.weight"] is None  # the scores, which depend on it, are detached
-    assert grads["transformer.bert.encoder.layer.1.attention.self.query.weight"].abs().max() > 0  # type: ignore[union-attr]
+    assert grads["transformer.bert.encoder.layer.1.attention.self.query.weight"].abs().max() > 0
 
 
 def test_training_brings_attention_nearer_to_the_scores(tmp_path):
