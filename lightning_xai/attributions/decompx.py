@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -275,7 +275,7 @@ class DecompX(DifferentiableAttribution):
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         with graph_or_float32(inputs.device.type, create_graph=create_graph):
-            shown = {"output_attentions": True, "output_hidden_states": True}
+            shown: Any = {"output_attentions": True, "output_hidden_states": True}
             by_class = model.readout_is_attention
             output = class_output(model, inputs, targets, **shown) if by_class else model(inputs, **shown)
             layers, head = model.encoder_layers(), model.head_layers()

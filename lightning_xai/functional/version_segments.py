@@ -160,7 +160,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
     padded = np.zeros((num_rows, places * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, places, size)
-    changed: np.ndarray = padded.any(axis=2)  # [R, N]; all unchanged segments of a place are equal
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; all unchanged segments of a place are equal
     row, place = np.nonzero(changed)
     bits = np.packbits(padded[row, place], axis=1)
     first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))

@@ -27,10 +27,14 @@ class SegmentedNetwork(Protocol):
     """The parts of PLMCA that read texts by segment."""
 
     segment_length: int
-    mask_mode: str
-    class_queries: Tensor
     key: torch.nn.Linear
     value: torch.nn.Linear
+
+    @property
+    def mask_mode(self) -> str: ...
+
+    @property
+    def class_queries(self) -> Tensor: ...
 
     def segment_states(self, segments: TextInputs, embed_mask: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
 
