@@ -242,7 +242,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
     return TrainedNetwork(network, class_names, encoder=tokenizer_at(path))
 
 
-def ordered_class_names(id2label: Mapping[int, str], path: str) -> list[str]:
+def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
     """Returns the names of classes 0 to C - 1 from the `id2label` of a config.
 
     Raises:
