@@ -86,7 +86,9 @@ class EncodedSource:
 
     def release(self) -> None:
         """Frees the rows that were loaded for encoding."""
-        self._loaded = None
+        if self._loaded is not None:
+            self._loaded = None
+            self.source.release()
 
     @cached_property
     def table(self) -> SourceTable:

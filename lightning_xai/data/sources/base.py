@@ -174,6 +174,9 @@ class TextSource(ABC):
     def load(self) -> DatasetDict:
         """Returns the splits. Every process calls `load`, so downloads belong in `prepare`."""
 
+    def release(self) -> None:  # noqa: B027 - most sources keep nothing
+        """Frees what `load` keeps. Called when the rows are encoded; a later `load` reads the data again."""
+
     def row_streams(self) -> Mapping[str, RowStream]:
         """Returns split -> stream of rows. A source of more rows than fit into memory overrides this method.
 

@@ -198,6 +198,10 @@ class ColumnSource(TextSource):
             table["train"], table["validation"] = parts["train"], parts["test"]
         return table
 
+    def release(self) -> None:
+        for name in ("_table", "_numbers"):
+            vars(self).pop(name, None)
+
     def _row(self, raw: dict[str, Any], split: str, where: str, number: int) -> dict[str, Any]:
         cells = {name: raw.get(column) for name, column in self.columns.items() if column is not None}
         row: dict[str, Any] = {name: _text(cells[name], name, where) for name in ("text", "text_pair") if name in cells}
