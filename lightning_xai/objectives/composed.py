@@ -17,14 +17,17 @@ from lightning_xai.metrics.example_mean import ExampleMean
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.expected_weight import expected_weight
+from lightning_xai.objectives.expected_weight import counts_in, expected_weight
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.gradient_check import check_term_gradient
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
 from lightning_xai.runs.progress import say
+from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
+
+VAL = log_prefix(VALIDATION)
 
 
 class ComposedObjective(Objective):
@@ -121,6 +124,19 @@ class ComposedObjective(Objective):
                         f"no training example counts for term {name}: check that truncation leaves some evidence, and "
                         "that rationales are for the examples' own labels"
                     )
+                if self.needs_validation(name) and not counts_in(self.data_module, VALIDATION, term.example_weights):
+                    raise ValueError(
+                        f"no validation example counts for term {name}, so {VAL}/{name} and {VAL}/loss are no numbers, "
+                        "but the checkpoint, early stopping or a bound needs them: use validation data with "
+                        "rationales, or monitor another value and set the term's validate: false"
+                    )
+
+    def needs_validation(self, name: str) -> bool:
+        """Returns whether a callback monitors the value of term `name` in validation, or the total with this value."""
+        callbacks = self.trainer.callbacks if self._trainer is not None else []  # type: ignore[attr-defined]
+        monitored = {getattr(callback, "monitor", None) for callback in callbacks}
+        totals = {f"{VAL}/loss"} if self.final_weights().get(name) else set()
+        return self._term(name).validate and not monitored.isdisjoint({f"{VAL}/{name}", *totals})
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         weights = self.weights_now()

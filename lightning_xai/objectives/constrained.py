@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
@@ -133,6 +134,9 @@ class Constrained(Supervised):
             return {} if self.only == TASK else {self.only: 1.0}
         return super().weights_now() | {name: 1.0 for name in self.constraints if name != TASK}
 
+    def needs_validation(self, name: str) -> bool:
+        return name in self.constraints or super().needs_validation(name)
+
     @property
     def minimizes_own_loss(self) -> bool:
         return self.only == TASK if self.only is not None else TASK in self.constraints or super().minimizes_own_loss
@@ -213,7 +217,8 @@ class Constrained(Supervised):
 
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
-        if self.trainer.sanity_checking or self.only is not None:
+        is_training = self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking
+        if not is_training or self.only is not None:
             self.may_be_best = True
             return
         logged = self.trainer.callback_metrics

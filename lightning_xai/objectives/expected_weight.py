@@ -12,23 +12,41 @@ from lightning_xai.types import Batch
 _ROWS_AT_ONCE = 64
 
 
-def training_examples(data: Any) -> Iterator[Batch]:
-    """Yields all training examples of a data module in batches, in their order, without any random draw.
+def examples(data: Any, split: str = "train") -> Iterator[Batch]:
+    """Yields all examples of a split of a data module in batches, in their order, without any random draw.
 
     Args:
         data: an object with the methods `split` and `collate` of TextDataModule.
+        split: name of the split.
 
     Example:
         >>> from lightning_xai.data.module import TextDataModule
         >>> from lightning_xai.data.sources.planted import Planted
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> data = TextDataModule(Planted(num_train=100), VocabularyEncoder())
-        >>> [len(batch) for batch in training_examples(data)]
+        >>> [len(batch) for batch in examples(data)]
         [64, 36]
     """
-    split = data.split("train")
-    for start in range(0, len(split), _ROWS_AT_ONCE):
-        yield data.collate(split[list(range(start, min(start + _ROWS_AT_ONCE, len(split))))])
+    items = data.split(split)
+    for start in range(0, len(items), _ROWS_AT_ONCE):
+        yield data.collate(items[list(range(start, min(start + _ROWS_AT_ONCE, len(items))))])
+
+
+def counts_in(data: Any, split: str, weights: Callable[[Batch], Tensor]) -> bool:
+    """Returns whether an example of a split has a weight above 0; True if `data` is not a data module.
+
+    Args:
+        data: the data module of the fit, or None.
+        split: name of the split.
+        weights: function that returns the weights [B] of a batch's examples.
+
+    Example:
+        >>> counts_in(None, "validation", lambda batch: batch.labels)
+        True
+    """
+    if not (hasattr(data, "split") and hasattr(data, "collate")):
+        return True
+    return any(bool((weights(batch) > 0).any()) for batch in examples(data, split))
 
 
 def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | None:
@@ -49,7 +67,7 @@ def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | No
     if not (hasattr(data, "split") and hasattr(data, "collate")):
         return None
     total, number = 0.0, 0
-    for batch in training_examples(data):
+    for batch in examples(data):
         total += float(weights(batch).sum())
         number += len(batch)
     return total / number

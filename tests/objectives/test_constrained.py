@@ -209,3 +209,11 @@ def test_two_processes_end_with_the_weights_and_multipliers_of_one(tmp_path):
     assert one["dual.alpha"].ne(1).all() and one["bound_met"]
     assert all(torch.allclose(one[name], two[name], rtol=1e-6, atol=1e-9) for name in one)
     assert minima[0] == pytest.approx(minima[1], rel=1e-6)
+
+
+def test_validation_alone_needs_no_known_bound_and_meets_none(tmp_path):
+    for bound in ("auto", 100.0):
+        objective = Constrained(tiny_classifier("plm_ca"), {"size": Constraint(bound)}, {"size": LogitSize()})
+        trainer = quiet_trainer(tmp_path)
+        trainer.validate(objective, loader(1, **DATA), verbose=False)
+        assert trainer.callback_metrics["val/size"] > 0 and not objective.bound_met

@@ -12,7 +12,7 @@ from lightning_xai.attributions.base import AttributionMethod, DifferentiableAtt
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
-from lightning_xai.objectives.expected_weight import training_examples
+from lightning_xai.objectives.expected_weight import examples
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.objectives.terms.guidance_scores import (
     Normalization,
@@ -176,7 +176,7 @@ class ExplanationGuidance(Term):
         if not (hasattr(data, "split") and hasattr(data, "collate")):
             return
         cut = False
-        for batch in training_examples(data):
+        for batch in examples(data):
             if batch.rationale is None:
                 break
             if guided_rows(batch, unannotated="leave_out").mask.any():

@@ -135,10 +135,17 @@ class InputGradient(Term):
         self.norm: Norm = norm
         self.parameter_norm = parameter_norm
         self.independent_of_batch = per == "example"
+        self._trained: set[str] = set()  # names of the trainable weights when the objective was built
 
     def check_network(self, network: Classifier) -> None:
         if self.wrt == "table" and not network.embedding_matrix.requires_grad:
             raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or use wrt: sequence")
+        if self.wrt == "table" and self.validate:
+            raise ValueError(
+                "wrt is 'table', but validation measures the term, and weights have no gradient there: use wrt: "
+                "sequence, or validate: false without a bound"
+            )
+        self._trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
 
     def needs(self, network: Classifier) -> Needs:
         return Needs(embeds=True, double_backward=True)
@@ -149,7 +156,8 @@ class InputGradient(Term):
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)
         if self.parameter_norm:
-            trained = [parameter for parameter in clean.network.parameters() if parameter.requires_grad]
+            # by name, since validation freezes all weights
+            trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
             norms = norms + torch.nn.utils.get_total_norm(trained)
         return TermValue(norms)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from lightning.pytorch.callbacks import EarlyStopping
 
 from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.gradient import Gradient
@@ -11,6 +12,11 @@ from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.objectives.constrained import Constrained
+from lightning_xai.objectives.dual_ascent import Constraint
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Term
+from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import quiet_trainer
 from tests.objectives.terms.test_explanation_guidance import guided, planted_data
@@ -66,3 +72,24 @@ def test_data_without_rationales_are_an_error_before_training(tmp_path, monkeypa
     for method in (Attention(), InputXGradient("sum")):
         with pytest.raises(ValueError, match="the training data have no rationales for gold classes"):
             quiet_trainer(tmp_path, max_epochs=1).fit(guided(method), datamodule=data)
+
+
+def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path, monkeypatch):
+    data, collate = planted_data(), TextDataModule.collate
+    data.batch_size = 8  # the training split is one batch of 8, the validation split one of 4
+
+    def without(self, items):
+        batch = collate(self, items)
+        return batch if len(batch) == 8 else replace(batch, rationale=None)
+
+    monkeypatch.setattr(TextDataModule, "collate", without)
+    network = tiny_classifier("bert", num_classes=2)
+    terms: dict[str, Term] = {"guidance": ExplanationGuidance(Attention())}
+    bounded = Constrained(network, {"guidance": Constraint(0.1)}, terms)
+    joint = Supervised(network, terms=terms)
+    monitors = [EarlyStopping("val/loss"), EarlyStopping("val/guidance"), EarlyStopping("val/log_loss")]
+    for objective, callback in ((joint, monitors[0]), (joint, monitors[1]), (bounded, monitors[2])):
+        trainer = quiet_trainer(tmp_path, max_epochs=1, callbacks=[callback])
+        with pytest.raises(ValueError, match="no validation example counts for term guidance"):
+            trainer.fit(objective, datamodule=data)
+    quiet_trainer(tmp_path, max_epochs=1, callbacks=[monitors[2]]).fit(joint, datamodule=data)

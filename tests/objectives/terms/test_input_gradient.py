@@ -186,3 +186,18 @@ def test_parameter_norm_adds_the_norm_of_all_trainable_weights(tiny_hf):
     norm = torch.cat([p.flatten() for p in tiny_hf.parameters() if p.requires_grad]).norm()
     with_norm, without = (igr(tiny_hf, parameter_norm=flag).losses(batch)["igr"] for flag in (True, False))
     assert (with_norm - without).item() == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_parameter_norm_is_the_same_in_validation_where_weights_are_frozen(tiny_hf, tmp_path):
+    logged = []
+    for flag in (True, False):
+        trainer = quiet_trainer(tmp_path)
+        trainer.validate(igr(tiny_hf, parameter_norm=flag, validate=True), loader(1), verbose=False)
+        logged.append(trainer.callback_metrics["val/igr"].item())
+    norm = torch.cat([p.detach().flatten() for p in tiny_hf.parameters()]).norm()
+    assert logged[0] - logged[1] == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_the_tables_gradient_is_refused_in_validation(tiny_hf):
+    with pytest.raises(ValueError, match="validation measures the term, and weights have no gradient there"):
+        igr(tiny_hf, wrt="table", validate=True)
