@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.cache_folder import cache_folder
@@ -89,6 +93,10 @@ class EncodedSource:
         if self._loaded is not None:
             self._loaded = None
             self.source.release()
+            gc.collect()
+            pa.default_memory_pool().release_unused()
+            with contextlib.suppress(OSError, AttributeError):  # only the GNU library has this function
+                ctypes.CDLL(None).malloc_trim(0)
 
     @cached_property
     def table(self) -> SourceTable:
