@@ -124,17 +124,19 @@ class TokenMasking(ComposedObjective):
 
     def setup(self, stage: str) -> None:
         super().setup(stage)
-        if stage != "fit":
+        measures_terms = stage == "validate" and bool(self.terms)
+        if stage != "fit" and not measures_terms:
             return
         path = self._source.trained_path(self._trainer)
         trusted = bool(self.network.init_args.get("trust_remote_code"))  # teacher and student share an architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)
-        # compares the teacher's vocabulary, but does not copy it, since the student already has its token ids
-        self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
         teacher = trained.network
-        copy_weights(teacher, self.network, path)
+        if stage == "fit":
+            # compares the teacher's vocabulary, but does not copy it, since the student already has its token ids
+            self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
+            copy_weights(teacher, self.network, path)
         teacher.eval().requires_grad_(False)
         self._teacher = (teacher,)
         self._teacher_facts = {"teacher": path, "teacher_hash": checkpoint_hash(path)}
@@ -143,6 +145,10 @@ class TokenMasking(ComposedObjective):
         self._teacher[0].to(self.device)
         if self.logger is not None:
             self.logger.log_hyperparams(self._teacher_facts)
+
+    def on_validation_start(self) -> None:
+        for teacher in self._teacher:
+            teacher.to(self.device)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

@@ -116,6 +116,18 @@ def test_terms_of_token_masking_read_the_students_pass_over_the_full_input(teach
     )
 
 
+def test_validation_alone_measures_terms_of_token_masking_on_the_distance_to_the_teacher(teacher_path, tmp_path):
+    network = tiny_classifier("plm_ca", seed=2)
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    objective = TokenMasking(network, teacher_path, terms={"igr": InputGradient(weight=0.5, validate=True)})
+    trainer = quiet_trainer(tmp_path)
+    trainer.validate(objective, loader(1, **DATA), verbose=False)
+    own = objective.eval().task(planted_batch(**DATA)).losses(network(planted_batch(**DATA).inputs).logits).mean()
+    expected = own.item() + 0.5 * trainer.callback_metrics["val/igr"].item()
+    assert trainer.callback_metrics["val/loss"].item() == pytest.approx(expected, rel=1e-5)
+    assert all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
+
+
 def test_steps_with_terms_accumulate_to_the_step_of_one_batch(tmp_path):
     weights = []
     for batch_size, accumulated in ((8, 1), (4, 2)):
