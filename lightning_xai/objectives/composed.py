@@ -17,7 +17,7 @@ from lightning_xai.metrics.example_mean import ExampleMean
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.expected_weight import counts_in, expected_weight
+from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.gradient_check import check_term_gradient
@@ -124,12 +124,8 @@ class ComposedObjective(Objective):
                         f"no training example counts for term {name}: check that truncation leaves some evidence, and "
                         "that rationales are for the examples' own labels"
                     )
-                if self.needs_validation(name) and not counts_in(self.data_module, VALIDATION, term.example_weights):
-                    raise ValueError(
-                        f"no validation example counts for term {name}, so {VAL}/{name} and {VAL}/loss are no numbers, "
-                        "but the checkpoint, early stopping or a bound needs them: use validation data with "
-                        "rationales, or monitor another value and set the term's validate: false"
-                    )
+                if self.needs_validation(name):
+                    require_validation_examples(name, self.data_module, term.example_weights)
 
     def needs_validation(self, name: str) -> bool:
         """Returns whether a callback monitors the value of term `name` in validation, or the total with this value."""
@@ -212,6 +208,12 @@ class ComposedObjective(Objective):
         return {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
 
     @property
+    def is_in_training(self) -> bool:
+        """Whether a trainer fits the objective, apart from the sanity check before the first epoch."""
+        trainer = self._trainer
+        return trainer is not None and trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking
+
+    @property
     def more_validation_names(self) -> list[str]:
         return list(self._means)
 
@@ -222,8 +224,10 @@ class ComposedObjective(Objective):
         for metric in self._means.values():
             metric.reset()
         named = {("task" if name == "loss" else name): float(mean) for name, mean in means.items()}
-        if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
-            train = {f"train/{name}": mean for name, mean in self._epoch_means().items()}
+        if self.is_in_training:
+            # a validation within an epoch comes before the epoch's mean is known
+            found = self._epoch_means() if self.trainer.is_last_batch else {}
+            train = {f"train/{name}": mean for name, mean in found.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
         total = self._sum(means, self.final_weights(), self.task_weight * means["loss"])
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}

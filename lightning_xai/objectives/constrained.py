@@ -11,7 +11,6 @@ from typing import Any, Literal
 import torch
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
-from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
@@ -217,8 +216,7 @@ class Constrained(Supervised):
 
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
-        is_training = self.trainer.state.fn == TrainerFn.FITTING and not self.trainer.sanity_checking
-        if not is_training or self.only is not None:
+        if not self.is_in_training or self.only is not None:
             self.may_be_best = True
             return
         logged = self.trainer.callback_metrics

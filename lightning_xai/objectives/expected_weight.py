@@ -1,4 +1,4 @@
-"""Computes the mean weight of a training example, as a loss denominator that does not depend on the batch."""
+"""Which examples count for a term; the mean weight of a training example, a denominator independent of the batch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Batch
 
 _ROWS_AT_ONCE = 64
@@ -32,21 +33,25 @@ def examples(data: Any, split: str = "train") -> Iterator[Batch]:
         yield data.collate(items[list(range(start, min(start + _ROWS_AT_ONCE, len(items))))])
 
 
-def counts_in(data: Any, split: str, weights: Callable[[Batch], Tensor]) -> bool:
-    """Returns whether an example of a split has a weight above 0; True if `data` is not a data module.
+def require_validation_examples(name: str, data: Any, weights: Callable[[Batch], Tensor]) -> None:
+    """Raises ValueError if no validation example counts for a term; nothing is checked without a data module.
 
     Args:
+        name: name of the term.
         data: the data module of the fit, or None.
-        split: name of the split.
         weights: function that returns the weights [B] of a batch's examples.
 
     Example:
-        >>> counts_in(None, "validation", lambda batch: batch.labels)
-        True
+        >>> require_validation_examples("guidance", None, lambda batch: batch.labels)
     """
     if not (hasattr(data, "split") and hasattr(data, "collate")):
-        return True
-    return any(bool((weights(batch) > 0).any()) for batch in examples(data, split))
+        return
+    if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
+        raise ValueError(
+            f"no validation example counts for term {name}, so val/{name} and val/loss are no numbers, but the "
+            "checkpoint, early stopping or a bound needs them: use validation data with rationales, or monitor "
+            "another value and set the term's validate: false"
+        )
 
 
 def expected_weight(data: Any, weights: Callable[[Batch], Tensor]) -> float | None:

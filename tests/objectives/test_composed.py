@@ -196,3 +196,18 @@ def test_validation_does_not_change_the_weights_of_the_next_step(tmp_path):
 
     first, second = trained(True), trained(False)
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("options", [{"num_sanity_val_steps": 1}, {"val_check_interval": 1}])
+def test_minima_are_those_of_whole_epochs_and_of_no_sanity_check(options, tmp_path):
+    def minima(**options: Any) -> dict[str, float]:
+        network = tiny_classifier("plm_ca", dropout=0.0)
+        # the size grows with training, so the sanity check has the smallest one
+        objective = Supervised(network, terms={"size": LogitSize(weight=0.0)}, optimizer=fast_optimizer)
+        quiet_trainer(tmp_path, max_epochs=1, **options).fit(objective, loader(3, **DATA), loader(1, **DATA))
+        return objective.minima
+
+    first, second = minima(), minima(**options)
+    assert second["train/task"] == pytest.approx(first["train/task"], abs=1e-7)
+    if "num_sanity_val_steps" in options:
+        assert second["val/size"] == pytest.approx(first["val/size"], abs=1e-7)
