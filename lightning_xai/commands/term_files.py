@@ -30,12 +30,21 @@ def merged_terms(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[s
             merged.pop(name, None)
         elif not (isinstance(term, Mapping) and isinstance(before, Mapping)):
             merged[name] = term
-        elif term.get("class_path", before.get("class_path")) != before.get("class_path"):
+        elif not _same_class(term.get("class_path"), before.get("class_path")):
             merged[name] = term
         else:
             arguments = {**(before.get("init_args") or {}), **(term.get("init_args") or {})}
             merged[name] = {**before, **term, **({"init_args": arguments} if arguments else {})}
     return merged
+
+
+def _same_class(later: str | None, earlier: str | None) -> bool:
+    """Returns whether two class paths name one class; a name without a module stands for any module."""
+    if later is None or earlier is None:
+        return later is None
+    if "." in later and "." in earlier:
+        return later == earlier
+    return later.rpartition(".")[2] == earlier.rpartition(".")[2]
 
 
 def with_merged_terms(argv: Sequence[str]) -> list[str]:

@@ -31,6 +31,14 @@ def test_a_later_file_changes_single_terms(later, expected):
     assert merged_terms({"igr": IGR}, later) == expected
 
 
+def test_a_class_path_and_its_last_part_name_the_same_class():
+    long = "lightning_xai.objectives.terms.input_gradient.InputGradient"
+    later = {"igr": {"class_path": long, "init_args": {"norm": "token_sum"}}}
+    merged = merged_terms({"igr": IGR}, later)["igr"]
+    assert merged == {"class_path": long, "init_args": {"weight": 1, "wrt": "table", "norm": "token_sum"}}
+    assert merged_terms({"igr": IGR}, {"igr": {"class_path": "mine.PGD"}}) == {"igr": {"class_path": "mine.PGD"}}
+
+
 def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_path):
     files = [tmp_path / f"{name}.yaml" for name in "abc"]
     for file, terms in zip(files, ({"igr": IGR}, None, {"igr": {"init_args": {"weight": 0}}}), strict=True):
