@@ -13,7 +13,8 @@ class ConstrainedStopping(EarlyStopping):
     """Ends the training of `Constrained` when the monitored loss stops falling.
 
     Until an epoch meets the bounds, the training ends after `patience` epochs without a better score. From the first
-    epoch that meets them, scores are compared anew, and the training ends after `patience_when_met` such epochs.
+    epoch that meets them, scores are compared anew, and the training ends after `patience_when_met` such epochs. A run
+    that minimizes one loss alone, to find a bound "auto", is ended by this loss instead of the monitored one.
 
     Args:
         monitor: name of a logged loss.
@@ -34,6 +35,10 @@ class ConstrainedStopping(EarlyStopping):
             raise ValueError(f"patience is {patience} and patience_when_met {patience_when_met}: give at least 1")
         self.patience_when_met = patience_when_met
         self.is_met = False
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self.monitor = getattr(pl_module, "minimized_alone", None) or self.monitor
+        super().setup(trainer, pl_module, stage)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not self.is_met and bool(getattr(pl_module, "bound_met", False)):

@@ -140,6 +140,11 @@ class Constrained(Supervised):
     def minimizes_own_loss(self) -> bool:
         return self.only == TASK if self.only is not None else TASK in self.constraints or super().minimizes_own_loss
 
+    @property
+    def minimized_alone(self) -> str | None:
+        """Name in the logs of the loss that is minimized alone, in validation; None if there are constraints."""
+        return None if self.only is None else logged_name(self.only)
+
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns command-line options for the next run that finds a bound "auto"; [] if all bounds are known.
 
@@ -153,7 +158,7 @@ class Constrained(Supervised):
                     f"--runs_dir={bounds_dir.parent}", f"--experiment={bounds_dir.name}/{name}",
                     f"--seed_everything={seed}",
                     f"--model.init_args.only={name}", "--test_after_fit=false",
-                    f"--checkpoint.monitor={VAL}/{'log_loss' if name == TASK else name}", "--checkpoint.mode=min",
+                    f"--checkpoint.monitor={logged_name(name)}", "--checkpoint.mode=min",
                 ]  # fmt: skip
             check_same_settings(RunFolder(Path(trainer.default_root_dir)), run, name)
         return []
@@ -220,7 +225,7 @@ class Constrained(Supervised):
             self.may_be_best = True
             return
         logged = self.trainer.callback_metrics
-        losses = {name: float(logged[f"{VAL}/{'log_loss' if name == TASK else name}"]) for name in self.constraints}
+        losses = {name: float(logged[logged_name(name)]) for name in self.constraints}
         self.may_be_best = all(limit.is_met(losses[name]) for name, limit in self.constraints.items())
         self.bound_met |= self.may_be_best
 
@@ -252,6 +257,16 @@ class Constrained(Supervised):
         names = list(self.constraints)
         logged = named_alphas(names, self.dual.alpha) | {f"violation_{n}": v for n, v in zip(names, mean, strict=True)}
         self.log_dict({f"train/{name}": value for name, value in logged.items()})
+
+
+def logged_name(constraint: str) -> str:
+    """Returns the name in the logs of a constrained loss in validation.
+
+    Example:
+        >>> logged_name("guidance"), logged_name("task")
+        ('val/guidance', 'val/log_loss')
+    """
+    return f"{VAL}/{'log_loss' if constraint == TASK else constraint}"
 
 
 def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:

@@ -8,6 +8,16 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.callbacks.constrained_stopping import ConstrainedStopping
+from lightning_xai.objectives.constrained import Constrained
+from lightning_xai.objectives.dual_ascent import Constraint
+from lightning_xai.objectives.laws import loader, quiet_trainer
+from lightning_xai.objectives.terms.base import Term, TermValue
+from tests.conftest import tiny_classifier
+
+
+class LogitSize(Term):
+    def value(self, clean, prepared):
+        return TermValue(clean.output.logits.square().mean(dim=1))
 
 
 def epochs_until_stop(stopping: ConstrainedStopping, losses: list[float], met_from: int) -> int:
@@ -41,6 +51,22 @@ def test_state_keeps_the_phase():
     epochs_until_stop(before, [0.5, 0.4], met_from=1)
     after.load_state_dict(before.state_dict())
     assert after.is_met and after.patience == 5 and after.best_score == before.best_score
+
+
+def test_a_run_that_finds_a_bound_is_ended_by_the_loss_that_it_minimizes(tmp_path):
+    stopped = []
+    for only in ("size", None):
+        stopping = ConstrainedStopping(patience=1)
+        objective = Constrained(
+            tiny_classifier("plm_ca", dropout=0.0), {"size": Constraint(1e-9)}, {"size": LogitSize()}, only=only,
+            optimizer=lambda p: torch.optim.SGD(p, lr=0.01), warmup_fraction=0.0,
+        )  # fmt: skip
+        trainer = quiet_trainer(tmp_path, max_epochs=2, callbacks=[stopping])
+        data = {"num_classes": 5, "multilabel": True}
+        trainer.fit(objective, loader(2, **data), loader(1, **data))
+        stopped.append((stopping.monitor, stopping.best_score.item()))
+        assert trainer.callback_metrics[stopping.monitor].item() == pytest.approx(stopping.best_score.item())
+    assert [monitor for monitor, _ in stopped] == ["val/size", "val/log_loss"]
 
 
 def test_patience_below_1_is_refused():
