@@ -12,6 +12,7 @@ from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.base import ExplainedBatch
 from lightning_xai.callbacks.cost import start_peak_memory
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.data.base import Encoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.planted import Planted
@@ -56,10 +57,10 @@ class Constant(AttributionMethod):
         return Passes(0, 0)
 
 
-def planted_data(*, source: TextSource | None = None, **arguments) -> TextDataModule:
+def planted_data(*, source: TextSource | None = None, encoder: Encoder | None = None, **arguments) -> TextDataModule:
     sizes: dict[str, Any] = {"num_train": 8, "num_validation": 6, "num_test": 7, "words_per_document": (4, 10)}
     source = source or Planted(num_classes=3, **sizes)
-    return TextDataModule(source, VocabularyEncoder(words=95, max_length=32), **arguments)
+    return TextDataModule(source, encoder or VocabularyEncoder(words=95, max_length=32), **arguments)
 
 
 def trainer(folder, *callbacks, **arguments) -> Trainer:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -152,8 +154,8 @@ OTHER_ENCODERS = {
 @pytest.mark.parametrize("other", OTHER_ENCODERS)
 def test_stored_scores_of_another_encoder_are_refused_with_both(write, tmp_path, objective, other):
     write(limit_test_batches=1)
-    data = planted_data(eval_batch_size=3)
-    data.encoder, message = OTHER_ENCODERS[other]
+    encoder, message = OTHER_ENCODERS[other]
+    data = planted_data(eval_batch_size=3, encoder=encoder)
     cached = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
     readers = {"tokenizer": cached, "max_length": Transformed(cached, ["absolute"])}
     callbacks: list = [compute(AttInGrad()), AttributionCacheWriter()]  # writes more rows
@@ -166,16 +168,19 @@ def test_stored_scores_of_another_encoder_are_refused_with_both(write, tmp_path,
 class OtherOrder(Planted):
     """The classes of the planted source under exchanged numbers."""
 
-    def load(self):
+    def __init__(self, num_classes: int = 3, num_train: int = 8, num_validation: int = 6, num_test: int = 7) -> None:
+        sizes: dict[str, Any] = {"num_train": num_train, "num_validation": num_validation, "num_test": num_test}
+        super().__init__(num_classes=num_classes, words_per_document=(4, 10), **sizes)
         self.class_names = self.class_names[::-1]
+
+    def load(self):
         return super().load().map(lambda row: {"labels": len(self.class_names) - 1 - row["labels"]})
 
 
 @pytest.mark.parametrize("is_written", [False, True])
 def test_stored_scores_of_classes_in_another_order_are_refused(write, tmp_path, objective, is_written):
     write(limit_test_batches=1)
-    data = planted_data(eval_batch_size=3)
-    data.source.__class__ = OtherOrder
+    data = planted_data(eval_batch_size=3, source=OtherOrder())
     cached = Cached(str(tmp_path / "attributions" / "{split}" / "AttInGrad"))
     callbacks: list = [compute(AttInGrad()), AttributionCacheWriter()] if is_written else [compute(cached), Recorder()]
     message = "holds rows of" if is_written else r"has scores of the classes \['.*the data has \['"

@@ -37,7 +37,7 @@ def test_explain_prints_the_numbers_of_then(tmp_path):
     before = [json.loads(line) for line in (RUN / "explained.jsonl").read_text().splitlines()]
     file = tmp_path / "lines.txt"
     file.write_text("".join(f"{record['text']}\n" for record in before))
-    command("explain", "--ckpt", RUN, "--file", file, "--method", "InputXGradient")
+    command("explain", "--ckpt", RUN, "--file", file, "--method", "InputXGradient", "--method.pooling", "l2")
     now = [json.loads(line) for line in (tmp_path / "lines.txt.jsonl").read_text().splitlines()]
     for expected, actual in zip(before, now, strict=True):
         (expected_class,), (actual_class,) = expected.pop("classes"), actual.pop("classes")

@@ -106,13 +106,14 @@ def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classi
 
 
 def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):
-    encode, encoded = VocabularyEncoder.encode_batch, []
+    encode, encoded = VocabularyEncoder.encode_table, []
 
     def counted(encoder, examples):
         encoded.append(len(examples))
         return encode(encoder, examples)
 
-    monkeypatch.setattr(VocabularyEncoder, "encode_batch", counted)
+    monkeypatch.setattr(VocabularyEncoder, "encode_table", counted)
+    monkeypatch.setenv("LIGHTNING_XAI_CACHE", str(tmp_path / "cache"))
     command("fit", "--config", fresh_config(tmp_path), "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
     assert status(tmp_path / "runs" / "fresh" / "gradient" / "seed0") == "finished"
     assert sorted(encoded) == [7, 8, 24]
