@@ -38,7 +38,8 @@ class Constraint:
                 f"bound is auto, but validation_bound is {self.validation_bound}: leave validation_bound out"
             )
         for name, value in {"bound": self.bound, "validation_bound": self.validation_bound}.items():
-            if not (value is None or isinstance(value, str) or (math.isfinite(value) and value > 0)):
+            is_number = isinstance(value, int | float) and math.isfinite(value) and value > 0
+            if not (is_number or (name, value) in {("bound", "auto"), ("validation_bound", None)}):
                 raise ValueError(f"{name} is {value}: give a number above 0, or auto as bound")
 
     def is_met(self, validation_loss: float) -> bool:

@@ -1,5 +1,7 @@
 """Multipliers of constraints: oracle E10, a problem with a known optimum, and what a checkpoint keeps."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -71,3 +73,9 @@ def test_bound_out_of_range_is_refused(bounds):
 def test_validation_bound_out_of_range_is_refused():
     with pytest.raises(ValueError, match="validation_bound is inf"):
         Constraint(0.1, float("inf"))
+
+
+def test_a_bound_that_is_another_word_than_auto_is_refused():
+    word: Any = "aut"
+    with pytest.raises(ValueError, match="bound is aut: give a number above 0, or auto as bound"):
+        Constraint(word)

@@ -39,7 +39,8 @@ class Comparison(NamedTuple):
 def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
     """Returns the defaults: those of Ferreira et al. (2024) where the paper guides by the method.
 
-    `score` changes two of them: "bce" takes binary targets, and "kl" takes scores and targets that sum to 1.
+    `score` changes some of them: "bce" takes binary targets, and "kl" takes scores and targets that sum to 1. "kl" and
+    "order" leave out texts without evidence, since they are 0 for an empty rationale and would only lower the mean.
 
     Example:
         >>> str(default_comparison(Attention(), "mae"))
@@ -56,8 +57,8 @@ def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
     if score == "bce":
         return found._replace(target="binary")
     if score == "kl" and found.normalization == "l2":
-        return found._replace(normalization="sum", target="distribution")
-    return found
+        found = found._replace(normalization="sum", target="distribution")
+    return found._replace(unannotated="leave_out") if score in ("kl", "order") else found
 
 
 def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:

@@ -1,6 +1,7 @@
 """Settings, networks and data with which guidance is refused before training."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from lightning.pytorch.callbacks import EarlyStopping
@@ -17,6 +18,8 @@ from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
+from lightning_xai.objectives.terms.guidance_scores import Score
+from lightning_xai.objectives.terms.guidance_settings import default_comparison
 from tests.conftest import tiny_classifier
 from tests.objectives.conftest import quiet_trainer
 from tests.objectives.terms.test_explanation_guidance import guided, planted_data
@@ -93,3 +96,8 @@ def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path
         with pytest.raises(ValueError, match="no validation example counts for term guidance"):
             trainer.fit(objective, datamodule=data)
     quiet_trainer(tmp_path, max_epochs=1, callbacks=[monitors[2]]).fit(joint, datamodule=data)
+
+
+def test_scores_that_are_0_for_an_empty_rationale_leave_out_texts_without_evidence():
+    used = {score: default_comparison(InputXGradient("sum"), score).unannotated for score in get_args(Score)}
+    assert {score for score, unannotated in used.items() if unannotated == "leave_out"} == {"kl", "order"}
