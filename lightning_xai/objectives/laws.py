@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def check_objective(make: Make) -> None:
         Traceback (most recent call last):
         ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
     """
-    with quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
+    silent = redirect_stdout(io.StringIO())  # the lines that a fit prints
+    with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
         for law in LAWS:
             law(make)
