@@ -78,7 +78,7 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
     """
     if "selected_on" not in rows:  # a table of an older version
         return []
-    chosen = rows[rows["selected_on"].fillna("") != ""]
+    chosen = rows[[isinstance(metric, str) and metric != "" for metric in rows["selected_on"]]]
     return [
         f"selected on {metric}: {', '.join(part['method'].unique())}"
         for metric, part in chosen.groupby("selected_on", sort=False)

@@ -45,6 +45,7 @@ def aml_config(trained: Path, **model: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_explains_its_network_and_says_what_chose_the_scores(fitted, tmp_path):
     config = save(aml_config(fitted.path), tmp_path / "aml.yaml")
     printed = command("fit", "--config", config, "--runs_dir", tmp_path / "runs")

@@ -168,6 +168,7 @@ LONG_NAMES = {
 
 
 @pytest.mark.parametrize("argv", LONG_NAMES.values(), ids=LONG_NAMES.keys())
+@pytest.mark.slow
 def test_name_that_is_too_long_is_named(fitted, tmp_path, argv):
     replaced = {"CONFIG": fitted.config, "RUN": str(fitted.path)}
     line = refusal(*(replaced.get(word, word) for word in argv))

@@ -67,12 +67,14 @@ def kill_when(happened: Callable[[], bool], argv: list[str]) -> None:
     assert process.exitcode == -9
 
 
+@pytest.mark.slow
 def test_each_stage_is_a_run_of_its_own(whole):
     assert sorted(path.name for path in whole.iterdir()) == ["student", "student_teacher"]
     assert {status(path / "seed0") for path in whole.iterdir()} == {"finished"}
     assert (whole / "student_teacher" / "seed0" / "results.csv").is_file()
 
 
+@pytest.mark.slow
 def test_the_time_of_the_test_comes_first_and_the_next_step_last(whole):
     lines = (whole.parent / "printed.txt").read_text().splitlines()
     forecast = "the test: 1 method explains 8 validation and 7 test examples, under 1 min"
@@ -81,6 +83,7 @@ def test_the_time_of_the_test_comes_first_and_the_next_step_last(whole):
     assert lines[-1] == f'next: python run.py explain --ckpt {whole}/student/seed0 --text "A TEXT OF YOURS"'
 
 
+@pytest.mark.slow
 def test_student_says_which_teacher_it_had(whole):
     checkpoint = torch.load(whole / "student" / "seed0" / "checkpoints" / "best.ckpt", weights_only=True)
     teacher = pd.read_parquet(whole / "student_teacher" / "seed0" / "results.parquet")
@@ -113,6 +116,7 @@ def test_chain_killed_in_and_between_its_stages_ends_with_the_same_numbers(whole
         pd.testing.assert_frame_equal(found.drop(columns=same), wanted.drop(columns=same), check_exact=True)
 
 
+@pytest.mark.slow
 def test_best_checkpoint_and_decision_threshold_survive_a_kill(whole):
     last, best = (
         torch.load(whole / "student" / "seed0" / "checkpoints" / f"{name}.ckpt", weights_only=True)
@@ -123,6 +127,7 @@ def test_best_checkpoint_and_decision_threshold_survive_a_kill(whole):
     assert 0 < float(best["state_dict"]["decision_threshold"]) < 1
 
 
+@pytest.mark.slow
 def test_finished_chain_prints_its_table_and_trains_nothing(whole, tmp_path):
     config = chain_config(tmp_path)
     printed = command("fit", "--config", config, "--runs_dir", whole)

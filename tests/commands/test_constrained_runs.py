@@ -89,6 +89,7 @@ def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_pat
     assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
 
 
+@pytest.mark.slow
 def test_bound_auto_comes_from_runs_that_minimize_the_term_alone_and_are_shared_by_all_seeds(tmp_path):
     config = constrained_config(1.0)
     config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 2}

@@ -98,6 +98,7 @@ def test_other_training_is_refused_and_named(plain_copy, tmp_path, change, key):
     assert {file: file.stat().st_mtime_ns for file in plain_copy.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_training_whose_evaluation_failed_is_only_tested(tmp_path):
     failing = configuration(tmp_path, max_epochs=9, callbacks=[STOPPING, {"class_path": f"{MODULE}.FailsAfterTest"}])
     argv, run = ["--runs_dir", tmp_path / "runs"], tmp_path / "runs" / "tiny" / "seed0"

@@ -22,6 +22,7 @@ def run_logged(argv: list[str], log: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_fit_ends_in_one_line_with_a_checkpoint_to_go_on_from(tmp_path, number, code):
     config = save(tiny_config(max_epochs=40, callbacks=[]), tmp_path / "tiny.yaml")
     run, log = tmp_path / "runs" / "tiny" / "seed0", tmp_path / "log"

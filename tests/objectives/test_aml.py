@@ -155,7 +155,8 @@ def test_a_checkpoint_holds_the_scorer_and_names_the_explained_network(explained
 def test_a_resumed_fit_ends_with_the_scorer_of_an_uninterrupted_one(explained, tmp_path):
     saving = ModelCheckpoint(tmp_path, "{epoch}", save_top_k=-1)
     whole = fit(explained, tmp_path, max_epochs=2, callbacks=[saving])
-    resumed = fit(explained, tmp_path, max_epochs=2, ckpt_path=tmp_path / "epoch=0.ckpt")
+    again = ModelCheckpoint(tmp_path / "resumed", "{epoch}", save_top_k=-1)
+    resumed = fit(explained, tmp_path, max_epochs=2, ckpt_path=tmp_path / "epoch=0.ckpt", callbacks=[again])
     expected = whole.scorer.state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in resumed.scorer.state_dict().items())
 
