@@ -51,7 +51,10 @@ def required(experiment: Path) -> list[str]:
     return ["--model.init_args.path", "MODEL"] if experiment.stem == "evaluate" else []
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=names(EXPERIMENTS))
+RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for e in EXPERIMENTS]
+
+
+@pytest.mark.parametrize("experiment", RUNS, ids=names(EXPERIMENTS))
 def test_experiment_parses(experiment):
     found = parsed("--config", str(experiment), *required(experiment))
     assert found["model"]["class_path"].startswith("lightning_xai.objectives.")
@@ -130,9 +133,6 @@ def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> p
         argv += ["--follow_up", "false"]
     main([*argv, "--config", save(tiny, folder / "tiny.yaml"), "--runs_dir", str(folder / "runs")])
     return pd.read_parquet(folder / "runs" / experiment.stem / "seed0" / "results.parquet")
-
-
-RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for e in EXPERIMENTS]
 
 
 @pytest.mark.parametrize("experiment", RUNS, ids=names(EXPERIMENTS))

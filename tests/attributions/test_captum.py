@@ -94,6 +94,7 @@ def by_hand(name, model, text, target, seed):
 
 @each_model
 @each_algorithm
+@pytest.mark.slow
 def test_scores_are_those_of_captum_called_by_hand(name, kind, monkeypatch):
     model, texts = tiny_classifier(kind), inputs(name)[:2]  # the first is padded
     seeds: list[int] = []
