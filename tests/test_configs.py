@@ -20,7 +20,7 @@ TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
 PRESET_OF = {"few_shot": "aml", "joint_input_x_gradient": "er"}  # of experiments without the preset eraser
-QUICK = {"tm", "roar", "regex"}  # experiments that also run in the quick tests
+QUICK = {"tm"}  # experiments that run in the quick tests, too
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},

@@ -63,6 +63,7 @@ def config(model, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_language_model_is_measured_without_training(config, model, tmp_path):
     file = save(config, tmp_path / "few.yaml")
     printed = command("test", "--config", file, "--runs_dir", tmp_path / "runs")

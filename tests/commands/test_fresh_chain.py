@@ -105,6 +105,7 @@ def test_changed_evaluation_of_a_finished_chain_tests_all_of_its_runs(own_classi
     assert (runs / "seed0" / "fresh.csv").exists() and rationales(runs) == erased
 
 
+@pytest.mark.slow
 def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatch):
     encode, encoded = VocabularyEncoder.encode_table, []
 

@@ -145,6 +145,7 @@ def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent,
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_transformer_runs_on_pairs(files, tmp_path):
     network = {
         "class_path": "lightning_xai.models.hf_classifier.HFClassifier", "init_args": {"config": BERT, "dropout": 0.1},
