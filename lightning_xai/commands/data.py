@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from lightning_xai.callbacks.run_summary import data_lines
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.config_files import with_config_paths
@@ -16,9 +14,9 @@ from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.run_parser import RunParser
 from lightning_xai.commands.term_files import with_merged_terms
-from lightning_xai.data.cache_folder import cache_folder
 from lightning_xai.data.corpus_cache import CorpusCache
 from lightning_xai.data.module import TextDataModule
+from lightning_xai.functional.cache_folder import cache_folder
 
 EVERYTHING = "all"
 
@@ -134,12 +132,8 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
     for name in data.split_names:
         split = data.unerased_split(name)
         lines += data_lines({name: split.summary() | {"padding_fraction": 0.0}})
-        labels = split.labels(np.arange(len(split)))
-        classes, counts = np.unique(
-            [label for row in labels for label in (row if isinstance(row, list) else [row])], return_counts=True
-        )
-        shown = zip(classes.astype(int).tolist(), counts.tolist(), strict=True)
-        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in shown)}")
+        counts = split.class_counts().items()
+        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in counts)}")
         place = f"{split.corpus.folder}, {size_of(split.corpus.manifest)}"
         lines.append(f"    {int(split.lengths.sum()):,} tokens in {place}")
     data.encoded_source.release()

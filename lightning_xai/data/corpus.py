@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from lightning_xai.data.corpus_writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.file_hashes import sha256_of
 from lightning_xai.data.items import Labels
 from lightning_xai.data.token_table import TokenTable, take_rows
+from lightning_xai.functional.file_digest import sha256_of
 from lightning_xai.runs.whole_files import read_json
 
 

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from lightning_xai.data.file_hashes import sha256_of
 from lightning_xai.data.token_table import SPECIAL, TokenTable, bounds_of
+from lightning_xai.functional.file_digest import sha256_of
 
 MANIFEST = "manifest.json"
 ROWS_FILE = "rows.arrow"

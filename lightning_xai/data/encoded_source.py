@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.cache_folder import cache_folder
 from lightning_xai.data.corpus import Corpus
 from lightning_xai.data.corpus_cache import CorpusCache, write_corpus
 from lightning_xai.data.corpus_key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
@@ -24,6 +23,7 @@ from lightning_xai.data.file_hashes import FileHashes
 from lightning_xai.data.row_stream import Rows, read_rows
 from lightning_xai.data.source_table import SourceTable
 from lightning_xai.data.sources.base import TextSource, check_example, check_split
+from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.ranks import rank
 from lightning_xai.runs.shared_work import found_or_made

@@ -109,8 +109,16 @@ class EncodedSplit(Dataset[Items]):
 
     def classes(self) -> np.ndarray:
         """Returns the ascending numbers of the classes that are a label of an example."""
+        return np.array(list(self.class_counts()), dtype=int)
+
+    def class_counts(self) -> dict[int, int]:
+        """Returns the number of examples of each class that is a label of an example, in ascending order of classes."""
+        if self._rows is None:
+            return {int(label): count for label, count in self.corpus.manifest["class_counts"].items()}
         labels = self.labels(np.arange(len(self)))
-        return np.unique([label for row in labels for label in (row if isinstance(row, list) else [row])]).astype(int)
+        rows = [label for row in labels for label in (row if isinstance(row, list) else [row])]
+        classes, counts = np.unique(np.array(rows, dtype=int), return_counts=True)
+        return dict(zip(classes.tolist(), counts.tolist(), strict=True))
 
     def position(self, index: int) -> int:
         """Returns the position of the example with the given index.

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lightning_xai.functional.file_digest import sha256_of
 from lightning_xai.runs.whole_files import read_json, write_json
 from lightning_xai.runs.whole_folders import make_private
 
-BLOCK = 1 << 22  # bytes that are read at once
 SETTLED_SECONDS = 2.0  # a file that has just changed may change again without another modification time
 
 
@@ -55,23 +55,6 @@ class FileHashes:
             make_private(self.folder)
             write_json(known, {"path": str(path), "state": state, "sha256": found})
         return found
-
-
-def sha256_of(file: Path) -> str:
-    """Returns the SHA-256 hash of a file's contents.
-
-    Example:
-        >>> import tempfile
-        >>> file = Path(tempfile.mkdtemp(), "a.txt")
-        >>> _ = file.write_text("good")
-        >>> sha256_of(file)[:12]
-        '770e607624d6'
-    """
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _hash_of_folder(folder: Path, files: Sequence[Path]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import os
 import shutil
 import tempfile
 from functools import lru_cache
@@ -13,6 +11,9 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.functional.file_digest import sha256_of
 
 _NEEDED = ("gguf", "accelerate")
 
@@ -45,7 +46,7 @@ def converted_folder(file: str | Path) -> Path:
     file = Path(file)
     if not file.is_file():
         raise ValueError(f"{file}: no such GGUF file")
-    cache = Path(os.environ.get("LIGHTNING_XAI_CACHE") or Path.home() / ".cache" / "lightning_xai") / "gguf"
+    cache = cache_folder(None) / "gguf"
     status = file.stat()
     folder = cache / f"{file.stem}-{_hash(str(file), status.st_size, status.st_mtime_ns)}"
     if not folder.is_dir():
@@ -70,11 +71,7 @@ def converted_folder(file: str | Path) -> Path:
 @lru_cache
 def _hash(file: str, size: int, changed: int) -> str:
     """Returns 12 hex digits of the file's SHA-256. Size and time of change tell whether a known hash still holds."""
-    digest = hashlib.sha256()
-    with open(file, "rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()[:12]
+    return sha256_of(Path(file))[:12]
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from transformers.utils import (
     cached_file,
 )
 
+from lightning_xai.functional.file_digest import sha256_of
 from lightning_xai.functional.model_folders import located, resolve_model_path
 
 
@@ -55,15 +55,10 @@ def hash_of_files(files: Iterable[Path]) -> str:
     """Returns the first 12 hex digits of the SHA-256 of the files' contents, one after another.
 
     Example:
-        >>> hash_of_files([]) == hashlib.sha256(b"").hexdigest()[:12]
-        True
+        >>> hash_of_files([])
+        'e3b0c44298fc'
     """
-    digest = hashlib.sha256()
-    for name in files:
-        with open(name, "rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()[:12]
+    return sha256_of(*files)[:12]
 
 
 def _on_hub(path: str, name: str) -> Path | None:

@@ -14,7 +14,6 @@ from typing import IO, Any, Literal
 
 from datasets import DatasetDict
 
-from lightning_xai.data.cache_folder import cache_folder
 from lightning_xai.data.sources.base import (
     TextSource,
     rationales_of,
@@ -22,6 +21,7 @@ from lightning_xai.data.sources.base import (
     rows_to_splits,
     split_rows,
 )
+from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.functional.spans import word_offsets
 
 Domain = Literal["movie", "amazon", "nyt", "tweets"]
