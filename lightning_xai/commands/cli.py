@@ -19,6 +19,7 @@ from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
+from lightning_xai.commands.bound_facts import bound_facts
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.data_links import check_linked_ids
@@ -41,7 +42,6 @@ from lightning_xai.commands.trainer_settings import check_optimizer, check_own_s
 from lightning_xai.commands.trial_options import trial_of
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
-from lightning_xai.runs.bounds import bound_facts
 from lightning_xai.runs.facts import RunFacts
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
