@@ -31,6 +31,19 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
         raise ValueError(f"num_classes is {num_classes}: a {kind} classifier needs at least {fewest}")
 
 
+def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
+    """Returns the parameters that require a gradient: those of the encoder, and those of the head.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> [len(group) > 0 for group in encoder_and_head(random_bert())]
+        [True, True]
+    """
+    head = {id(parameter) for parameter in network.head_parameters()}
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    return [[p for p in trained if id(p) not in head], [p for p in trained if id(p) in head]]
+
+
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from transformers import MODEL_MAPPING, AutoModel
 
 from lightning_xai.functional.class_attention import class_attention, fused_class_attention
-from lightning_xai.functional.erasure import Erasure
 from lightning_xai.functional.evaluate import Versions
 from lightning_xai.functional.padding import take_columns
 from lightning_xai.models.base import check_num_classes
@@ -265,21 +264,11 @@ class PLMCA(HuggingFaceClassifier):
         keep = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return states, keep if legacy else segments.attention_mask
 
-    def version_logits(
-        self,
-        inputs: TextInputs,
-        versions: Versions,
-        classes: Tensor,
-        *,
-        erasure: Erasure,
-        pad_id: int,
-        chunk_size: int | None = None,
-    ) -> Tensor | None:
+    def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
         """Returns the logits [R, K] of versions of texts, from the segments in which they differ; see `ForVersions`.
 
         The result is None in training mode, and if too many classes are asked for.
         """
-        options: Any = {"erasure": erasure, "pad_id": pad_id, "chunk_size": chunk_size}
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:

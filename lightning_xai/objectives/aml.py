@@ -10,7 +10,6 @@ from typing import Any, Literal
 import torch
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
-from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 
 from lightning_xai.functional.choices import require_choices
@@ -25,8 +24,7 @@ from lightning_xai.models.scorer_checkpoint import TrainedScorer
 from lightning_xai.models.token_scorer import Condition, TokenScorer
 from lightning_xai.models.transformers_loading import architecture_config
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.fused import use_fused_kernel
-from lightning_xai.objectives.schedules import Decay, warmup_decay
+from lightning_xai.objectives.schedules import Decay
 from lightning_xai.objectives.trained_first import TrainedFirst
 from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.fingerprint import weights_hash
@@ -252,16 +250,8 @@ class AML(Objective):
         self.metric.reset()
         return super().more_validation_values() | {f"aml/{name}": value}
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimizer = self.optimizer([p for p in self.scorer.parameters() if p.requires_grad])
-        use_fused_kernel(optimizer)
-        num_steps = self.trainer.estimated_stepping_batches
-        if num_steps == float("inf"):
-            raise ValueError("the schedule needs the number of steps: set trainer.max_epochs or trainer.max_steps")
-        scheduler = warmup_decay(
-            optimizer, num_steps=int(num_steps), warmup_fraction=self.warmup_fraction, decay=self.decay
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        return [[p for p in self.scorer.parameters() if p.requires_grad]]
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # torch has overloads
         """Returns the state without the explained network's weights, which stay in their own file."""

@@ -10,13 +10,13 @@ import torch
 from lightning import LightningModule
 from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
-from torch import Tensor
+from torch import Tensor, nn
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.architecture_match import check_architecture, network_spec
-from lightning_xai.models.base import Classifier
+from lightning_xai.models.base import Classifier, encoder_and_head
 from lightning_xai.models.checkpoint import check_format, stored_encoder
 from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
 from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
@@ -257,12 +257,14 @@ class Objective(LightningModule, ABC):
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         return self.evaluate(batch)
 
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Returns the parameters that are trained: those of the encoder, then those of the head."""
+        return encoder_and_head(self.network)
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        head = {id(parameter) for parameter in self.network.head_parameters()}
-        trained = [p for p in self.network.parameters() if p.requires_grad]
-        groups = [[p for p in trained if id(p) not in head], [p for p in trained if id(p) in head]]
-        optimizer = self.optimizer([{"params": group} for group in groups])
-        optimizer.param_groups[1]["lr"] *= self.head_lr_factor
+        optimizer = self.optimizer([{"params": group} for group in self.parameter_groups()])
+        for head in optimizer.param_groups[1:]:
+            head["lr"] *= self.head_lr_factor
         use_fused_kernel(optimizer)
         scheduler = warmup_decay(
             optimizer, num_steps=self.num_steps(), warmup_fraction=self.warmup_fraction, decay=self.decay

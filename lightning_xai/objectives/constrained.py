@@ -215,6 +215,8 @@ class Constrained(Supervised):
     def num_steps(self) -> int:
         super().num_steps()  # loads the data, so that the number of batches is known
         trainer = self.trainer
+        if math.isinf(trainer.num_training_batches):
+            return int(trainer.max_steps)
         steps = math.ceil(trainer.num_training_batches / self.accumulate_grad_batches) * (trainer.max_epochs or 0)
         limits = [limit for limit in (steps, trainer.max_steps) if limit > 0]
         return min(limits)
