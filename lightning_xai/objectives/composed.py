@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
+from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, values_of
 from lightning_xai.objectives.terms.gradient_check import check_term_gradient
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
@@ -137,7 +137,11 @@ class ComposedObjective(Objective):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         weights = self.weights_now()
         terms = {name: term for name, term in self._all_terms() if name in weights}
-        clean, loss, logged, values = self._evaluate(self.task(batch), terms, create_graph=True)
+        task = self.task(batch)
+        prepared, own_prepared = prepare_all(terms, task), self.prepare(task)
+        clean = CleanPass(task, self._needs(terms), create_graph=True)
+        loss, logged = self.own_loss(clean, own_prepared)
+        values = values_of(terms, clean, prepared)
         means = {name: self._mean(name, value, batch) for name, value in values.items()}
         for name, value in values.items():
             logged |= {name: means[name], **{f"{name}_{key}": scalar for key, scalar in value.logged.items()}}
@@ -192,15 +196,16 @@ class ComposedObjective(Objective):
         outputs = super().validation_step(batch, batch_idx)
         if not self._means:
             return outputs
-        task, terms = self.task(batch), self._validated_terms()
-        self._means["loss"].update(task.losses(outputs["logits"]), torch.ones(len(batch)), batch.index)
-        if terms:
-            with torch.inference_mode(False), frozen(self.network):
-                # copies, because tensors that were made in inference mode cannot enter a graph
-                batch = batch.map(torch.clone)
-                _, _, _, values = self._evaluate(self.task(batch), terms, create_graph=False)
-            for name, value in values.items():
-                self._means[name].update(value.values, terms[name].example_weights(batch), batch.index)
+        terms = self._validated_terms()
+        with torch.inference_mode(False):
+            batch = batch.map(torch.clone)  # copies, because tensors made in inference mode cannot enter a graph
+            task = self.task(batch)
+            with frozen(self.network):
+                values = self._term_values(task, terms, create_graph=False) if terms else {}
+        losses = task.losses(outputs["logits"])
+        self._means["loss"].update(losses, torch.ones_like(losses), batch.index)
+        for name, value in values.items():
+            self._means[name].update(value.values, terms[name].example_weights(batch), batch.index)
         return outputs
 
     def final_weights(self) -> dict[str, float]:
@@ -234,7 +239,7 @@ class ComposedObjective(Objective):
 
     def term_values(self, batch: Batch, terms: dict[str, Term]) -> dict[str, TermValue]:
         """Returns name -> value of `terms` on a batch, in the graph."""
-        return self._evaluate(self.task(batch), terms, create_graph=True)[-1]
+        return self._term_values(self.task(batch), terms, create_graph=True)
 
     def try_terms(self, batch: Batch) -> None:
         """Checks the gradient of every term with a weight above 0 on one example that counts for the term.
@@ -256,19 +261,9 @@ class ComposedObjective(Objective):
         super().on_load_checkpoint(checkpoint)
         self.minima = dict(checkpoint.get("minima", {}))
 
-    def _evaluate(
-        self, task: Task, terms: dict[str, Term], *, create_graph: bool
-    ) -> tuple[CleanPass, Tensor, dict[str, Tensor], dict[str, TermValue]]:
-        """Returns the clean pass, the own loss [], the scalars to log, and name -> value of the terms."""
-        prepared = {name: term.prepare(task) for name, term in terms.items()}
-        own_prepared = self.prepare(task)
-        clean = CleanPass(task, self._needs(terms), create_graph=create_graph)
-        loss, logged = self.own_loss(clean, own_prepared)
-        values = {}
-        for name, term in terms.items():
-            clean.state_after.restore()  # so that no term changes the random numbers of another
-            values[name] = term.value(clean, prepared[name])
-        return clean, loss, logged, values
+    def _term_values(self, task: Task, terms: dict[str, Term], *, create_graph: bool) -> dict[str, TermValue]:
+        prepared = prepare_all(terms, task)
+        return values_of(terms, CleanPass(task, self._needs(terms), create_graph=create_graph), prepared)
 
     def _mean(self, name: str, value: TermValue, batch: Batch) -> Tensor:
         term = self._term(name)
@@ -287,7 +282,7 @@ class ComposedObjective(Objective):
 
     def _needs(self, terms: dict[str, Term]) -> Needs:
         own = Needs(readout=type(self).own_loss is not ComposedObjective.own_loss)  # the default reads logits only
-        return reduce(Needs.__or__, [term.needs(self.network) for term in terms.values()], own)
+        return needs_of(terms, self.network, own)
 
     def _fraction_of_training(self) -> float:
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):

@@ -63,7 +63,8 @@ class VAT(Term):
 
     The noise on the embeddings starts as a normal random number for each element. Each step adds the gradient of the
     divergence and projects the noise. The search draws the dropout masks of the clean pass, so with `dropout: shared`
-    the divergence measures the noise alone.
+    the divergence measures the noise alone. With an epsilon of 1e-5, bfloat16 is too coarse: the divergence then
+    measures rounding.
 
     Args:
         weight: factor lambda_3 of the divergence, as in `Term`.

@@ -1,0 +1,66 @@
+"""Evaluates several terms on one batch, so that they share the clean pass and no term changes another's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
+from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
+
+
+def needs_of(terms: Mapping[str, Term], network: Classifier, own: Needs) -> Needs:
+    """Returns what all terms together need from the clean pass of a network, with an objective's `own` needs.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.terms.input_gradient import InputGradient
+        >>> needs_of({"igr": InputGradient()}, random_bert(), Needs()).double_backward
+        True
+    """
+    return reduce(Needs.__or__, [term.needs(network) for term in terms.values()], own)
+
+
+def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
+    """Returns name -> what each term computes before the clean pass: a search, a detached target, or None.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> from lightning_xai.objectives.terms.input_gradient import InputGradient
+        >>> from lightning_xai.types import Batch, TextInputs
+        >>> task = Supervised(random_bert()).task(Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0])))
+        >>> prepare_all({"igr": InputGradient()}, task)
+        {'igr': None}
+    """
+    return {name: term.prepare(task) for name, term in terms.items()}
+
+
+def values_of(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
+    """Returns name -> value of each term. Each starts from the random state just after the clean pass.
+
+    Args:
+        terms: name -> term.
+        clean: the clean pass, with everything that the terms need.
+        prepared: the result of `prepare_all`.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> from lightning_xai.objectives.terms.input_gradient import InputGradient
+        >>> from lightning_xai.types import Batch, TextInputs
+        >>> task = Supervised(random_bert()).task(Batch(TextInputs.of_ids([[1, 5, 2]]), torch.tensor([0])))
+        >>> terms = {"igr": InputGradient()}
+        >>> clean = CleanPass(task, needs_of(terms, task.network, Needs()), create_graph=False)
+        >>> values_of(terms, clean, prepare_all(terms, task))["igr"].values.shape
+        torch.Size([1])
+    """
+    values = {}
+    for name, term in terms.items():
+        clean.state_after.restore()  # so that no term changes the random numbers of another
+        values[name] = term.value(clean, prepared[name])
+    return values
