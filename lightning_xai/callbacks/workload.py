@@ -88,7 +88,8 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str]) -> Workload | 
     presets = [r for r in receivers_after(trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
     for split in splits:
         rows = data.split(split)
-        lengths, shares = rows.lengths[: _limit(source, len(rows))], trainer.world_size
+        evaluated = min(_limit(source, len(rows)), _limit_of_batches(trainer, data, len(rows)))
+        lengths, shares = rows.lengths[:evaluated], trainer.world_size
         num_examples[split] = -(-len(lengths) // shares)
         num_tokens[split] = float(lengths.sum()) / shares
         mean, targets = max(1, round(float(lengths.mean()))), _mean_targets(source, rows, data.num_classes)
@@ -110,6 +111,19 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str]) -> Workload | 
 def _limit(callback: Any, num_examples: int) -> int:
     limit = getattr(callback, "max_examples", None)
     return num_examples if limit is None else min(limit, num_examples)
+
+
+def _limit_of_batches(trainer: Trainer, data: Any, num_examples: int) -> int:
+    """Returns how many examples of a split the trainer's limit on batches leaves, such as `limit_test_batches`."""
+    limit: int | float = trainer.limit_test_batches  # also in a fit, whose test is forecast
+    if trainer.validating:
+        limit = trainer.limit_val_batches
+    elif trainer.predicting:
+        limit = trainer.limit_predict_batches
+    size = getattr(data, "eval_batch_size", 1) * trainer.world_size
+    num_batches = -(-num_examples // size)
+    left = limit if isinstance(limit, int) else int(num_batches * limit)
+    return min(num_examples, left * size)
 
 
 def _mean_targets(source: Any, rows: Any, num_classes: int) -> float:

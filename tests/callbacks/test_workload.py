@@ -66,3 +66,14 @@ def test_work_counts_limits_methods_and_metrics(tmp_path):
     tokens = data.split("test").lengths[:4].sum()
     alone = Workload({"test": 4}, {"test": tokens}, {"test": {"Gradient": 3.0}})
     assert alone.seconds_left(0.1) == pytest.approx(0.1 * 3 * tokens)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1.0, 7), (2, 4), (0.5, 4), (9, 7)])
+def test_limit_on_batches_limits_the_work(limit, expected, tmp_path):
+    source, data = compute(Gradient()), planted_data(eval_batch_size=2)  # 7 test examples
+    options = {"logger": False, "enable_progress_bar": False, "limit_test_batches": limit}
+    trainer = Trainer(accelerator="cpu", default_root_dir=tmp_path, callbacks=[source], **options)
+    data.setup("test")
+    trainer.datamodule = data  # type: ignore[attr-defined]
+    workload = workload_of(trainer, source, ["test"])
+    assert workload is not None and workload.num_examples["test"] == expected
