@@ -7,12 +7,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-import captum.attr
 import torch
 from torch import Tensor, nn
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.attributions.captum_algorithms import ALGORITHMS, Algorithm, call_defaults, check_algorithm
+from lightning_xai.attributions.captum_algorithms import (
+    ALGORITHMS,
+    Algorithm,
+    call_defaults,
+    captum_class,
+    check_algorithm,
+)
 from lightning_xai.attributions.captum_layers import EmbeddingInput, checked_layer
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
@@ -201,7 +206,7 @@ class Captum(AttributionMethod):
         """Returns all options for B texts whose baselines have the embeddings `start` [B, T, D]."""
         options = self._sized(len(inputs), inputs, differentiated=not self._known.masks_tokens)
         options["additional_forward_args"] = (torch.arange(len(inputs), device=inputs.device),)
-        explaining = getattr(captum.attr, self.wrapped or self.algorithm)
+        explaining = captum_class(self.wrapped or self.algorithm)
         takes = inspect.signature(explaining.attribute).parameters
         if "baselines" in takes:
             options["baselines"] = start
@@ -234,7 +239,7 @@ class Captum(AttributionMethod):
         self, name: str, options: dict[str, Any], forward_func: Any, layer: nn.Module | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Returns an instance of the algorithm, and the options of its `attribute`."""
-        kind = getattr(captum.attr, name)
+        kind = captum_class(name)
         if name == "NoiseTunnel":
             assert self.wrapped is not None
             inner, rest = self._build(self.wrapped, options, forward_func)

@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
-
-import captum.attr
 
 from lightning_xai.types import Passes
 
@@ -23,6 +22,16 @@ GIVEN_ARGUMENTS = frozenset(
     "return_convergence_delta forward_func layer device_ids attribution_method show_progress kwargs abs "
     "interpretable_model similarity_func perturb_func".split()
 )
+
+
+def captum_class(name: str) -> Any:
+    """Returns a class of captum.attr. Captum is imported here, so that a command without it starts sooner.
+
+    Example:
+        >>> captum_class("Saliency").__name__
+        'Saliency'
+    """
+    return getattr(import_module("captum.attr"), name)
 
 
 @dataclass(frozen=True)
@@ -183,7 +192,7 @@ def call_defaults(name: str) -> dict[str, Any]:
         >>> call_defaults("Occlusion")
         {'sliding_window_shapes': 1, 'strides': None, 'perturbations_per_eval': 1}
     """
-    algorithm = getattr(captum.attr, name)
+    algorithm = captum_class(name)
     defaults: dict[str, Any] = {"sliding_window_shapes": 1} if name == "Occlusion" else {}
     for function in (algorithm.__init__, algorithm.attribute):
         for parameter in inspect.signature(function).parameters.values():

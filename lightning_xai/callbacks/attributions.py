@@ -214,7 +214,7 @@ class ComputeAttributions(Callback):
                 kept = sum((counts[name] for _, _, counts in gathered), Counter())
                 if kept:
                     shown = ", ".join(f"{step} ({kept[step]})" for step in sorted(kept))
-                    print(f"{name} kept the scores after these steps, of so many texts: {shown}")
+                    print(f"{name}: steps after which the best scores were found (number of texts): {shown}")
 
     def _attribute(
         self, name: str, network: Classifier, batch: Batch, split: str, targets: Tensor, target_mask: Tensor
