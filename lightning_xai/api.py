@@ -38,9 +38,9 @@ from lightning_xai.attributions.laws import check_method
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.predictions import predictions_table
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.given_texts import given_pairs, given_texts
-from lightning_xai.commands.measuring import measure
-from lightning_xai.commands.trained_run import Methods, TrainedRun, chosen_methods, load_trained_run
+from lightning_xai.commands.trained.given_texts import given_pairs, given_texts
+from lightning_xai.commands.trained.measuring import measure
+from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chosen_methods, load_trained_run
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.laws import check_source
 from lightning_xai.functional.modes import eager_attention

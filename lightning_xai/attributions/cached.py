@@ -14,8 +14,8 @@ from lightning_xai.functional.class_names import class_positions, listed
 from lightning_xai.models.base import Classifier
 from lightning_xai.runs.encoder_facts import check_positions
 from lightning_xai.runs.progress import say
-from lightning_xai.runs.store import RaggedStore, is_store
-from lightning_xai.runs.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, text_hash
+from lightning_xai.runs.stores.store import RaggedStore, is_store
+from lightning_xai.runs.stores.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, text_hash
 from lightning_xai.types import Passes, TextInputs
 
 
@@ -34,7 +34,7 @@ def stored_scores(store: RaggedStore, inputs: TextInputs, targets: Tensor, hashe
 
     Example:
         >>> import numpy as np, tempfile
-        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with RaggedWriter(folder) as writer:
         ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1
@@ -104,7 +104,7 @@ class Cached(AttributionMethod):
 
     Example:
         >>> import numpy as np, tempfile
-        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with RaggedWriter(f"{folder}/test", metadata={"split": "test"}) as writer:
         ...         writer.add(0, 1, np.array([0.5, -1.0]))  # example 0, class 1

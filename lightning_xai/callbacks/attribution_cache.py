@@ -15,10 +15,10 @@ from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.ownership import own_scores, release_scores
+from lightning_xai.runs.locks.ownership import own_scores, release_scores
 from lightning_xai.runs.ranks import first_does
-from lightning_xai.runs.store import RaggedStore, RaggedWriter, check_metadata, is_store, read_metadata
-from lightning_xai.runs.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
+from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter, check_metadata, is_store, read_metadata
+from lightning_xai.runs.stores.stored_scores import CLASS_NAMES, NO_CLASS, TEXT_HASHES, TOKEN_MASKS, text_hash
 
 
 class AttributionCacheWriter(ExplainedCallback):

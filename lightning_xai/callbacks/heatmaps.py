@@ -25,10 +25,10 @@ from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
 from lightning_xai.report.heatmap_page import html_page
+from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.whole_files import write_whole
 
 
 class Heatmaps(ExplainedCallback):

@@ -14,7 +14,7 @@ from lightning_xai.callbacks.base import ResultRow, ResultSource, callbacks_of, 
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.runs.facts import FactsOfTest, RunFacts
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.ownership import own_results, release_results
+from lightning_xai.runs.locks.ownership import own_results, release_results
 from lightning_xai.runs.ranks import first_does
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 

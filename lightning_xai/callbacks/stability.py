@@ -24,7 +24,7 @@ from lightning_xai.report.stability import Comparison, compare, matching_runs, w
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
-from lightning_xai.runs.stored_scores import StoredScores, open_scores
+from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores
 
 PRESET = "stability"
 THIS_RUN = "this run"  # name of this run in messages

@@ -13,10 +13,10 @@ from lightning import Callback, LightningModule, Trainer
 from lightning_xai.callbacks.base import ResultRow, data_of, is_dry_run, network_of, split_of_loader
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
+from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import log_prefix
-from lightning_xai.runs.whole_files import write_json
 from lightning_xai.types import Batch, TextInputs
 
 

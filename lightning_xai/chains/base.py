@@ -22,10 +22,10 @@ from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
+from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.runs.whole_files import write_whole
 from lightning_xai.types import Batch
 
 

@@ -17,10 +17,10 @@ from lightning_xai.data.erasures import KEY
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.encoder_facts import encoder_metadata
+from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.runs.store import OLD_STORE, RaggedStore, RaggedWriter, is_store
-from lightning_xai.runs.whole_files import read_json, write_json
+from lightning_xai.runs.stores.store import OLD_STORE, RaggedStore, RaggedWriter, is_store
 from lightning_xai.types import Batch
 
 COMPLETE = "complete.json"  # file of facts about erasures; it is written last, so a folder with this file is complete

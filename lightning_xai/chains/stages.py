@@ -12,12 +12,12 @@ from lightning_xai.chains.erasure_pass import read_complete
 from lightning_xai.chains.time_left import seconds_left, stage_time
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training, training_settings
+from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.folder import OLD_RUN, RunFolder
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.run_state import is_evaluated_with
 from lightning_xai.runs.settings import ERASURE, ERASURES
-from lightning_xai.runs.whole_files import read_json, write_json
 
 ROOT = "root"  # name of the first stage for --stage
 BY_STAGE = ("experiment", ERASURES, ERASURE)  # settings that may differ between stages

@@ -8,7 +8,7 @@ from typing import Any
 from lightning import Trainer
 from lightning.fabric.plugins import CheckpointIO, TorchCheckpointIO
 
-from lightning_xai.runs.checkpoint_files import require_whole, save_checkpoint
+from lightning_xai.runs.files.checkpoint_files import require_whole, save_checkpoint
 from lightning_xai.runs.progress import say
 
 

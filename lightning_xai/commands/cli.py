@@ -21,10 +21,19 @@ from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.bound_facts import bound_facts
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
-from lightning_xai.commands.config_files import check_formats, experiment_name, folder_of_config, save_config
-from lightning_xai.commands.data_links import check_linked_ids
-from lightning_xai.commands.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
-from lightning_xai.commands.parts import PARSER_MODE
+from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
+from lightning_xai.commands.parser.data_links import check_linked_ids
+from lightning_xai.commands.parser.encoder_path import check_network_tokenizer, fill_encoder_path, write_encoder
+from lightning_xai.commands.parser.parts import PARSER_MODE
+from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS, add_run_arguments
+from lightning_xai.commands.parser.run_parser import RunParser, as_data
+from lightning_xai.commands.parser.trainer_settings import (
+    check_optimizer,
+    check_own_steps,
+    check_seed,
+    trainer_settings,
+)
+from lightning_xai.commands.parser.trial_options import trial_of
 from lightning_xai.commands.preflight import (
     chain_in,
     check_chains,
@@ -33,19 +42,15 @@ from lightning_xai.commands.preflight import (
     check_tuning,
     resolve_checkpoint,
 )
-from lightning_xai.commands.run_arguments import TRAINER_DEFAULTS, add_run_arguments
 from lightning_xai.commands.run_callbacks import run_callbacks
-from lightning_xai.commands.run_parser import RunParser, as_data
 from lightning_xai.commands.slurm import slurm_environment
 from lightning_xai.commands.tested import facts_of_test
-from lightning_xai.commands.trainer_settings import check_optimizer, check_own_steps, check_seed, trainer_settings
-from lightning_xai.commands.trial_options import trial_of
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
 from lightning_xai.runs.facts import RunFacts
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, is_current
-from lightning_xai.runs.ownership import own_run
+from lightning_xai.runs.locks.ownership import own_run
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import is_first, rank
 from lightning_xai.runs.run_state import begin_run, finish_run, is_evaluated_with

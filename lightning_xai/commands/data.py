@@ -9,11 +9,11 @@ from typing import Any
 
 from lightning_xai.callbacks.run_summary import data_lines
 from lightning_xai.commands.cli import XAICLI
-from lightning_xai.commands.config_files import with_config_paths
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.parts import PARSER_MODE, find_shipped_parts, with_part_paths
-from lightning_xai.commands.run_parser import RunParser
-from lightning_xai.commands.term_files import with_merged_terms
+from lightning_xai.commands.parser.config_files import with_config_paths
+from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
+from lightning_xai.commands.parser.run_parser import RunParser
+from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.data.corpus_cache import CorpusCache
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.cache_folder import cache_folder

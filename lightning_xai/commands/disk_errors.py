@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from lightning_xai.runs.disk import disk_message
+from lightning_xai.runs.files.disk import disk_message
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ def carry_out(argv: list[str]) -> None:
     with quiet(), ending_in_one_line(argv[0]), user_errors():
         command = argv[0]  # modules are imported late, to start fast
         if command in ("-h", "--help"):
-            print(import_module("lightning_xai.commands.class_help").class_help(argv[1]))
+            print(import_module("lightning_xai.commands.parser.class_help").class_help(argv[1]))
         elif command in READERS:
             module = import_module(f"lightning_xai.commands.{command}")
             getattr(module, f"{command}_command")(argv[1:])

@@ -10,13 +10,18 @@ from typing import TextIO
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.explainer import Explainer
 from lightning_xai.commands.outputs import refuse_inputs, write_output
-from lightning_xai.commands.trained_run import load_trained_run, method_classes, run_and_inputs, signed_arguments
-from lightning_xai.commands.typed_command import run_command
+from lightning_xai.commands.parser.typed_command import run_command
+from lightning_xai.commands.trained.explainer import Explainer
+from lightning_xai.commands.trained.trained_run import (
+    load_trained_run,
+    method_classes,
+    run_and_inputs,
+    signed_arguments,
+)
 from lightning_xai.report.explanation import json_record, print_document
 from lightning_xai.report.heatmap_page import html_page
-from lightning_xai.runs.text_files import read_text
+from lightning_xai.runs.files.text_files import read_text
 
 STANDARD = "-"  # standard input as `file`, standard output as `output`
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import NamedTuple
 
-from lightning_xai.commands.choices import shortened
+from lightning_xai.commands.parser.choices import shortened
 
 SETTINGS_CODE = (  # modules of Lightning that check settings; errors of other modules may be faults of this package
     "trainer/setup.py", "trainer/trainer.py", "trainer/connectors/accelerator_connector.py",

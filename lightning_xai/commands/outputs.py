@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from lightning_xai.runs.disk import writing
-from lightning_xai.runs.whole_files import remove_partial_files, write_whole
+from lightning_xai.runs.files.disk import writing
+from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
 
 EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
 

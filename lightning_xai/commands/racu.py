@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lightning_xai.commands.typed_command import run_command
+from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.report.names import common_folder
 from lightning_xai.report.racu import write_report
 from lightning_xai.runs.experiment import report_dir

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import torch
 
-from lightning_xai.commands.typed_command import run_command
+from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.metrics.similarity import require_percentage, similarities
 from lightning_xai.report.names import common_folder, run_names
 from lightning_xai.report.stability import Comparison, compare, write_report
 from lightning_xai.runs.experiment import stability_report_dir
 from lightning_xai.runs.folder import RUN_AGAIN, RunFolder
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.runs.store import RaggedStore
-from lightning_xai.runs.stored_scores import NO_CLASS, StoredScores, open_scores, stored_methods
+from lightning_xai.runs.stores.store import RaggedStore
+from lightning_xai.runs.stores.stored_scores import NO_CLASS, StoredScores, open_scores, stored_methods
 
 
 def stability_command(argv: Sequence[str]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.commands.cli import XAICLI
-from lightning_xai.commands.config_files import with_config_paths, with_overrides
-from lightning_xai.commands.config_syntax import check_files
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.next_step import next_step
-from lightning_xai.commands.parts import find_shipped_parts, with_part_paths
-from lightning_xai.commands.term_files import with_merged_terms
-from lightning_xai.runs.lock import release
+from lightning_xai.commands.parser.config_files import with_config_paths, with_overrides
+from lightning_xai.commands.parser.config_syntax import check_files
+from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
+from lightning_xai.commands.parser.term_files import with_merged_terms
+from lightning_xai.runs.locks.lock import release
 from lightning_xai.runs.progress import say
 
 

@@ -90,7 +90,7 @@ def message_for_user(error: BaseException) -> str | None:
     Users can correct errors of the parser, ValueErrors of this package, and the errors listed in `library_errors`.
 
     Example:
-        >>> from lightning_xai.runs.store import RaggedStore
+        >>> from lightning_xai.runs.stores.store import RaggedStore
         >>> try:
         ...     RaggedStore("no/such/folder")
         ... except ValueError as error:

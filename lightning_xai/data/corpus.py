@@ -14,7 +14,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.items import Labels
 from lightning_xai.data.token_table import TokenTable, take_rows
 from lightning_xai.functional.file_digest import sha256_of
-from lightning_xai.runs.whole_files import read_json
+from lightning_xai.runs.files.whole_files import read_json
 
 
 class _Block(NamedTuple):

@@ -12,10 +12,10 @@ from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpus import Corpus, read_manifest
 from lightning_xai.data.corpus_key import key_of
 from lightning_xai.data.corpus_writer import MANIFEST, CorpusWriter
+from lightning_xai.runs.files.whole_files import write_json
+from lightning_xai.runs.files.whole_folders import make_private, remove_remains, set_aside, write_whole_folder
+from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.progress import say
-from lightning_xai.runs.shared_work import found_or_made
-from lightning_xai.runs.whole_files import write_json
-from lightning_xai.runs.whole_folders import make_private, remove_remains, set_aside, write_whole_folder
 
 BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # largest block that is encoded at once; one long text may exceed it
 

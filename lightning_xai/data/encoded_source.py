@@ -25,10 +25,10 @@ from lightning_xai.data.source_table import SourceTable
 from lightning_xai.data.sources.base import TextSource, check_example, check_split
 from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted
+from lightning_xai.runs.files.whole_files import read_json, write_json
+from lightning_xai.runs.files.whole_folders import make_private, set_aside
+from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.ranks import rank
-from lightning_xai.runs.shared_work import found_or_made
-from lightning_xai.runs.whole_files import read_json, write_json
-from lightning_xai.runs.whole_folders import make_private, set_aside
 
 FEWEST_OF_A_VIEW = 4  # a selection of at least a quarter of a split is read from the corpus of the whole split
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.token_table import TokenTable, bounds_of
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 
 Removal = Literal["mask", "delete", "positions"]
 KEY = 0  # keys in a store are (example, class); an erasure has no class, so its key has class 0
@@ -67,7 +67,7 @@ class Erasures:
     Example:
         >>> import tempfile
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
         >>> folder = tempfile.mkdtemp()
         >>> with RaggedWriter(folder, bits=True) as writer:
         ...     writer.add(7, KEY, np.array([0, 1, 0]))

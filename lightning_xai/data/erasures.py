@@ -12,7 +12,7 @@ from lightning_xai.data.erasing import KEY, Erasures, Removal, erase
 from lightning_xai.data.token_table import TokenTable
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import Facts, check_positions
-from lightning_xai.runs.store import RaggedStore, is_store, stores_in
+from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
 
 AT_ONCE = 256  # examples that are checked together
 
@@ -78,7 +78,7 @@ def apply_erasures(
     Example:
         >>> import tempfile
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> from lightning_xai.runs.store import RaggedWriter
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
         >>> from lightning_xai.data.corpus_cache import write_corpus
         >>> examples = [{"text": "w0 w1", "labels": 0}]
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lightning_xai.functional.file_digest import sha256_of
-from lightning_xai.runs.whole_files import read_json, write_json
-from lightning_xai.runs.whole_folders import make_private
+from lightning_xai.runs.files.whole_files import read_json, write_json
+from lightning_xai.runs.files.whole_folders import make_private
 
 SETTLED_SECONDS = 2.0  # a file that has just changed may change again without another modification time
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from lightning_xai.data.row_stream import Rows, RowStream
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.runs.whole_files import read_json, write_json
-from lightning_xai.runs.whole_folders import make_private
+from lightning_xai.runs.files.whole_files import read_json, write_json
+from lightning_xai.runs.files.whole_folders import make_private
 
 
 @dataclass(frozen=True)

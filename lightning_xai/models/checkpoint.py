@@ -19,8 +19,8 @@ from lightning_xai.models.pretrained_weights import refuse_gaps
 from lightning_xai.models.released import encoder_folder, is_released, load_released
 from lightning_xai.models.transformers_loading import read_config
 from lightning_xai.models.weight_files import hash_of_files, weight_files
-from lightning_xai.runs.checkpoint_files import require_whole
 from lightning_xai.runs.encoder_facts import tokenizer_at
+from lightning_xai.runs.files.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import FORMAT, format_of, is_current
 

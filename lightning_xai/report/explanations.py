@@ -13,7 +13,7 @@ import pandas as pd
 from lightning_xai.report.explanation import json_record
 from lightning_xai.report.heatmap import ExplainedDocument
 from lightning_xai.report.heatmap_page import html_page
-from lightning_xai.runs.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_whole
 
 FRAME_HEIGHT = 480  # pixels; the page inside scrolls
 COLUMNS = ["text", "class", "predicted", "probability", "method", "begin", "end", "token", "score"]

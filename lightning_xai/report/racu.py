@@ -18,7 +18,7 @@ from lightning_xai.report.intervals import with_intervals
 from lightning_xai.report.roar import RANDOM, read_chains, roar_panels
 from lightning_xai.report.sparsity import sparsity_panels
 from lightning_xai.report.tables import Column, text_table, wrap
-from lightning_xai.runs.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_whole
 
 Quantity = Literal["racu", "leakage"]
 

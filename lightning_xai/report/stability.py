@@ -14,8 +14,8 @@ from lightning_xai.metrics.similarity import SIMILARITIES
 from lightning_xai.report.curves import figure_image, save_png
 from lightning_xai.report.similarity_plot import Matrix, matrices_figure
 from lightning_xai.report.tables import Column, text_table
+from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.whole_files import write_whole
 
 COLUMNS = ["method", "metric", "run", "other", "value", "num_explanations", "num_skipped"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning_xai.runs.progress import say
-from lightning_xai.runs.store import is_store, read_metadata
+from lightning_xai.runs.stores.store import is_store, read_metadata
 
 Facts = Mapping[str, Any]
 TOKENIZER_ENCODER = "lightning_xai.data.encoding.TokenizerEncoder"

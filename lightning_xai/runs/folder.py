@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from lightning_xai.runs.files.whole_files import damaged, read_json, write_json
 from lightning_xai.runs.format import with_format, without_format
-from lightning_xai.runs.lock import FOLDER_LOCK
+from lightning_xai.runs.locks.lock import FOLDER_LOCK
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.new_options import without_new_options
 from lightning_xai.runs.results_table import ResultsTable, read_table
 from lightning_xai.runs.settings import hash_of_test_data
-from lightning_xai.runs.whole_files import damaged, read_json, write_json
 
 OLD_RUN = (
     "name another --experiment, or use the version that wrote it; explain, evaluate.yaml and teachers can still read "

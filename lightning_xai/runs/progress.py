@@ -20,7 +20,7 @@ SILENCED_WARNINGS = (
     ".*recommended to use .self.log.*sync_dist=True.*",  # our metrics are synchronized already
     ".*Checkpoint directory .* exists and is not empty.*",  # a resumed run has checkpoints there
     ".*`isinstance.treespec.*",
-    r"[\s\S]*import path denylist",  # commands/class_checks.py refuses such classes with a better message
+    r"[\s\S]*import path denylist",  # commands/parser/class_checks.py refuses such classes with a better message
     ".*is smaller than the logging interval.*",  # short epochs are allowed
     ".*resuming from a checkpoint that ended before the epoch ended.*",  # the epoch is repeated, as README says
     ".*`tensorboardX` has been removed.*",  # tensorboard is always installed

@@ -12,8 +12,8 @@ import pandas as pd
 import pyarrow as pa
 
 from lightning_xai.runs.evaluation_settings import changed_evaluation, hash_of_evaluation
+from lightning_xai.runs.files.whole_files import damaged, read_json, write_json, write_whole
 from lightning_xai.runs.format import with_format
-from lightning_xai.runs.whole_files import damaged, read_json, write_json, write_whole
 
 RESULTS = "results"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightning_xai.runs.evaluation_settings import changed_evaluation, changed_training, training_settings
+from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
-from lightning_xai.runs.whole_files import write_json
 
 
 def begin_run(run: RunFolder, settings: Mapping[str, Any]) -> None:

@@ -5,8 +5,8 @@ import torch
 
 from lightning_xai.attributions.cached import Cached
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.runs.store import RaggedWriter
-from lightning_xai.runs.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
+from lightning_xai.runs.stores.store import RaggedWriter
+from lightning_xai.runs.stores.stored_scores import NO_CLASS, TEXT_HASHES, text_hash
 from tests.conftest import text_inputs
 
 TARGETS = torch.tensor([[0, 2], [1, 0]])

@@ -11,8 +11,8 @@ from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.runs.store import RaggedStore
-from lightning_xai.runs.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
+from lightning_xai.runs.stores.store import RaggedStore
+from lightning_xai.runs.stores.stored_scores import NO_CLASS, TOKEN_MASKS, open_scores
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data, trainer
 
 

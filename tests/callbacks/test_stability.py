@@ -16,7 +16,7 @@ from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.stability import Stability
 from lightning_xai.metrics.similarity import jaccard, kendall, spearman
 from lightning_xai.objectives.supervised import Supervised
-from lightning_xai.runs.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
 from tests.callbacks.conftest import planted_data, trainer
 from tests.conftest import tiny_classifier
 

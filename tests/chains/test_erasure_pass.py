@@ -9,7 +9,7 @@ from datasets import DatasetDict
 
 from lightning_xai.chains.erasure_pass import check_complete, read_complete, write_erasures
 from lightning_xai.data.sources.planted import Planted
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
 FACTS = {"method": "first"}

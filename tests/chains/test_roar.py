@@ -16,7 +16,7 @@ from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.format import with_format
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 from tests.callbacks.conftest import planted_data, trainer
 
 SPLITS = {"train": 8, "validation": 6, "test": 7}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 from tests.commands.conftest import planted, save, tiny_config
 
 NAMES = ["all/100", "random/040", "random/080", "gradient/040", "gradient/080"]

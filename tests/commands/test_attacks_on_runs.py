@@ -14,7 +14,7 @@ from lightning import Callback
 
 from lightning_xai.commands.cli import XAICLI
 from tests.commands.conftest import NETWORK, changed, command, refusal, save, tiny_config
-from tests.commands.test_class_checks import attacks
+from tests.commands.parser.test_class_checks import attacks
 
 # the parser library warns of some paths, which are refused here with a line of our own
 pytestmark = pytest.mark.filterwarnings(r"ignore:[\s\S]*import path denylist")

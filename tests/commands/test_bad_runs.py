@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from lightning_xai.commands.devices import usable_device
 from lightning_xai.commands.execution import user_errors
 from lightning_xai.commands.explain import file_lines
 from lightning_xai.commands.outputs import write_output
+from lightning_xai.commands.trained.devices import usable_device
 from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.report.roar import read_chains
+from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.whole_files import write_whole
 from tests.commands.conftest import BERT, command, refusal, save, tiny_config
 
 LONGEST_LINE = 300

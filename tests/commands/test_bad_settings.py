@@ -8,7 +8,7 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.commands.execution import user_errors
-from lightning_xai.commands.trainer_settings import check_optimizer, check_seed, trainer_settings
+from lightning_xai.commands.parser.trainer_settings import check_optimizer, check_seed, trainer_settings
 from tests.commands.conftest import METHODS, changed, refusal, save, tiny_config
 
 LONGEST_LINE = 300

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 from tests.commands.conftest import command, planted, refusal, save, tiny_config, weights
 from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.commands.explainer import trained_encoder
+from lightning_xai.commands.trained.explainer import trained_encoder
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.files import Files

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lightning_xai.runs.store import RaggedStore, RaggedWriter
+from lightning_xai.runs.stores.store import RaggedStore, RaggedWriter
 from tests.commands.conftest import command, methods, planted, refusal, save, tiny_config
 from tests.commands.test_processes import TWO, run_ranks
 

@@ -1,7 +1,7 @@
 """Errors as a user reads them."""
 
 from lightning_xai.commands.terminal import message_for_user, one_line, reasons
-from lightning_xai.runs.store import RaggedStore
+from lightning_xai.runs.stores.store import RaggedStore
 
 
 def caught(function) -> Exception:
@@ -24,7 +24,7 @@ def test_error_of_another_package_is_not_shortened():
 
 def test_error_of_another_kind_is_not_shortened(tmp_path):
     def read_missing_key():
-        from lightning_xai.runs.store import RaggedWriter
+        from lightning_xai.runs.stores.store import RaggedWriter
 
         RaggedWriter(tmp_path).close()
         RaggedStore(tmp_path).get(0, 0)

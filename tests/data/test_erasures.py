@@ -11,7 +11,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.encoder_facts import encoder_metadata
-from lightning_xai.runs.store import RaggedWriter
+from lightning_xai.runs.stores.store import RaggedWriter
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 EXAMPLE = {"text": "w0 w1 w2", "rationales": [{"label": 1, "spans": [[3, 8]]}]}  # [CLS] 5 6 7 [SEP]

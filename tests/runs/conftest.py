@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lightning_xai.runs.lock import release
+from lightning_xai.runs.locks.lock import release
 from tests.runs.processes import FORK
 
 NOBODY = 65534

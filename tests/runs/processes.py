@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from lightning_xai.runs.lock import check_owned, release, take
-from lightning_xai.runs.owner import Owner
-from lightning_xai.runs.whole_files import write_whole
+from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.locks.lock import check_owned, release, take
+from lightning_xai.runs.locks.owner import Owner
 
 FORK = multiprocessing.get_context("fork")
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from lightning_xai.runs.lock import check_owned, follow, release
-from lightning_xai.runs.owner import launch_id
+from lightning_xai.runs.locks.lock import check_owned, follow, release
+from lightning_xai.runs.locks.owner import launch_id
 from tests.runs.processes import owner_in, owner_of, write_lock
 
 

@@ -16,9 +16,9 @@ from datasets.exceptions import DatasetGenerationError
 
 from lightning_xai.data.sources.columns import ColumnSource
 from lightning_xai.data.sources.tables import read_delimited, read_json
-from lightning_xai.runs.compressed_files import check_compression, kind_of
-from lightning_xai.runs.disk import disk_message
-from lightning_xai.runs.text_files import check_encoding
+from lightning_xai.runs.files.compressed_files import check_compression, kind_of
+from lightning_xai.runs.files.disk import disk_message
+from lightning_xai.runs.files.text_files import check_encoding
 
 _BINARY = (".parquet", ".arrow")
 _KINDS = (".csv", ".tsv", ".jsonl", ".json", *_BINARY)

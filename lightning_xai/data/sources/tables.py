@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lightning_xai.runs.compressed_files import kind_of, open_text
-from lightning_xai.runs.text_files import codec_of, other_encoding, read_text
+from lightning_xai.runs.files.compressed_files import kind_of, open_text
+from lightning_xai.runs.files.text_files import codec_of, other_encoding, read_text
 
 LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131,072
 

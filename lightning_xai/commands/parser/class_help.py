@@ -1,0 +1,94 @@
+"""`run.py --help CLASS`: the arguments of a class that a configuration may name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+
+from jsonargparse._parameter_resolvers import get_signature_parameters
+
+from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.parser.choices import listed_choices
+from lightning_xai.runs.class_paths import imported_class
+
+# packages whose classes configurations name, in the order in which a short name is searched
+PACKAGES = ("lightning_xai", "lightning.pytorch.callbacks", "lightning.pytorch.loggers", "torch.optim")
+
+
+def class_help(name: str) -> str:
+    """Returns the description and the arguments of a class; of a base class, also the names of the derived classes.
+
+    Args:
+        name: name of a class, or its dotted path.
+
+    Raises:
+        ValueError: there is no such class.
+
+    Example:
+        >>> print(class_help("Random").splitlines()[0])
+        lightning_xai.attributions.random.Random
+    """
+    import_all()
+    found = imported_class(name, object) if "." in name else class_named(name)
+    lines = [f"{found.__module__}.{found.__qualname__}", "", inspect.getdoc(found) or "", "", "Arguments:"]
+    for parameter in get_signature_parameters(found, logger=False):
+        required = parameter.default is inspect.Parameter.empty
+        default = "required" if required else f"default {parameter.default!r}"
+        lines.append(f"  {parameter.name}: {type_name(parameter.annotation)} ({default})")
+    derived = sorted(derived_names(found))
+    return "\n".join([*lines, *(["", f"Classes: {', '.join(derived)}"] if derived else [])])
+
+
+def class_named(name: str) -> type:
+    """Returns the class of a short name.
+
+    Raises:
+        ValueError: there is no such class; the message names similar ones.
+
+    Example:
+        >>> import_all()
+        >>> class_named("Files").__module__
+        'lightning_xai.data.sources.files'
+        >>> class_named("Fles")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: there is no class 'Fles': choose one of Files, ...
+    """
+    known: dict[str, type] = {}
+    for package in PACKAGES:
+        for module_name, module in list(sys.modules.items()):
+            if module_name == package or module_name.startswith(f"{package}."):
+                for value in vars(module).values():
+                    if inspect.isclass(value) and value.__module__.startswith(package.split(".")[0]):
+                        known.setdefault(value.__name__, value)
+    if name not in known:
+        raise ValueError(f"there is no class {name!r}: choose one of {listed_choices(known, name)}")
+    return known[name]
+
+
+def derived_names(base: type) -> set[str]:
+    """Returns the names of the imported concrete classes that derive from `base`.
+
+    Example:
+        >>> derived_names(RuntimeWarning)
+        set()
+    """
+    names: set[str] = set()
+    queue: list[type] = list(base.__subclasses__()) if base is not object else []
+    while queue:
+        derived = queue.pop()
+        queue += derived.__subclasses__()
+        if not inspect.isabstract(derived) and derived.__module__.startswith(("lightning", "torch.optim")):
+            names.add(derived.__name__)
+    return {name for name in names if not name.startswith("_")}
+
+
+def type_name(annotation: object) -> str:
+    """Returns a type as text, without the names of modules.
+
+    Example:
+        >>> type_name(int | None), type_name(list[str])
+        ('int | None', 'list[str]')
+    """
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)

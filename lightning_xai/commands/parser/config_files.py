@@ -1,0 +1,141 @@
+"""Configuration files on the command line: finds the files, and the experiment and run that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+from omegaconf import DictConfig, OmegaConf
+
+from lightning_xai.commands.parser.choices import listed_choices
+from lightning_xai.commands.parser.parts import SHIPPED
+from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.folder import OLD_RUN, RunFolder
+from lightning_xai.runs.format import without_format
+
+
+def find_config(name: str, folders: Sequence[Path] = ()) -> str:
+    """Returns the path of a configuration file. Searches ., `folders`, ./configs and the shipped configurations.
+
+    Raises:
+        ValueError: there is no such file.
+
+    Example:
+        >>> Path(find_config("roar.yaml")).name
+        'roar.yaml'
+    """
+    for candidate in [Path(name), *(folder / name for folder in folders), Path("configs") / name, SHIPPED / name]:
+        if candidate.is_file():
+            return str(candidate)
+    known = sorted(path.name for path in SHIPPED.glob("*.yaml"))
+    raise ValueError(
+        f"there is no configuration {name!r}, here or in configs/: choose one of {listed_choices(known, name)}"
+    )
+
+
+def with_config_paths(argv: list[str]) -> list[str]:
+    """Replaces the name of each --config file by its path. Also searches the folders of earlier --config files.
+
+    Example:
+        >>> [Path(argument).name for argument in with_config_paths(["fit", "--config=roar.yaml"])]
+        ['fit', '--config', 'roar.yaml']
+    """
+    arguments: list[str] = []
+    folders: list[Path] = []
+    for argument in argv:
+        joined = argument.startswith("--config=")
+        arguments += ["--config", argument.removeprefix("--config=")] if joined else [argument]
+        if len(arguments) > 1 and arguments[-2] in ("-c", "--config"):
+            arguments[-1] = find_config(arguments[-1], folders)
+            folders.append(Path(arguments[-1]).parent)
+    return arguments
+
+
+def with_overrides(argv: list[str], overrides: list[str]) -> list[str]:
+    """Appends overrides to a command line, and drops the earlier arguments "--name=value" that they replace.
+
+    If the earlier arguments stayed, the command line of a chain would grow with every stage.
+
+    Example:
+        >>> with_overrides(["fit", "--experiment=roar", "--runs_dir=runs"], ["--experiment=roar/gradient/010"])
+        ['fit', '--runs_dir=runs', '--experiment=roar/gradient/010']
+    """
+    replaced = tuple(f"{argument.split('=')[0]}=" for argument in overrides if "=" in argument)
+    return [*(argument for argument in argv if not argument.startswith(replaced)), *overrides]
+
+
+def experiment_name(config_files: list[str]) -> str:
+    """Returns `experiment` from the last file that sets it. If no file sets it, returns the name of the first file.
+
+    Example:
+        >>> experiment_name([find_config("roar.yaml")]), experiment_name([])
+        ('roar', 'default')
+    """
+    for file in reversed(config_files):
+        experiment = _setting(file, "experiment")
+        if experiment:
+            return str(experiment)
+    return Path(config_files[0]).stem if config_files else "default"
+
+
+def folder_of_config(config_files: Sequence[str], run: RunFolder) -> RunFolder:
+    """Finds the folder of `run`, also if the run was moved or the working directory has changed.
+
+    If one of the files is the saved configuration of `run`, returns the folder of this file, otherwise `run`. Two
+    folders belong to the same run if the last two parts of their paths are equal.
+
+    Example:
+        >>> folder_of_config([find_config("roar.yaml")], RunFolder(Path("runs/roar/seed0"))).path.as_posix()
+        'runs/roar/seed0'
+    """
+    for file in config_files:
+        saver = _saver(file)
+        if saver is None or saver.settings is None:
+            continue
+        place = saver.path.resolve()
+        if RunFolder(place).name == run.name:
+            return run if place == run.path.resolve() else RunFolder(place)
+    return run
+
+
+def save_config(parser: ArgumentParser, config: Namespace, file: Path) -> None:
+    """Writes all settings of a parsed configuration to a file.
+
+    Example:
+        >>> import tempfile
+        >>> parser = ArgumentParser()
+        >>> _ = parser.add_argument("--seed", type=int, default=0)
+        >>> file = Path(tempfile.mkdtemp(), "config.yaml")
+        >>> save_config(parser, parser.parse_args(["--seed", "3"]), file)
+        >>> file.read_text().strip()
+        'seed: 3'
+    """
+    save = partial(parser.save, config, skip_unset=False, overwrite=True, multifile=False)
+    write_whole(file, lambda target: save(str(target), skip_validation=True))  # parsing has checked it
+
+
+def check_formats(config_files: Sequence[str]) -> None:
+    """Raises ValueError if a configuration was saved by a run of another format. Its settings may have other names.
+
+    Example:
+        >>> check_formats([find_config("roar.yaml")])  # a person wrote it
+    """
+    for file in config_files:
+        saver = _saver(file)
+        if saver is not None:
+            without_format({"format": _setting(file, "format") or 1}, saver.path, OLD_RUN)
+
+
+def _setting(file: str, name: str) -> Any:
+    """Returns a top-level setting of a configuration file, or None if the file does not have this setting."""
+    settings = OmegaConf.load(file)
+    return settings.get(name) if isinstance(settings, DictConfig) else None
+
+
+def _saver(file: str) -> RunFolder | None:
+    """Returns the run that saved a configuration, or None if a person wrote the configuration."""
+    run = RunFolder(Path(file).parent)
+    return run if Path(file).name == run.config_file.name and run.manifest_file.exists() else None

@@ -1,0 +1,67 @@
+"""Sets arguments of the network, such as the number of classes, from the data."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from lightning_xai.models.base import Classifier
+from lightning_xai.runs.progress import say
+
+_IDS = ("pad_id", "mask_id")
+# each name is an attribute of the data module and an argument of networks; not every network has all arguments
+LINKED = ("num_classes", "multilabel", "vocab_size", "word_vectors", "verbalizers", *_IDS)
+
+
+def link_network_to_data(parser: ArgumentParser) -> None:
+    """Links arguments of the network to the data: the data are built first, and the network gets their values.
+
+    Example:
+        >>> from lightning_xai.commands.parser.run_parser import RunParser
+        >>> from lightning_xai.data.module import TextDataModule
+        >>> from lightning_xai.objectives.base import Objective
+        >>> parser = RunParser(exit_on_error=False)
+        >>> parser.add_subclass_arguments(TextDataModule, "data")
+        >>> parser.add_subclass_arguments(Objective, "model")
+        >>> link_network_to_data(parser)
+    """
+    for name in LINKED:
+        parser.link_arguments(f"data.{name}", f"model.init_args.network.init_args.{name}", apply_on="instantiate")
+
+
+def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) -> None:
+    """Compares the ids of special tokens in a configuration with the data's ids, which the network uses.
+
+    If a configured id is the network's default and the data have another id, one line is printed.
+
+    Args:
+        config: configuration of a subcommand, as it was parsed.
+        network: built with the data's ids.
+        trains: whether the network is to be trained. Without training, the ids have no effect.
+
+    Raises:
+        ValueError: a configured id is neither the network's default nor the id in the data.
+
+    Example:
+        >>> from lightning_xai.models.bilstm import BiLSTMAttention
+        >>> given = {"model.init_args.network": {"init_args": {"pad_id": 0, "mask_id": 4}}}
+        >>> check_linked_ids(given, BiLSTMAttention(vocab_size=9, mask_id=5), trains=True)
+        Traceback (most recent call last):
+        ValueError: the network's mask_id is 4, but the encoder's is 5: leave mask_id out, it follows the encoder
+    """
+    spec: Any = config.get("model.init_args.network")
+    arguments = {} if spec is None else spec.get("init_args") or {}
+    parameters = inspect.signature(type(network).__init__).parameters
+    for name in _IDS:
+        if not trains or name not in parameters or name not in arguments:
+            continue
+        given, linked = arguments[name], network.init_args[name]
+        if given not in (linked, parameters[name].default):
+            raise ValueError(
+                f"the network's {name} is {given}, but the encoder's is {linked}: leave {name} out, it follows the "
+                "encoder"
+            )
+        if given != linked:
+            say(f"the network's {name} is {linked}, as in the encoder")

@@ -1,0 +1,131 @@
+"""If an encoder has no path, it gets the network's own tokenizer. A pretrained network accepts no other tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import Namespace
+
+from lightning_xai.commands.trained.explainer import facts_or_configuration
+from lightning_xai.data.encoding import TokenizerEncoder
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.own_tokenizer import has_tokenizer
+from lightning_xai.functional.model_folders import is_hub_id
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.checkpoint import checkpoint_path, read_encoder
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.runs.encoder_facts import short_facts, tokenizer_at
+from lightning_xai.runs.folder import RunFolder
+
+
+def fill_encoder_path(config: Namespace) -> None:
+    """If the data's TokenizerEncoder has no path, sets it to the path of the network's tokenizer.
+
+    Tries the network of an Evaluation, then classifiers that have a path, then the teacher.
+
+    Args:
+        config: configuration of a subcommand. It is changed in place.
+
+    Raises:
+        ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read.
+
+    Example:
+        >>> no_path = Namespace(path=None)
+        >>> encoder = Namespace(class_path="lightning_xai.data.encoding.TokenizerEncoder", init_args=no_path)
+        >>> path = Namespace(path="google-bert/bert-base-uncased")
+        >>> network = Namespace(class_path="lightning_xai.models.hf_classifier.HFClassifier", init_args=path)
+        >>> fill_encoder_path(Namespace(model=Namespace(network=network), data=Namespace(encoder=encoder)))
+        >>> encoder.init_args.path
+        'google-bert/bert-base-uncased'
+    """
+    for key, encoder in _specs(config.get("data"), "data", TokenizerEncoder):
+        if encoder["init_args"].get("path") is None:
+            encoder["init_args"]["path"] = _network_tokenizer(config.get("model"), f"{key}.init_args.path")
+
+
+def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
+    """Checks that the data are encoded with the tokenizer of each pretrained network.
+
+    If an Evaluation's network has a learned vocabulary, the data module takes over this vocabulary.
+
+    Raises:
+        ValueError: the data are encoded with another tokenizer.
+
+    Example:
+        >>> check_network_tokenizer(Namespace(model=Namespace(init_args=Namespace())), model=None, data=None)
+    """
+    if isinstance(data, TextDataModule):
+        if isinstance(model, Evaluation):
+            data.take_encoder(model.encoder, model.path)
+        for _, network in _specs(config.get("model"), "model", Classifier):
+            path = network["init_args"].get("path")
+            if path is not None and network["init_args"].get(
+                "pretrained", True
+            ):  # a network with random weights fits every tokenizer
+                data.take_encoder(tokenizer_at(path), path)
+
+
+def write_encoder(run: RunFolder, data: Any) -> None:
+    """Adds facts about the encoder of the data to the manifest of a run, under the key `encoder`.
+
+    Example:
+        >>> write_encoder(RunFolder(Path("no/such/run")), data=None)  # nothing, as there is no TextDataModule
+    """
+    if isinstance(data, TextDataModule):
+        run.write_manifest(encoder=short_facts(data.encoder_facts()))
+
+
+def _network_tokenizer(model: Any, key: str) -> str:
+    """Returns the path of the first tokenizer that belongs to a network in `model`."""
+    for path in _network_paths(model):
+        spec = _encoder_spec(path)
+        found = (spec.get("init_args") or {}).get("path")
+        if found is None:
+            kind = spec["class_path"].rpartition(".")[2]
+            raise ValueError(
+                f"{key} is missing, and {path} was trained with {kind}, which has no path: set the class_path of the "
+                f"encoder to {spec['class_path']}"
+            )
+        if found != path or is_hub_id(path) or has_tokenizer(path):
+            return found
+    raise ValueError(
+        f"{key} is missing, and no network of this command has a tokenizer of its own: give a folder, a hub id or "
+        "package:NAME/FOLDER"
+    )
+
+
+def _network_paths(model: Any) -> Iterator[str]:
+    for base in (Evaluation, Classifier):
+        paths = (spec["init_args"].get("path") for _, spec in _specs(model, "model", base))
+        yield from (path for path in paths if path is not None)
+    for option in ("teacher", "explained"):
+        trained = model["init_args"].get(option) if model and model.get("init_args") else None
+        if isinstance(trained, str) and not trained.endswith(".yaml"):
+            yield trained
+
+
+def _encoder_spec(path: str) -> dict[str, Any]:
+    """Returns the class and the arguments of the encoder of the trained network at `path`."""
+    checkpoint = checkpoint_path(path)
+    run = RunFolder.of_checkpoint(checkpoint) if checkpoint else RunFolder(Path(path))
+    return facts_or_configuration(read_encoder(path), path, run.config_file)
+
+
+def _specs(config: Any, key: str, base: type) -> Iterator[tuple[str, Any]]:
+    """Finds the parts of a configuration whose class derives from `base`. Yields their keys and specs."""
+    if isinstance(config, Namespace | dict):
+        if config.get("class_path") in _class_paths(base) and config.get("init_args") is not None:
+            yield key, config
+        parts = list((vars(config) if isinstance(config, Namespace) else config).items())
+    else:
+        parts = list(enumerate(config)) if isinstance(config, list) else []
+    for name, part in parts:
+        yield from _specs(part, f"{key}.{name}", base)
+
+
+def _class_paths(base: type) -> set[str]:
+    names = {f"{base.__module__}.{base.__qualname__}"}
+    subclasses: list[type] = base.__subclasses__()
+    return names.union(*map(_class_paths, subclasses))

@@ -1,0 +1,108 @@
+"""Finds the parts of a configuration (data, networks, methods, ...) by name: the user's own files or shipped ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import get_loader, set_loader
+
+from lightning_xai.commands.parser.choices import listed_choices
+from lightning_xai.commands.parser.old_objectives import with_terms
+from lightning_xai.commands.parser.repeated_keys import check_repeated_keys
+
+_PACKAGE = Path(__file__).parents[2]
+# configs/ is inside the package in an installed wheel, and next to the package in a git checkout
+SHIPPED = next(folder for folder in (_PACKAGE / "configs", _PACKAGE.parent / "configs") if folder.is_dir())
+
+# last part of an option's name (--model.network) -> folders of configs/ that hold its files
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "data": ("data",),
+    "network": ("network",),
+    "callbacks": ("methods", "presets", "callbacks", "chains"),
+}
+_ALL_FOLDERS = tuple(folder for folders in FOLDERS.values() for folder in folders)
+PARSER_MODE = "omegaconf+"  # resolves relative interpolations, after command-line overrides
+
+
+def find_part(name: str, kind: str) -> str:
+    """Returns the path of a part's file. Searches the working directory, ./configs and the shipped configurations.
+
+    Args:
+        name: file name, with or without its folder in configs/: "vader.yaml", "data/vader.yaml" or any path.
+        kind: a key of FOLDERS. Only files of this kind are found by name.
+
+    Raises:
+        ValueError: there is no such file; the message lists the shipped files of this kind.
+
+    Example:
+        >>> Path(find_part("vader.yaml", "data")).parts[-2:]
+        ('data', 'vader.yaml')
+        >>> Path(find_part("er.yaml", "callbacks")).parts[-2:]
+        ('presets', 'er.yaml')
+    """
+    folders = FOLDERS[kind]
+    for base in (Path("configs"), SHIPPED):
+        for path in [base / name, *(base / folder / name for folder in folders)]:
+            if path.is_file() and path.relative_to(base).parts[0] in folders and ".." not in path.parts:
+                return str(path)
+    known = [
+        path.relative_to(SHIPPED / folder).as_posix() if len(folders) == 1 else path.relative_to(SHIPPED).as_posix()
+        for folder in folders
+        for path in sorted((SHIPPED / folder).rglob("*.yaml"))
+    ]
+    listed = ", ".join(known)
+    listed = listed if len(listed) < 220 else listed_choices(known, name)
+    places = " or ".join(f"configs/{folder}" for folder in folders)
+    raise ValueError(f"there is no {kind} {name!r}, here or in {places}: choose one of {listed}")
+
+
+def with_part_paths(argv: Sequence[str]) -> list[str]:
+    """Returns a command line in which each part's name is replaced by the path of its file.
+
+    Example:
+        >>> argv = with_part_paths(["test", "--data", "vader.yaml", "--trainer.callbacks+=er.yaml"])
+        >>> [Path(argument).name for argument in argv]
+        ['test', '--data', 'vader.yaml', 'er.yaml']
+    """
+    arguments: list[str] = []
+    for argument in argv:
+        option, joined, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        name = option or (arguments[-1] if arguments else "")
+        kind = name.removeprefix("--").rstrip("+").rpartition(".")[2] if name.startswith("--") else ""
+        if kind in FOLDERS and value.endswith((".yaml", ".yml")) and not Path(value).is_file():
+            value = find_part(value, kind)
+        arguments.append(f"{option}{joined}{value}")
+    return arguments
+
+
+def find_shipped_parts() -> None:
+    """Lets configurations name shipped parts, such as "data/vader.yaml".
+
+    The shipped file is read only if the configuration's folder has no such file. While the parser reads a
+    configuration, the working directory is the configuration's folder.
+    """
+    load = get_loader("yaml")
+
+    def load_checked(text: str) -> Any:
+        value = load(text)
+        if isinstance(value, dict | list):
+            check_repeated_keys(text)
+        return _with_shipped(value)
+
+    set_loader(PARSER_MODE, load_checked, (yaml.YAMLError,))
+
+
+def _with_shipped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_shipped(item) for key, item in with_terms(value).items()}
+    if isinstance(value, list):
+        return [_with_shipped(item) for item in value]
+    if not isinstance(value, str) or not value.endswith((".yaml", ".yml")) or os.path.isfile(value):
+        return value
+    shipped = SHIPPED / value
+    in_part_folder = Path(value).parts[0] in _ALL_FOLDERS and ".." not in Path(value).parts
+    return str(shipped) if in_part_folder and shipped.is_file() else value

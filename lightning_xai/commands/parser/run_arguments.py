@@ -1,0 +1,48 @@
+"""The options that fit, validate, test and predict have in addition to those of model, data and trainer."""
+
+from __future__ import annotations
+
+from lightning.pytorch.cli import LightningArgumentParser
+
+from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
+from lightning_xai.commands.parser.data_links import link_network_to_data
+from lightning_xai.commands.parser.trial_options import add_trial_arguments
+from lightning_xai.runs.format import FORMAT
+from lightning_xai.runs.splits import VALIDATION, log_prefix
+
+TRAINER_DEFAULTS = {
+    "num_sanity_val_steps": 0,
+    "inference_mode": False,
+    "log_every_n_steps": 10,
+    "enable_model_summary": False,  # RunSummary prints less
+}
+HELP_OF_CLASSES = (
+    "The arguments of a class: --model.help Supervised, --data.help TextDataModule, --trainer.callbacks.help "
+    "ComputeAttributions; of any other class, such as a source, network, method or metric: run.py --help CLASS."
+)
+
+
+def add_run_arguments(parser: LightningArgumentParser) -> None:
+    """Adds the options of a run, and the links between the arguments of data and network, to a parser.
+
+    The parser already has the arguments of model, data and trainer.
+    """
+    parser.epilog = HELP_OF_CLASSES
+    parser.add_argument("--experiment", type=str | None, default=None, help="name of the experiment")
+    parser.add_argument("--runs_dir", type=str, default="runs", help="folder of all runs")
+    parser.add_argument("--test_after_fit", type=bool, default=True, help="end fit by testing the best checkpoint")
+    parser.add_argument("--follow_up", type=bool, default=True, help="also run the other runs that this run needs")
+    add_trial_arguments(parser)
+    parser.add_argument("--stage", type=str | None, default=None, help="fit only this stage of a chain")
+    parser.add_argument("--format", type=int, default=FORMAT, help="format of a saved configuration")
+    parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
+    parser.set_defaults(
+        {
+            "checkpoint.filename": "best",
+            "checkpoint.monitor": f"{log_prefix(VALIDATION)}/log_loss",
+            "checkpoint.enable_version_counter": False,
+            "checkpoint.auto_insert_metric_name": False,
+        }
+    )
+    parser.link_arguments("seed_everything", "data.init_args.seed")
+    link_network_to_data(parser)

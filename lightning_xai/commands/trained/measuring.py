@@ -1,0 +1,212 @@
+"""Measures explanations of the examples in a pandas table, with the callbacks of the command line."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from argparse import ArgumentError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from lightning import Trainer
+
+from lightning_xai.callbacks.attributions import ComputeAttributions
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.callbacks.trial import Trial
+from lightning_xai.commands.parser.class_checks import CheckedParser
+from lightning_xai.commands.parser.parts import find_part
+from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS
+from lightning_xai.commands.terminal import one_line
+from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chosen_methods
+from lightning_xai.data.module import TextDataModule
+from lightning_xai.data.sources.columns import RationaleFormat
+from lightning_xai.data.sources.files import Files
+from lightning_xai.objectives.evaluation import Evaluation
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.facts import RunFacts
+from lightning_xai.runs.progress import quiet
+from lightning_xai.runs.splits import VALIDATION
+
+OPTIONAL_COLUMNS = {"text_pair": "text_pair_column", "id": "id_column"}
+LABEL_COLUMNS, RATIONALE_COLUMNS = ("label", "labels"), ("rationales", "rationale")
+
+
+def measure(
+    loaded: TrainedRun,
+    examples: pd.DataFrame,
+    methods: Methods,
+    *,
+    preset: str | AttributionEvaluation = "eraser",
+    validation: pd.DataFrame | None = None,
+    max_examples: int | None = None,
+    rationale_format: RationaleFormat = "char_spans",
+    skip_unfit: bool = False,
+    batch_size: int = 32,
+) -> pd.DataFrame:
+    """Tests a network on given examples and returns the table of results. Leaves no files.
+
+    Args:
+        loaded: the network and its encoder.
+        examples: table of examples, as `Run.measure` describes.
+        methods: attribution methods.
+        preset: name of a file in configs/presets, path of such a file, or an AttributionEvaluation.
+        validation: examples on which thresholds are tuned.
+        max_examples: largest number of examples that are used of each table; a fixed random choice. None uses all.
+        rationale_format: form of the rationales, as in Files.
+        skip_unfit: whether methods and metrics that fail in the trial are left out of the table.
+        batch_size: largest number of examples that pass the network together.
+
+    Raises:
+        ValueError: a table has no rows or breaks the format, the preset is unknown or tunes thresholds although
+            there is no `validation`, or a part fails in the trial.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> words = VocabularyEncoder(words=15)
+        >>> network = TrainedNetwork(random_bert(), ["bad", "good"], encoder=words.facts())
+        >>> loaded = TrainedRun("memory", None, network, words)
+        >>> examples = pd.DataFrame({"text": ["w1 w2 w3", "w4 w5 w6"], "label": ["bad", "good"]})
+        >>> table = measure(loaded, examples, "Random", preset="sparsity")
+        unknown tokens: test 0.0%
+        >>> sorted(set(table["method"]))
+        ['', 'Random']
+    """
+    evaluation = evaluation_of(preset)
+    computing = ComputeAttributions(chosen_methods(methods))
+    if validation is None and evaluation.needs_validation_in_test:
+        raise ValueError(
+            f"preset {evaluation.preset!r} tunes thresholds on a validation split: give validation, a table like "
+            "examples, or choose another preset"
+        )
+    splits = {"test": examples} | ({} if validation is None else {VALIDATION: validation})
+    network = loaded.trained.network
+    device = network.embedding_matrix.device
+    kernel: Any = network.attention_implementation
+    results = ResultsFile(RunFacts(*loaded.name))
+    trial = Trial(skip_unfit=skip_unfit, remedy="skip_unfit=True")
+    options: dict[str, Any] = dict(TRAINER_DEFAULTS)
+    with tempfile.TemporaryDirectory() as folder, quiet(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="GPU available but not used")
+        data = TextDataModule(
+            files_of(splits, Path(folder), loaded, rationale_format),
+            loaded.encoder,
+            eval_batch_size=batch_size,
+            max_examples=None if max_examples is None else dict.fromkeys(splits, max_examples),
+            tune_on_validation=validation is not None,
+            cache_dir=folder,
+        )
+        trainer = Trainer(
+            **options,
+            accelerator="cuda" if device.type == "cuda" else "cpu",
+            devices=[device.index or 0] if device.type == "cuda" else 1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            default_root_dir=folder,
+            callbacks=[results, trial, computing, evaluation],
+        )
+        try:
+            trainer.test(Evaluation.of(loaded.trained, loaded.place), datamodule=data, verbose=False)
+        finally:
+            network.set_attention(kernel)
+            network.to(device)  # at the end of a test, Lightning moves the network to the CPU
+    assert results.table is not None
+    return results.table.assign(checkpoint=loaded.checkpoint)
+
+
+def evaluation_of(preset: str | AttributionEvaluation) -> AttributionEvaluation:
+    """Returns the evaluation that a preset's file describes.
+
+    Args:
+        preset: name of a file in configs/presets, with or without .yaml; path of such a file; or an evaluation.
+
+    Raises:
+        ValueError: there is no such file, or it describes something else.
+
+    Example:
+        >>> [metric.name for metric in evaluation_of("eraser").metrics]
+        ['rationale', 'comprehensiveness', 'sufficiency']
+    """
+    if isinstance(preset, AttributionEvaluation):
+        return preset
+    file = preset if preset.endswith((".yaml", ".yml")) else f"{preset}.yaml"
+    if not Path(file).is_file():
+        file = find_part(file, "callbacks")
+    parser = CheckedParser(exit_on_error=False)
+    parser.add_subclass_arguments(AttributionEvaluation, "preset")
+    content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    class_path = str(content.get("class_path")) if isinstance(content, dict) else ""
+    imported_class(class_path, AttributionEvaluation, key=f"preset {preset}")
+    try:
+        return parser.instantiate(parser.parse_object({"preset": content})).preset
+    except ArgumentError as error:
+        raise ValueError(f"preset {file}: {one_line(str(error))}") from error
+
+
+def files_of(
+    splits: dict[str, pd.DataFrame], folder: Path, loaded: TrainedRun, rationale_format: RationaleFormat
+) -> Files:
+    """Writes tables to JSON Lines files in a folder, and returns the source that reads them.
+
+    Args:
+        splits: name of a split -> its table.
+        folder: folder for the files.
+        loaded: the network, whose classes the labels name.
+        rationale_format: form of the rationales.
+
+    Raises:
+        ValueError: a table is no DataFrame, has no rows, or has a cell that JSON cannot hold.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = TrainedNetwork(random_bert(), ["bad", "good"])
+        >>> loaded = TrainedRun("memory", None, network, VocabularyEncoder(words=15))
+        >>> table = pd.DataFrame({"text": ["fine plot"], "label": ["good"], "rationales": [[(0, 4)]]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     files_of({"test": table}, Path(folder), loaded, "char_spans").load()["test"][0]["rationales"]
+        [{'label': 1, 'spans': [[0, 4]]}]
+    """
+    for split, table in splits.items():
+        name = "validation" if split == VALIDATION else "examples"
+        if not isinstance(table, pd.DataFrame) or not len(table):
+            problem = "has no rows" if isinstance(table, pd.DataFrame) else f"is a {type(table).__name__}"
+            raise ValueError(f"{name} {problem}: give a pandas DataFrame with the columns text and label")
+        rows = table.to_dict("records")
+        lines = [json.dumps({str(k): _plain(v) for k, v in row.items()}, default=_refuse) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    columns = [str(column) for table in splits.values() for column in table.columns]
+    rationales = [name for name in RATIONALE_COLUMNS if name in columns]
+    optional: dict[str, Any] = {argument: name for name, argument in OPTIONAL_COLUMNS.items() if name in columns}
+    return Files(
+        {split: str(folder / f"{split}.jsonl") for split in splits},
+        label_column=next((name for name in LABEL_COLUMNS if name in columns), LABEL_COLUMNS[0]),
+        rationale_column=rationales[0] if rationales else None,
+        rationale_format=rationale_format,
+        class_names=loaded.trained.class_names,
+        multilabel=loaded.trained.network.multilabel,
+        **optional,
+    )
+
+
+def _plain(cell: Any) -> Any:
+    """Returns a cell with None for a missing value, and lists in place of arrays and tuples."""
+    if isinstance(cell, np.ndarray | list | tuple):
+        return [_plain(item) for item in cell]
+    if isinstance(cell, dict):
+        return {key: _plain(item) for key, item in cell.items()}
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    return None if pd.api.types.is_scalar(cell) and pd.isna(cell) else cell
+
+
+def _refuse(cell: Any) -> None:
+    raise ValueError(f"{cell!r} is a {type(cell).__name__}: write it as a string, a number or a list")

@@ -1,0 +1,230 @@
+"""A trained network with its encoder and the run that it comes from, and the attribution methods that explain it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_xai.attributions.base import SIGNED_POOLINGS, AttributionMethod
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.commands.trained.devices import usable_device
+from lightning_xai.commands.trained.explainer import Explainer, trained_encoder
+from lightning_xai.data.base import Encoder
+from lightning_xai.functional.model_folders import refuse_missing
+from lightning_xai.models.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
+from lightning_xai.models.released import is_released
+from lightning_xai.runs.class_paths import imported_class
+from lightning_xai.runs.folder import RunFolder
+
+# one method, or several: objects, or names of classes such as "ALTI,Random"
+Methods = str | AttributionMethod | Sequence[str | AttributionMethod] | None
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A trained network, the encoder that it was trained with, and the run that it comes from.
+
+    Attributes:
+        place: run folder, checkpoint, Hugging Face folder or hub id that the network was loaded from.
+        run: the run; None if the network comes from elsewhere.
+        trained: the network and the names of its classes.
+        encoder: turns texts into tokens as in training.
+        checkpoint: hash of the weights' file, for the results table; empty if it was not asked for.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> trained = TrainedNetwork(random_bert(), ["bad", "good"])
+        >>> TrainedRun("runs/tm/seed0", None, trained, VocabularyEncoder(words=15)).explainer(None).methods.keys()
+        dict_keys(['IntegratedGradients'])
+    """
+
+    place: str
+    run: RunFolder | None
+    trained: TrainedNetwork
+    encoder: Encoder
+    checkpoint: str = ""
+
+    @property
+    def name(self) -> tuple[str, int]:
+        """Experiment and seed, as the results table names them; the place and 0 if the network comes from no run."""
+        if self.run is None:
+            return self.place, 0
+        number = self.run.path.name.removeprefix("seed")
+        return self.run.experiment_dir.name, int(number) if number.isdecimal() else 0
+
+    def explainer(
+        self, methods: Methods, *, num_classes: int = 3, text_pair: str | Sequence[str] | None = None
+    ) -> Explainer:
+        """Returns an Explainer of the network.
+
+        Raises:
+            ValueError: there is no method of a given name, or the network reads pairs and `text_pair` is None.
+        """
+        if text_pair is None and getattr(self.trained.network, "paired", False):
+            raise ValueError(
+                f"the network of {self.place} reads pairs of texts: give the second one by --text_pair, in Python by "
+                "text_pair="
+            )
+        return Explainer(
+            self.trained,
+            self.encoder,
+            chosen_methods(methods, signed=True),
+            num_classes=num_classes,
+            text_pair=text_pair,
+        )
+
+
+def run_and_inputs(place: str) -> tuple[RunFolder | None, dict[str, Path]]:
+    """Returns the run of a checkpoint and the files to read. For a Hugging Face model, returns (None, {}).
+
+    Raises:
+        ValueError: `place` is a folder without a model, or names a missing file or folder and no hub id.
+
+    Example:
+        >>> run_and_inputs("google-bert/bert-base-uncased")
+        (None, {})
+    """
+    path = Path(place)
+    run = RunFolder.of_checkpoint(path) if path.is_file() else RunFolder(path)
+    checkpoint = checkpoint_path(place)
+    if checkpoint is not None and run.config_file.is_file():
+        return run, {"ckpt": checkpoint, "configuration": run.config_file}
+    refuse_missing(place, "the folder of a fitted run, a Hugging Face folder or a hub id")
+    is_model = any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or is_released(place)
+    if path.is_file() or path.is_dir() and not is_model:
+        raise ValueError(
+            f"{place} lacks a checkpoint or a config.yaml: give the folder of a fitted run or a Hugging Face folder"
+        )
+    return None, {}
+
+
+def load_trained_run(
+    place: str, *, device: str = "cpu", trust_remote_code: bool = False, with_hash: bool = False
+) -> TrainedRun:
+    """Loads a trained network with the encoder that it was trained with.
+
+    Args:
+        place: folder of a run, whose best checkpoint is used; a checkpoint in such a folder; or a Hugging Face folder
+            or hub id with a classification head.
+        device: device that runs the network, such as "cpu" or "cuda".
+        trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
+        with_hash: whether the hash of the weights is computed, for tables of results.
+
+    Raises:
+        ValueError: there is no trained network at `place`, or its tokenizer has changed since the training.
+
+    Example:
+        >>> load_trained_run("no/such/run.ckpt")
+        Traceback (most recent call last):
+        ValueError: no/such/run.ckpt: no such checkpoint
+    """
+    run, _ = run_and_inputs(place)
+    trained = load_trained(place, trust_remote_code=trust_remote_code)
+    trained.network.to(usable_device(device))
+    config_file = (run or RunFolder(Path(place))).config_file
+    encoder = trained_encoder(trained.encoder, place, config_file, trust_remote_code=trust_remote_code)
+    return TrainedRun(place, run, trained, encoder, checkpoint_hash(place) if with_hash else "")
+
+
+def chosen_methods(methods: Methods, *, signed: bool = False) -> dict[str, AttributionMethod]:
+    """Returns attribution methods by the names of their classes. A second method of a class gets the suffix "_2".
+
+    Args:
+        methods: a method, a list of methods, or names. A name is that of a class of this package ("ALTI", or
+            "ALTI,Random" for two), or a full class_path; the class is built without arguments. None chooses integrated
+            gradients whose scores have a sign and sum to the difference of logits.
+        signed: as in `method_of_name`.
+
+    Raises:
+        ValueError: there is no method of a given name, its class needs arguments, or no method is given.
+
+    Example:
+        >>> list(chosen_methods([IntegratedGradients(), IntegratedGradients(num_steps=3)]))
+        ['IntegratedGradients', 'IntegratedGradients_2']
+        >>> list(chosen_methods("IntegratedGradients, lightning_xai.attributions.random.Random"))
+        ['IntegratedGradients', 'Random']
+    """
+    if methods is None:
+        methods = IntegratedGradients(pooling="sum")
+    named: dict[str, AttributionMethod] = {}
+    for method in _listed(methods):
+        built = method_of_name(method, signed=signed) if isinstance(method, str) else method
+        if not isinstance(built, AttributionMethod):
+            raise ValueError(f"method is {built!r}: give the name or an object of an AttributionMethod, or a list")
+        name = type(built).__name__
+        number = sum(type(other).__name__ == name for other in named.values()) + 1
+        named[name if number == 1 else f"{name}_{number}"] = built
+    if not named:
+        raise ValueError("no attribution method is given: name one, such as IntegratedGradients")
+    return named
+
+
+def _listed(methods: str | AttributionMethod | Sequence[str | AttributionMethod]) -> list[str | AttributionMethod]:
+    if isinstance(methods, str):
+        return [name.strip() for name in methods.split(",")]
+    return [methods] if isinstance(methods, AttributionMethod) or not isinstance(methods, Sequence) else list(methods)
+
+
+def method_of_name(name: str, *, signed: bool = False) -> AttributionMethod:
+    """Returns the method of a class that is built without arguments.
+
+    Args:
+        name: name of a class of this package, or a full class_path.
+        signed: whether a class of this package whose scores have no sign by default gets the pooling "sum", if it has
+            this argument.
+
+    Raises:
+        ValueError: there is no such class, or it needs arguments.
+
+    Example:
+        >>> method_of_name("IntegratedGradients").has_sign, method_of_name("IntegratedGradients", signed=True).has_sign
+        (False, True)
+    """
+    if "." in name:
+        method_class: Any = imported_class(name, AttributionMethod, key="method")
+    else:
+        known = method_classes()
+        method_class = known.get(name)
+        if method_class is None:
+            raise ValueError(f"there is no attribution method {name!r}: choose one of {', '.join(known)}")
+    needed = [p.name for p in inspect.signature(method_class).parameters.values() if _is_needed(p)]
+    if needed:
+        raise ValueError(f"method {name} needs {', '.join(needed)}: give an object, {name.split('.')[-1]}(...)")
+    return method_class(**(signed_arguments(method_class) if signed and "." not in name else {}))
+
+
+def signed_arguments(method_class: type[AttributionMethod]) -> dict[str, str]:
+    """Returns the arguments that give the scores of a method a sign; {} if they have one or no `pooling` decides it.
+
+    Example:
+        >>> signed_arguments(IntegratedGradients)
+        {'pooling': 'sum'}
+    """
+    pooling = inspect.signature(method_class).parameters.get("pooling")
+    return {} if pooling is None or pooling.default in SIGNED_POOLINGS else {"pooling": "sum"}
+
+
+def method_classes() -> dict[str, type[AttributionMethod]]:
+    """Returns all attribution methods imported so far by the names of their classes, without abstract classes.
+
+    Example:
+        >>> "IntegratedGradients" in method_classes(), "AttributionMethod" in method_classes()
+        (True, False)
+    """
+    classes: dict[str, type[AttributionMethod]] = {}
+    queue: list[Any] = [AttributionMethod]
+    while queue:
+        method_class = queue.pop()
+        queue += method_class.__subclasses__()
+        if not inspect.isabstract(method_class):
+            classes[method_class.__name__] = method_class
+    return dict(sorted(classes.items()))
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    takes_any = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not takes_any

@@ -1,0 +1,109 @@
+"""Reads text files in any encoding. An error names the file, the place in the file, and the probable encoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightning_xai.runs.files.compressed_files import open_bytes, open_text
+
+
+def check_encoding(encoding: str) -> None:
+    """Raises ValueError unless Python has a text encoding of this name.
+
+    Example:
+        >>> check_encoding("latin-1")
+        >>> check_encoding("utf8mb4")
+        Traceback (most recent call last):
+        ValueError: encoding is 'utf8mb4': name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16
+    """
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError) as error:
+        raise ValueError(
+            f"encoding is {encoding!r}: name one that Python knows, such as utf-8, latin-1, cp1252 or utf-16"
+        ) from error
+
+
+def codec_of(encoding: str) -> str:
+    """Returns the name of Python's codec for an encoding. For UTF-8, the codec skips a byte order mark.
+
+    Example:
+        >>> codec_of("UTF-8"), codec_of("latin-1")
+        ('utf-8-sig', 'latin-1')
+    """
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -> str:
+    r"""Returns the text of a file.
+
+    Args:
+        path: the file.
+        encoding: its encoding.
+        has_option: whether the error message advises the user to set an option `encoding`.
+
+    Raises:
+        ValueError: the file has another encoding.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "notes.txt")
+        >>> _ = path.write_bytes(b"caf\xe9")
+        >>> ascii(read_text(path, "latin-1"))
+        "'caf\\xe9'"
+    """
+    try:
+        with open_text(path, codec_of(encoding)) as stream:
+            text = stream.read()
+    except UnicodeError as error:
+        raise other_encoding(path, encoding, error, has_option=has_option) from error
+    if "\0" in text[:1000]:
+        raise other_encoding(path, encoding, has_option=has_option)
+    return text
+
+
+def other_encoding(
+    path: Path, encoding: str, error: UnicodeError | None = None, *, has_option: bool = True
+) -> ValueError:
+    r"""Returns the error about a file that is not in `encoding`. The message suggests a probable encoding.
+
+    Args:
+        path: the file.
+        encoding: the encoding in which the file was read.
+        error: error of the codec; None if the codec raised no error, but the text has NUL characters.
+        has_option: whether the error message advises the user to set an option `encoding`.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "rows.csv")
+        >>> _ = path.write_bytes("text".encode("utf-16-le"))
+        >>> str(other_encoding(Path(path), "utf-8")).removeprefix(str(path))
+        ' is not UTF-8 (byte 1 is 0): save it as UTF-8, or set encoding: utf-16-le'
+    """
+    with open_bytes(path) as stream:
+        first = stream.read(2)
+    if first in (b"\xff\xfe", b"\xfe\xff"):
+        probable = "utf-16"
+    elif 0 in first:
+        probable = "utf-16-le" if first[1:] == b"\0" else "utf-16-be"
+    else:
+        probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
+    start = getattr(error, "start", None)
+    place = f"byte {first.find(0)} is 0" if error is None else f"byte {start}" if start is not None else str(error)
+    remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
+    line = _wrong_line(path, encoding)
+    first_wrong = "" if line is None else f"; line {line} is the first that is wrong"
+    return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
+
+
+def _wrong_line(path: Path, encoding: str) -> int | None:
+    """Returns the number of the first line that is not UTF-8; None if all are, or for another encoding."""
+    if codec_of(encoding) != "utf-8-sig":
+        return None
+    with open_bytes(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeError:
+                return number
+    return None

@@ -1,0 +1,125 @@
+"""Writes folders atomically: under a temporary name, synced to the disk and then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lightning_xai.runs.files.disk import writing
+from lightning_xai.runs.files.whole_files import PARTIAL, partial_file, sync
+from lightning_xai.runs.locks.owner import process_runs
+
+BAD = ".bad"  # suffix of a damaged folder that was renamed
+OWNER_ONLY = 0o700
+IS_THERE = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename to a name that is in use
+
+
+def write_whole_folder(folder: Path, write: Callable[[Path], Any]) -> bool:
+    """Writes a folder atomically, with rights for its owner only. A folder that exists is never changed.
+
+    Any number of processes may write the same folder at once. The first to finish renames its own to `folder`; the
+    others discard theirs. No lock is needed.
+
+    Args:
+        folder: the folder.
+        write: function that writes the files into a given folder.
+
+    Returns:
+        Whether the folder is the one that this process wrote.
+
+    Raises:
+        ValueError: the disk is full or read-only.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp(), "corpus")
+        >>> [write_whole_folder(folder, lambda partial: Path(partial, "a").write_text(text)) for text in "xy"]
+        [True, False]
+        >>> Path(folder, "a").read_text(), [path.name for path in folder.parent.iterdir()]
+        ('x', ['corpus'])
+    """
+    partial = partial_file(folder)
+    with writing(folder):
+        try:
+            make_private(folder.parent)
+            shutil.rmtree(partial, ignore_errors=True)  # of a killed process with the same number
+            partial.mkdir(mode=OWNER_ONLY)
+            write(partial)
+            for file in partial.iterdir():
+                sync(file)
+            sync(partial)
+            is_first = _rename(partial, folder)
+            sync(folder.parent)
+            return is_first
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder that only its owner may read, with its missing parents. An existing folder keeps its rights.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp(), "cache", "corpora")
+        >>> make_private(folder)
+        >>> [oct(path.stat().st_mode & 0o777) for path in (folder, folder.parent)]
+        ['0o700', '0o700']
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=OWNER_ONLY, exist_ok=True)
+
+
+def set_aside(folder: Path) -> None:
+    """Renames a damaged folder, so that another can be written. Processes that read the folder are not disturbed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp(), "corpus")
+        >>> folder.mkdir()
+        >>> set_aside(folder)
+        >>> [path.suffix for path in folder.parent.iterdir()]
+        ['.bad']
+    """
+    try:
+        folder.rename(folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{BAD}"))
+    except FileNotFoundError:  # another process was faster
+        return
+
+
+def remove_remains(parent: Path) -> None:
+    """Removes damaged folders, and the temporary folders of processes of this machine that were killed.
+
+    Example:
+        >>> import tempfile
+        >>> parent = Path(tempfile.mkdtemp())
+        >>> (parent / f"a.{platform.node()}.4194999.partial").mkdir()
+        >>> (parent / f"b.elsewhere.17.partial").mkdir()
+        >>> (parent / "c.0a1b2c3d.bad").mkdir()
+        >>> remove_remains(parent)
+        >>> [path.name for path in parent.iterdir()]
+        ['b.elsewhere.17.partial']
+    """
+    for path in parent.glob(f"*{PARTIAL}"):
+        host, _, pid = path.name.removesuffix(PARTIAL).rpartition(".")
+        if host.endswith(f".{platform.node()}") and pid.isdigit() and process_runs(int(pid)) is False:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in parent.glob(f"*{BAD}"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _rename(partial: Path, folder: Path) -> bool:
+    """Renames a folder; returns False if another process was faster."""
+    try:
+        os.rename(partial, folder)
+    except OSError as error:
+        if error.errno in IS_THERE and folder.is_dir():
+            return False
+        raise
+    return True

@@ -1,0 +1,287 @@
+"""Lock files. Each names the one process that may write to a folder or to a results file."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+
+from lightning_xai.runs.files.disk import writing
+from lightning_xai.runs.locks.owner import Owner
+from lightning_xai.runs.progress import say
+
+FOLDER_LOCK = "owner.lock"  # locks its whole folder; any other lock is for one file
+TOUCH_SECONDS = 20.0  # interval at which an owner touches its lock file, to show that it is alive
+PATIENCE_SECONDS = 120.0  # an owner on another machine counts as dead after this time without a touch
+GRACE_SECONDS = 1.0  # if a newcomer moves a living owner's file by mistake, it restores the file in this time
+ASIDE = ".stale"  # suffix of a lock file that is being removed
+WAIT = "wait until that command has ended or stop it, or name another --experiment"
+
+_held: dict[Path, Lock] = {}  # the locks that this process must hold to write
+
+
+class Taken(ValueError):
+    """Another process owns a lock."""
+
+
+class Lock:
+    """A lock file whose owner is this process or, in a distributed command, the first process of the command.
+
+    A daemon thread touches the file, so that newcomers on other machines see that the owner lives. Locks are made by
+    `take` and `follow`.
+
+    Args:
+        file: the lock file.
+        contents: contents of the file.
+        owner: the owner; None in the other processes of a distributed command, which neither touch nor remove the file.
+        touch_seconds: seconds between two touches.
+    """
+
+    def __init__(self, file: Path, contents: bytes, owner: Owner | None, touch_seconds: float) -> None:
+        self.file = file
+        self._contents = contents
+        self._owner = owner
+        self._checked = time.monotonic()
+        self._released = threading.Event()
+        if owner is not None:
+            threading.Thread(target=self._show_life, args=(touch_seconds,), daemon=True).start()
+
+    def covers(self, file: Path) -> bool:
+        """Returns whether `file` is in the folder that this lock protects."""
+        return self.file.name == FOLDER_LOCK and file.is_relative_to(self.file.parent)
+
+    def check(self, every: float = 0.0) -> None:
+        """Raises ValueError if the lock file is gone or names another owner. Checks at most every `every` seconds."""
+        now = time.monotonic()
+        if now - self._checked < every:
+            return
+        self._checked = now
+        found = _contents(self.file)
+        while found is None and time.monotonic() < now + GRACE_SECONDS:
+            time.sleep(0.05)
+            found = _contents(self.file)
+        if found != self._contents:
+            now_of = f"belongs to {Owner.from_json(found) or 'another command'} now" if found else "was removed"
+            raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
+
+    def release(self) -> None:
+        """Removes the lock file if this process made the file and the file still names this process."""
+        self._released.set()
+        if self._owner is not None and self._owner.pid == os.getpid():  # a forked child must not remove the file
+            with contextlib.suppress(OSError):
+                if _contents(self.file) == self._contents:
+                    _remove(self.file, self._contents, self._owner)
+
+    def _show_life(self, touch_seconds: float) -> None:
+        while not self._released.wait(touch_seconds):
+            with contextlib.suppress(OSError):
+                if _contents(self.file) == self._contents:
+                    os.utime(self.file)
+
+
+def take(
+    file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS, touch_seconds: float = TOUCH_SECONDS
+) -> None:
+    """Makes this process the owner of a lock file, until `release` or the end of the process.
+
+    Does nothing if this process already holds the lock or the lock of a parent folder. A dead owner's lock is removed.
+
+    Args:
+        file: the lock file. Its folder is created if it is missing.
+        remedy: end of the error message, with advice for the user.
+        patience: seconds without a change after which an owner on another machine counts as dead.
+        touch_seconds: seconds between two touches of the file.
+
+    Raises:
+        ValueError: another process owns the lock, or the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "owner.lock")
+        >>> take(file)
+        >>> check_owned()
+        >>> release()
+        >>> file.exists()
+        False
+    """
+    file = file.absolute()
+    if any(lock.file == file or lock.covers(file) for lock in _held.values()):
+        return
+    here = Owner.of_this_process()
+    contents = here.to_json().encode()
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        while not _create(file, contents):
+            require_free(file, remedy=remedy, patience=patience)
+    _held[file] = Lock(file, contents, here, touch_seconds)
+
+
+def require_free(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
+    """Raises ValueError if a living process owns a lock file. Removes the lock of a dead owner.
+
+    The system tells at once whether an owner in the same container lives. For an owner elsewhere, the lock file is
+    watched: a change shows that the owner lives. If the file does not change for `patience` seconds (20 s for an empty
+    file), the owner counts as dead.
+
+    Args:
+        file, remedy, patience: as in `take`.
+
+    Example:
+        >>> require_free(Path("no/such/owner.lock"))
+    """
+    if file.absolute() in _held:
+        return
+    here, first, began = Owner.of_this_process(), None, 0.0
+    while (now := _look(file)) is not None:
+        owner = Owner.from_json(now[0])
+        runs = None if owner is None else owner.is_running(here)
+        is_requeued = owner is not None and owner.is_requeued(here)
+        # every owner fills its new lock file at once, so an empty file needs less patience
+        wait = patience if owner is not None else min(patience, TOUCH_SECONDS)
+        changed = first is not None and now != first
+        if not is_requeued and (runs or changed and runs is None):
+            raise Taken(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+        if is_requeued or runs is False or first is not None and time.monotonic() - began >= wait:
+            _remove(file, now[0], here)
+            first = None
+            continue
+        if first is None:
+            first, began = now, time.monotonic()
+            say(
+                f"{_place(file)} belongs to {owner or 'another command'}: waiting up to {wait:.0f} s for a sign of life"
+            )
+        time.sleep(min(1.0, patience / 10))
+
+
+def follow(file: Path, *, remedy: str = WAIT, patience: float = PATIENCE_SECONDS) -> None:
+    """Waits until the first process of a distributed command has taken the lock. Only the other processes call it.
+
+    The other processes never take the lock. If another command owns the lock, they raise the error that the first
+    process raises, at about the same time.
+
+    Args:
+        file, remedy, patience: as in `take`.
+
+    Raises:
+        ValueError: another command owns the lock.
+
+    Example:
+        >>> follow(Path("no/such/owner.lock"))
+    """
+    file = file.absolute()
+    here, first, began = Owner.of_this_process(), None, time.monotonic()
+    while (now := _look(file)) is not None and time.monotonic() - began < 1.25 * patience:
+        owner = Owner.from_json(now[0])
+        if owner is not None and owner.leads(here):
+            _held[file] = Lock(file, now[0], None, TOUCH_SECONDS)
+            return
+        runs = None if owner is None else owner.is_running(here)
+        is_requeued = owner is not None and owner.is_requeued(here)
+        if not is_requeued and (runs or runs is None and first is not None and now != first):
+            raise ValueError(f"{_place(file)} belongs to {owner or 'another command'}: {remedy}")
+        if runs is False:  # the owner is dead, so the first process will take the lock
+            return
+        first = first or now
+        time.sleep(min(1.0, patience / 10))
+
+
+def remove_moved_locks(file: Path) -> None:
+    """Removes renamed lock files of processes that were killed during `_remove`. This process must own the lock.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "owner.lock")
+        >>> file.with_name("owner.lock.0a1b.stale").touch()
+        >>> take(file)
+        >>> remove_moved_locks(file)
+        >>> [path.name for path in file.parent.iterdir()], release()
+        (['owner.lock'], None)
+    """
+    own = _contents(file)
+    for aside in file.parent.glob(f"{file.name}.*{ASIDE}"):
+        if _contents(aside) != own:  # the process that moved it by mistake will put it back
+            aside.unlink(missing_ok=True)
+
+
+def check_owned(every: float = 0.0) -> None:
+    """Raises ValueError if another process has taken a lock of this process. Every write calls this function first.
+
+    Args:
+        every: smallest number of seconds between two checks; above 0 for frequent writes.
+
+    Example:
+        >>> check_owned()
+    """
+    for lock in list(_held.values()):
+        lock.check(every)
+
+
+def release(file: Path | None = None) -> None:
+    """Gives up one lock of this process; without `file`, all its locks.
+
+    Example:
+        >>> release()
+    """
+    for held in list(_held) if file is None else [file.absolute()]:
+        if held in _held:
+            _held.pop(held).release()
+
+
+atexit.register(release)
+
+
+def _place(file: Path) -> Path:
+    """Returns the folder or the file that a lock file protects."""
+    return file.parent if file.name == FOLDER_LOCK else file.with_suffix("")
+
+
+def _create(file: Path, contents: bytes) -> bool:
+    """Writes a new lock file; returns False if the file exists."""
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return False
+    try:
+        os.write(handle, contents)
+    except OSError:  # for example, a full disk
+        file.unlink()
+        raise
+    finally:
+        os.close(handle)
+    return True
+
+
+def _remove(file: Path, contents: bytes, here: Owner) -> None:
+    """Removes a lock file with the given contents. If several processes call this at once, one of them succeeds.
+
+    The file is first renamed to a name that no other process uses, and then read. If another process has replaced the
+    file in the meantime, the moved file is the lock of a living owner and is put back.
+    """
+    aside = file.with_name(f"{file.name}.{here.token}{ASIDE}")
+    try:
+        file.rename(aside)
+    except FileNotFoundError:  # another process was faster
+        return
+    moved = _contents(aside)
+    if moved != contents and moved is not None:
+        _create(file, moved)
+    aside.unlink(missing_ok=True)
+
+
+def _contents(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _look(file: Path) -> tuple[bytes, int] | None:
+    """Returns the contents and the modification time of a lock file, or None if there is no file."""
+    try:
+        with file.open("rb") as stream:  # opening makes a network file system refresh its cache
+            return stream.read(), os.fstat(stream.fileno()).st_mtime_ns
+    except FileNotFoundError:
+        return None

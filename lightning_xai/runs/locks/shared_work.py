@@ -1,0 +1,57 @@
+"""Work that one of several processes does, while the others wait for its result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from lightning_xai.runs.locks.lock import Taken, release, take
+from lightning_xai.runs.progress import say
+
+Result = TypeVar("Result")
+POLL_SECONDS = 0.2
+
+
+def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result], lock: Path, *, waiting: str) -> Result:
+    """Returns the result that exists or, if there is none, the result that this process makes.
+
+    A lock file keeps processes from doing the same work at once. `make` must be correct without the lock too, because
+    locks do not work on some file systems.
+
+    Args:
+        find: returns the result, or None if it does not exist yet.
+        make: does the work and returns its result.
+        lock: file that names the process at work.
+        waiting: line that is printed once if another process is at work.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "words.txt")
+        >>> find = lambda: file.read_text() if file.exists() else None
+        >>> def make():
+        ...     print("made once")
+        ...     _ = file.write_text("good film")
+        ...     return file.read_text()
+        >>> lock = file.with_suffix(".lock")
+        >>> [found_or_made(find, make, lock, waiting="wait for the words") for _ in range(2)]
+        made once
+        ['good film', 'good film']
+    """
+    has_said = False
+    while (found := find()) is None:
+        try:
+            take(lock)
+        except Taken:
+            if not has_said:
+                say(waiting)
+                has_said = True
+            time.sleep(POLL_SECONDS)
+            continue
+        try:
+            found = find()  # another process may have finished just before
+            return make() if found is None else found
+        finally:
+            release(lock)
+    return found

@@ -1,0 +1,227 @@
+"""Stores rows of numbers or bits by (example index, class). A store stays valid if the writing process is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.runs.files.disk import writing
+from lightning_xai.runs.files.whole_files import read_json, write_json
+from lightning_xai.runs.format import with_format, without_format
+from lightning_xai.runs.locks.lock import check_owned
+from lightning_xai.runs.stores.store_shards import (
+    BITS,
+    ROW,
+    ROWS,
+    complete_rows,
+    map_values,
+    open_at,
+    sizes_of,
+    values_file,
+)
+
+STORE_FILE = "store.json"  # metadata file in the folder of every store
+OLD_STORE = "remove it or choose another folder, or use the version that wrote it"
+
+
+class RaggedWriter:
+    """Appends rows to a shard of a store. Each process writes its own shard, so that no process waits for another.
+
+    The values of a row reach the disk before the index entry that points to them. If the process is killed, the next
+    writer of the shard drops an incomplete row.
+
+    Args:
+        path: the store's folder, which is made if missing.
+        rank: number of the process; the shard's files have this name.
+        metadata: JSON-able facts about all rows, such as method and split; an existing store must have the same facts.
+        bits: whether the values are 0 or 1 and are stored as bits. A store of numbers is continued as it is.
+
+    Raises:
+        ValueError: the folder holds rows with other metadata or in another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with RaggedWriter(folder, metadata={"method": "Gradient"}) as writer:
+        ...     writer.add(index=7, target=1, values=np.array([0.5, -1.0]))
+        >>> RaggedStore(folder).get(7, 1).tolist()
+        [0.5, -1.0]
+    """
+
+    def __init__(
+        self, path: str | Path, *, rank: int = 0, metadata: dict[str, Any] | None = None, bits: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        description = self.path / STORE_FILE
+        if description.exists() and metadata is not None:
+            check_metadata(self.path, metadata)
+        elif rank == 0 or not description.exists():  # if process 0 has no rows, another process writes
+            write_json(description, with_format(metadata or {}))
+        rows = complete_rows(self.path, rank)
+        self._file = values_file(self.path, rank, bits=bits)
+        last = rows[-1:]
+        self._end = int((last["offset"] + sizes_of(last["length"], self._file)).sum())  # where the next row begins
+        self._values = open_at(self._file, self._end * (1 if self._file.suffix == BITS else 4))
+        # opened last: if the process is killed before, there is no file of rows without a file of values
+        self._rows = open_at(self.path / f"{rank}{ROWS}", len(rows) * ROW.itemsize)
+
+    def add(self, index: int, target: int, values: np.ndarray) -> None:
+        """Appends one row.
+
+        Raises:
+            ValueError: another process has taken over the store's folder, or the disk is full.
+        """
+        check_owned(every=1.0)
+        if self._file.suffix == BITS:
+            stored = np.packbits(np.asarray(values, dtype=bool))
+        else:
+            stored = np.ascontiguousarray(values, dtype="<f4")
+        with writing(self.path):
+            self._values.write(stored.tobytes())
+            self._values.flush()
+            self._rows.write(np.array([(index, target, self._end, len(values))], dtype=ROW).tobytes())
+            self._rows.flush()
+        self._end += len(stored)
+
+    def close(self) -> None:
+        self._values.close()
+        self._rows.close()
+
+    def __enter__(self) -> RaggedWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class RaggedStore:
+    """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank is read.
+
+    Args:
+        path: the store's folder.
+
+    Raises:
+        ValueError: `path` is not a store, or is a store in another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> with RaggedWriter(folder) as writer:
+        ...     writer.add(index=7, target=0, values=np.array([1.0]))
+        ...     writer.add(index=2, target=1, values=np.array([0.0, 3.0]))
+        >>> store = RaggedStore(folder)
+        >>> store.keys(), store.get(2, 1).tolist(), (2, 0) in store
+        ([(2, 1), (7, 0)], [0.0, 3.0], False)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not is_store(self.path):
+            raise ValueError(f"{self.path} is not a store (it has no {STORE_FILE}): check the path")
+        self.metadata = read_metadata(self.path)
+        names = sorted(self.path.glob(f"*{ROWS}"), key=lambda file: int(file.stem))
+        shards = [complete_rows(self.path, int(name.stem)) for name in names]
+        self._maps = [map_values(values_file(self.path, int(name.stem))) for name in names]
+        rows = np.concatenate([*shards, np.zeros(0, ROW)])
+        shard = np.repeat(np.arange(len(shards)), [len(part) for part in shards])
+        order = np.lexsort((rows["target"], rows["index"]))  # stable, so the lowest rank is the first of equal keys
+        rows, shard = rows[order], shard[order]
+        is_first = np.ones(len(rows), dtype=bool)
+        is_first[1:] = (np.diff(rows["index"]) != 0) | (np.diff(rows["target"]) != 0)
+        self._rows, self._shard = rows[is_first], shard[is_first].astype(np.int16)
+
+    @property
+    def examples(self) -> np.ndarray:
+        """[examples] the indices of the examples that have a row, in ascending order."""
+        return np.unique(self._rows["index"])
+
+    def _find(self, index: int, target: int) -> int | None:
+        """Returns the place of a row in the index, or None if the store lacks the row."""
+        begin, end = np.searchsorted(self._rows["index"], [index, index + 1])
+        place = int(begin + np.searchsorted(self._rows["target"][begin:end], target))
+        return place if place < end and self._rows["target"][place] == target else None
+
+    def get(self, index: int, target: int) -> np.ndarray:
+        """Returns the values [T] of an example and a class: float32, or bool if the store holds bits.
+
+        Raises:
+            KeyError: the store has no such row.
+        """
+        place = self._find(index, target)
+        if place is None:
+            raise KeyError((index, target))
+        values = self._maps[self._shard[place]]
+        _, _, begin, length = self._rows[place].tolist()
+        if values.dtype != np.uint8:
+            return values[begin : begin + length]
+        return np.unpackbits(values[begin : begin + -(-length // 8)], count=length).astype(bool)
+
+    def keys(self) -> list[tuple[int, int]]:
+        """Returns the keys (example index, class) of all rows in ascending order."""
+        return list(zip(self._rows["index"].tolist(), self._rows["target"].tolist(), strict=True))
+
+    def __contains__(self, key: tuple[int, int]) -> bool:
+        return self._find(*key) is not None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def check_metadata(path: Path, metadata: dict[str, Any]) -> None:
+    """Raises ValueError if a store has other metadata. The message names only the facts that differ.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> RaggedWriter(folder, metadata={"split": "test"}).close()
+        >>> check_metadata(Path(folder), {"split": "train"})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: ... holds rows of {'split': 'test'}, not of {'split': 'train'}: remove it or choose another folder
+    """
+    stored = read_metadata(path)
+    if stored != metadata:
+        changed = [key for key in {**stored, **metadata} if stored.get(key) != metadata.get(key)]
+        before, now = ({key: facts.get(key) for key in changed} for facts in (stored, metadata))
+        raise ValueError(f"{path} holds rows of {before}, not of {now}: remove it or choose another folder")
+
+
+def stores_in(folder: Path, depth: int = 1) -> list[Path]:
+    """Returns the sorted paths, relative to `folder`, of the stores that are `depth` levels below `folder`.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder / "test" / "gradient").close()
+        >>> stores_in(folder), [path.as_posix() for path in stores_in(folder, depth=2)]
+        ([], ['test/gradient'])
+    """
+    return sorted(file.parent.relative_to(folder) for file in folder.glob("*/" * depth + STORE_FILE))
+
+
+def is_store(path: Path) -> bool:
+    """Returns whether a folder holds a store.
+
+    Example:
+        >>> is_store(Path("no/such/folder"))
+        False
+    """
+    return (path / STORE_FILE).exists()
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Returns the metadata of a store: facts that hold for all rows.
+
+    Raises:
+        ValueError: the store is in another format.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder, metadata={"split": "test"}).close()
+        >>> read_metadata(folder)
+        {'split': 'test'}
+    """
+    return without_format(read_json(path / STORE_FILE), path, OLD_STORE)

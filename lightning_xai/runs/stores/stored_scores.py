@@ -1,0 +1,179 @@
+"""Reads the attribution scores that runs have stored, and checks that scores of several runs can be compared."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.runs.encoder_facts import Facts, check_positions
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
+
+TOKEN_MASKS = "tokens"  # folder of the token masks, inside the folder of the scores
+TEXT_HASHES = "hashes"  # subfolder for the hashes of the texts
+CLASS_NAMES = "class_names"  # key of a store's metadata: the names of the classes 0, 1, ...
+NO_CLASS = 0  # class number in the keys of token masks and hashes, which do not depend on a class
+
+
+def text_hash(input_ids: np.ndarray) -> np.ndarray:
+    """Returns a hash [4] of a text's token ids [T] without padding. Its numbers are whole and exact in float32.
+
+    Example:
+        >>> text_hash(np.array([1, 5, 2])).tolist(), text_hash(np.array([1, 6, 2])).tolist()
+        ([20198.0, 33198.0, 46907.0, 2701.0], [7355.0, 64483.0, 62534.0, 64926.0])
+    """
+    digest = hashlib.sha256(np.ascontiguousarray(input_ids, dtype="<i4").tobytes()).digest()
+    return np.frombuffer(digest[:8], dtype="<u2").astype(np.float32)
+
+
+class StoredScores(RaggedStore):
+    """The scores of one method on one split, by (example index, class).
+
+    Args:
+        path: folder of a store that AttributionCacheWriter has written.
+
+    Raises:
+        ValueError: the folder holds no scores.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with RaggedWriter(folder.name, metadata={"method": {"class": "Gradient"}}) as writer:
+        ...     writer.add(3, 1, np.array([0.5, 2.0]))
+        >>> scores = StoredScores(folder.name)
+        >>> scores.require_method({"class": "Gradient"}, examples=None)
+        >>> scores.row((3, 1), length=2, reference="this run").tolist()
+        [0.5, 2.0]
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        if not is_store(Path(path)):
+            raise ValueError(
+                f"{path} holds no scores: test that run with the same methods and an AttributionCacheWriter"
+            )
+        super().__init__(path)
+
+    def require_method(
+        self,
+        settings: dict[str, Any] | None,
+        examples: str | None,
+        encoder: Facts | None = None,
+        class_names: list[str] | None = None,
+    ) -> None:
+        """Raises ValueError unless the scores were computed with these method settings, examples, encoder and classes.
+
+        Args:
+            settings: expected class and arguments of the method.
+            examples: hash of the split's examples; None if the hash is not known.
+            encoder: facts about the encoder; None if they are unknown.
+            class_names: names of the classes 0, 1, ...; None if they are unknown.
+        """
+        stored_names = self.metadata.get(CLASS_NAMES)
+        if stored_names is not None and class_names is not None and stored_names != class_names:
+            if sorted(stored_names) == sorted(class_names):  # other names may be a renaming
+                raise ValueError(
+                    f"{self.path} holds scores of the classes {stored_names[:10]}, not of {class_names[:10]} in this "
+                    "order: give the sources of all runs the same class_names"
+                )
+        if encoder is not None:
+            check_positions(self.metadata.get("encoder"), encoder, str(self.path))
+        stored = self.metadata.get("method")
+        if stored != settings:
+            raise ValueError(f"{self.path} holds scores by {stored}, not by {settings}: use one of them in all runs")
+        stored_examples = self.metadata.get("examples")
+        if None not in (examples, stored_examples) and stored_examples != examples:
+            raise ValueError(
+                f"{self.path} holds scores of other examples: use the same source, encoder, seed and max_examples in "
+                "all runs"
+            )
+
+    def row(self, key: tuple[int, int], length: int, reference: str) -> np.ndarray:
+        """Returns the scores [length] of an example and class as a memory map.
+
+        Args:
+            key: (index of the example, class).
+            length: number of tokens that the example has in the run `reference`.
+            reference: name of the run that the scores are compared with, for error messages.
+
+        Raises:
+            ValueError: the scores are not stored, or are stored for another number of tokens.
+        """
+        if key not in self:
+            raise ValueError(
+                f"{self.path} has no scores for example {key[0]} and class {key[1]}: explain the same examples and "
+                "classes in all runs, with targets: gold"
+            )
+        values = self.get(*key)
+        if len(values) != length:
+            raise ValueError(
+                f"{self.path} has {len(values)} tokens of example {key[0]}, but {reference} has {length}: use one "
+                "encoder in all runs"
+            )
+        return values
+
+    def require_rows_among(self, keys: Container[tuple[int, int]], reference: str) -> None:
+        """Raises ValueError if a stored key (example, class) is missing in `keys`, the keys of the run `reference`."""
+        for index, target in self.keys():
+            if (index, target) not in keys:
+                raise ValueError(
+                    f"{self.path} has scores for example {index} and class {target}, which {reference} does not "
+                    "explain: use the same max_examples and targets in all runs"
+                )
+
+    def token_masks(self) -> RaggedStore:
+        """Returns the store of token masks by (index, NO_CLASS); a mask is 1 where a token may be explained.
+
+        Raises:
+            ValueError: the mask of an example is missing, as in stores of earlier versions.
+        """
+        folder = self.path / TOKEN_MASKS
+        masks = RaggedStore(folder) if is_store(folder) else None
+        for index, _ in self.keys():
+            if masks is None or (index, NO_CLASS) not in masks:
+                raise ValueError(
+                    f"{self.path} does not tell which tokens of example {index} may be explained: test that run again "
+                    "to add the token masks"
+                )
+        return RaggedStore(folder) if masks is None else masks
+
+
+def stored_methods(run: Path) -> list[tuple[str, str]]:
+    """Returns the sorted (split, method) of all stored scores in a run's folder or in a `cache_dir`.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> RaggedWriter(folder / "attributions" / "test" / "gradient").close()
+        >>> stored_methods(folder)
+        [('test', 'gradient')]
+    """
+    return [(path.parent.name, path.name) for path in stores_in(_scores_dir(run), depth=2)]
+
+
+def open_scores(run: Path, split: str, method: str) -> StoredScores:
+    """Returns the stored scores of a method on a split, from a run's folder or from a `cache_dir`.
+
+    Raises:
+        ValueError: the folder has no such scores.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.stores.store import RaggedWriter
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with RaggedWriter(folder / "attributions" / "test" / "gradient") as writer:
+        ...     writer.add(3, 1, np.array([0.5, 2.0]))
+        >>> open_scores(folder, "test", "gradient").keys()
+        [(3, 1)]
+    """
+    return StoredScores(_scores_dir(run) / split / method)
+
+
+def _scores_dir(run: Path) -> Path:
+    scores_dir = RunFolder(run).attributions_dir
+    return scores_dir if scores_dir.is_dir() else run

@@ -1,0 +1,43 @@
+"""The files, the experiment and the run folder that a command line names."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lightning_xai.commands.parser.config_files import experiment_name, find_config, folder_of_config, with_config_paths
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.format import with_format
+
+
+def test_configuration_is_found_as_given_beside_others_or_among_those_shipped(tmp_path):
+    (tmp_path / "beside.yaml").touch()
+    assert find_config(str(tmp_path / "beside.yaml")) == str(tmp_path / "beside.yaml")
+    assert find_config("beside.yaml", [tmp_path]) == str(tmp_path / "beside.yaml")
+    assert find_config("tm.yaml").endswith("configs/tm.yaml")
+
+
+@pytest.mark.parametrize("option", [["--config", "b.yaml"], ["-c", "b.yaml"], ["--config=b.yaml"]])
+def test_later_configuration_is_looked_for_beside_the_earlier(tmp_path, option):
+    for name in "ab":
+        (tmp_path / f"{name}.yaml").touch()
+    found = with_config_paths(["fit", "--config", str(tmp_path / "a.yaml"), *option])
+    assert found[-1] == str(tmp_path / "b.yaml") and found[-2] in ("-c", "--config")
+
+
+def test_experiment_is_what_a_file_sets_or_the_first_file_s_name(tmp_path):
+    (tmp_path / "a.yaml").write_text("x: 1")
+    (tmp_path / "b.yaml").write_text("experiment: chosen")
+    assert experiment_name([str(tmp_path / "a.yaml")]) == "a"
+    assert experiment_name([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]) == "chosen"
+    assert experiment_name([]) == "default"
+
+
+def test_saved_configuration_leads_to_its_own_folder(tmp_path):
+    folder = tmp_path / "moved" / "name" / "seed0"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(with_format({"status": "finished", "settings": {}})))
+    file = str(folder / "config.yaml")
+    assert folder_of_config([file], RunFolder(Path("runs/name/seed0"))).path == folder
+    other = RunFolder(Path("runs/other/seed0"))
+    assert folder_of_config([file], other) == other

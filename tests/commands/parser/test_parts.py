@@ -1,0 +1,103 @@
+"""Parts of a configuration by name: on the command line, in a user's own file, and from an installed wheel."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lightning_xai.commands.main import main
+from lightning_xai.commands.parser.parts import SHIPPED, find_part, with_part_paths
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found"),
+    [
+        ("vader.yaml", "data", "data/vader.yaml"),
+        ("data/vader.yaml", "data", "data/vader.yaml"),
+        ("minilm.yaml", "network", "network/minilm.yaml"),
+        ("eraser.yaml", "callbacks", "presets/eraser.yaml"),
+        ("methods/all.yaml", "callbacks", "methods/all.yaml"),
+        ("heatmaps.yaml", "callbacks", "callbacks/heatmaps.yaml"),
+    ],
+)
+def test_part_is_found_by_name_in_the_folders_of_its_kind(name, kind, found):
+    assert Path(find_part(name, kind)).resolve() == SHIPPED / found
+
+
+@pytest.mark.parametrize("name", ["minilm.yaml", "network/minilm.yaml", "tm.yaml", "../configs/tm.yaml", "no.yaml"])
+def test_file_of_another_kind_is_not_found(name):
+    message = f"there is no data '{name}', here or in configs/data: choose one of .*(babi.yaml|and \\d+ others)"
+    with pytest.raises(ValueError, match=message):
+        find_part(name, "data")
+
+
+def test_file_of_the_user_comes_before_the_shipped_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vader.yaml").touch()
+    assert with_part_paths(["fit", "--data", "vader.yaml"]) == ["fit", "--data", "vader.yaml"]
+    (tmp_path / "configs" / "data").mkdir(parents=True)
+    (tmp_path / "configs" / "data" / "sst.yaml").touch()
+    assert with_part_paths(["--data=sst.yaml"]) == ["--data=configs/data/sst.yaml"]
+
+
+def test_only_options_that_take_parts_are_looked_up():
+    argv = ["fit", "--config", "x.yaml", "--model.init_args.teacher=x.yaml", "--data.init_args.seed", "1"]
+    assert with_part_paths(argv) == argv
+
+
+def test_configuration_in_any_folder_names_shipped_parts(tmp_path, monkeypatch, capsys):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sst.yaml").write_text((SHIPPED / "data" / "planted.yaml").read_text())
+    (tmp_path / "mine.yaml").write_text(
+        "model:\n  class_path: lightning_xai.objectives.supervised.Supervised\n"
+        "  init_args: {network: network/minilm.yaml}\n"
+        "data: data/sst.yaml\ntrainer:\n  callbacks: [methods/all.yaml]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["fit", "--config", "mine.yaml", "--print_config"])
+    printed = capsys.readouterr().out
+    assert "Planted" in printed and "HFClassifier" in printed and "DecompXReverse" in printed
+
+
+def test_every_package_is_listed_for_the_wheel():
+    tomllib = pytest.importorskip("tomllib", reason="reading pyproject.toml needs Python 3.11")
+    packages = {".".join(file.parent.relative_to(ROOT).parts) for file in ROOT.glob("lightning_xai/**/__init__.py")}
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(packages | {"lightning_xai.configs"})
+
+
+@pytest.mark.slow
+def test_wheel_runs_from_an_empty_folder(tmp_path):
+    pytest.importorskip("setuptools", minversion="70.1", reason="building a wheel needs setuptools")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
+    for name in ("lightning_xai", "configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    build = "from setuptools.build_meta import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
+    subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)], cwd=source, check=True, capture_output=True, env=environment
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+        names = archive.namelist()
+    assert {"lightning_xai/configs/methods/all.yaml", "lightning_xai/report/heatmap.html"} <= set(names)
+    assert not any(n.startswith("configs/") for n in names)
+    assert not any(n.endswith(".png") for n in names)  # the picture of README.md stays in the repository
+    empty.mkdir()
+    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from lightning_xai.commands.main import main; main()"
+    argv = ["fit", "--config", "roar.yaml", "--data", "planted.yaml", "--print_config"]
+    printed = subprocess.run(
+        [sys.executable, "-c", run, str(site), *argv], cwd=empty, capture_output=True, text=True, env=environment
+    )
+    assert printed.returncode == 0, printed.stderr
+    assert "lightning_xai.chains.roar.ROAR" in printed.stdout and str(ROOT) not in printed.stdout

@@ -1,0 +1,83 @@
+"""Terms in several files and on the command line, and configurations from before terms."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from lightning_xai.commands.parser.old_objectives import with_terms
+from lightning_xai.commands.parser.term_files import TERMS, merged_terms, with_merged_terms
+from lightning_xai.objectives.inner_search import Search
+from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.pgd import PGD
+from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
+
+IGR = {"class_path": "InputGradient", "init_args": {"weight": 1, "wrt": "table"}}
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ({}, {"igr": IGR}),
+        ({"igr": {"init_args": {"weight": 0}}}, {"igr": {**IGR, "init_args": {"weight": 0, "wrt": "table"}}}),
+        ({"igr": {"class_path": "PGD"}}, {"igr": {"class_path": "PGD"}}),
+        ({"igr": {"class_path": "InputGradient"}}, {"igr": IGR}),
+        ({"pgd": {"class_path": "PGD"}}, {"igr": IGR, "pgd": {"class_path": "PGD"}}),
+        ({"igr": None}, {}),
+    ],
+)
+def test_a_later_file_changes_single_terms(later, expected):
+    assert merged_terms({"igr": IGR}, later) == expected
+
+
+def test_a_class_path_and_its_last_part_name_the_same_class():
+    long = "lightning_xai.objectives.terms.input_gradient.InputGradient"
+    later = {"igr": {"class_path": long, "init_args": {"norm": "token_sum"}}}
+    merged = merged_terms({"igr": IGR}, later)["igr"]
+    assert merged == {"class_path": long, "init_args": {"weight": 1, "wrt": "table", "norm": "token_sum"}}
+    assert merged_terms({"igr": IGR}, {"igr": {"class_path": "mine.PGD"}}) == {"igr": {"class_path": "mine.PGD"}}
+
+
+def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_path):
+    files = [tmp_path / f"{name}.yaml" for name in "abc"]
+    for file, terms in zip(files, ({"igr": IGR}, None, {"igr": {"init_args": {"weight": 0}}}), strict=True):
+        file.write_text(yaml.safe_dump({"model": {"init_args": {"terms": terms} if terms else {}}}))
+    argv = ["fit", *(part for file in files for part in ("--config", str(file))), "--seed_everything", "3"]
+    merged = with_merged_terms(argv)
+    option, _, value = merged[7].partition("=")
+    assert option == f"--{TERMS}" and json.loads(value)["igr"]["init_args"] == {"weight": 0, "wrt": "table"}
+    assert merged[:7] == argv[:7] and merged[8:] == argv[7:]
+
+
+@pytest.mark.parametrize(
+    ("old", "name", "expected", "task_weight"),
+    [
+        ("input_gradient.InputGradient", "igr", InputGradient(weight=0.5, wrt="table"), None),
+        ("pgd.PGD", "pgd", PGD(weight=0.25, epsilon=0.1, search=Search(3)), 0.75),
+        ("supervised_attention.SupervisedAttention", "attention", SupervisedAttention(reduction="per_code"), None),
+    ],
+)
+def test_an_objective_of_before_becomes_a_term_with_its_arguments(old, name, expected, task_weight):
+    arguments_of: dict[str, dict[str, Any]] = {
+        "igr": {"weight": 0.5, "wrt": "table"},
+        "pgd": {"epsilon": 0.1, "clean_weight": 0.75, "adversarial_weight": 0.25, "search": {"num_steps": 3}},
+        "attention": {"reduction": "per_code"},
+    }
+    given = arguments_of[name]
+    new = with_terms({"class_path": f"lightning_xai.objectives.{old}", "init_args": {"network": "n", **given}})
+    arguments = new["init_args"]
+    assert new["class_path"].endswith("Supervised") and arguments["network"] == "n"
+    assert arguments.get("task_weight") == task_weight
+    (term,) = arguments["terms"].values()
+    built = dict(term["init_args"])
+    if "search" in built:
+        built["search"] = Search(**built["search"])
+    assert term["class_path"] == f"{type(expected).__module__}.{type(expected).__name__}"
+    ours = {key: value for key, value in vars(type(expected)(**built)).items() if not key.startswith("_")}
+    assert ours == {key: value for key, value in vars(expected).items() if not key.startswith("_")}
+
+
+def test_other_settings_stay_as_they_are():
+    setting = {"class_path": "lightning_xai.objectives.supervised.Supervised", "init_args": {"network": "n"}}
+    assert with_terms(setting) is setting
