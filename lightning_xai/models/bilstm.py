@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,29 +10,11 @@ from torch import Tensor, nn
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.padding import right_padding_order, take_columns
 from lightning_xai.models.base import Classifier, check_num_classes
+from lightning_xai.models.lstm_kernels import fused_kernels, onednn_computes
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 Kernel = Literal["eager", "sdpa"]
 MaskRow = Literal["zero", "random"]
-
-
-@contextmanager
-def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
-    """Allows or forbids cuDNN and oneDNN to run LSTMs within the context; a library that is already off stays off.
-
-    Example:
-        >>> with fused_kernels(cudnn=False, onednn=False):
-        ...     torch.backends.mkldnn.enabled
-        False
-    """
-    onednn_backend: Any = torch.backends.mkldnn
-    before = onednn_backend.enabled
-    onednn_backend.enabled = before and onednn
-    try:
-        with torch.backends.cudnn.flags(enabled=cudnn and torch.backends.cudnn.enabled):
-            yield
-    finally:
-        onednn_backend.enabled = before
 
 
 class BiLSTM(nn.Module):
@@ -253,7 +233,9 @@ class BiLSTMAttention(Classifier):
         main, auxiliary = self._parts(inputs)
         # in eval mode with gradients cuDNN is off, because its LSTMs have no backward pass there
         fused = self._kernel == "sdpa"
-        with fused_kernels(cudnn=fused and (self.training or not torch.is_grad_enabled()), onednn=fused):
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else embeds.dtype
+        cudnn = fused and (self.training or not torch.is_grad_enabled())
+        with fused_kernels(cudnn=cudnn, onednn=fused and onednn_computes(dtype)):
             states, _ = self.encoder(embeds, main)  # [B, T, 2H]
             if self.paired:
                 _, last = self.auxiliary_encoder(embeds, auxiliary)  # [B, 2H]

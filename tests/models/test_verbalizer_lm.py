@@ -63,21 +63,25 @@ def text_gradients(model: VerbalizerLM, inputs: TextInputs, embeds: torch.Tensor
     return gradient * inputs.token_mask.unsqueeze(-1)
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+# networks here are float64, but the eager attention of transformers takes its softmax in float32
+ROUNDING = {"sdpa": 1e-10, "eager": 1e-6}
+
+
+@pytest.mark.parametrize("kernel", ROUNDING)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_the_shared_prompt_changes_neither_logits_nor_text_gradients(config, kernel):
     on, off = network(config), network(config, prompt_cache=False)
     for model in (on, off):
         model.set_attention(kernel)
     with torch.no_grad():
-        torch.testing.assert_close(on(TEXTS).logits, off(TEXTS).logits, rtol=0, atol=1e-10)
+        torch.testing.assert_close(on(TEXTS).logits, off(TEXTS).logits, rtol=0, atol=ROUNDING[kernel])
         assert not on._cache.is_empty and off._cache.is_empty
         order = [torch.cat([(~m).nonzero().flatten(), m.nonzero().flatten()]) for m in TEXTS.attention_mask]
         left = TEXTS.map(lambda t: torch.stack([row[o] for row, o in zip(t, order, strict=True)]) if t.dim() > 1 else t)
-        torch.testing.assert_close(on(left).logits, off(TEXTS).logits, rtol=0, atol=1e-10)
+        torch.testing.assert_close(on(left).logits, off(TEXTS).logits, rtol=0, atol=ROUNDING[kernel])
     for embeds in (on.embed(TEXTS), 0.5 * (on.embed(TEXTS) + path_ends(on, TEXTS, "zero").start)):
         ours, expected = text_gradients(on, TEXTS, embeds), text_gradients(off, TEXTS, embeds)
-        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-10)
+        torch.testing.assert_close(ours, expected, rtol=0, atol=ROUNDING[kernel])
         assert expected.abs().max() > 1e-3
 
 
@@ -121,13 +125,14 @@ def test_hooks_of_methods_see_the_whole_prompt():
 def test_methods_leave_the_shared_prompt_as_it_is(method):
     model, off = network(UNTIED), network(UNTIED, prompt_cache=False)
     targets = torch.tensor([[0, 1]] * 3)
+    kernel = "eager" if method.needs_attentions else "sdpa"
     for each in (model, off):
-        each.set_attention("eager" if method.needs_attentions else "sdpa")
+        each.set_attention(kernel)
     ours, expected = (method.attribute(each, TEXTS, targets).scores for each in (model, off))
     text = TEXTS.token_mask.unsqueeze(1).expand_as(ours)
     torch.testing.assert_close(ours[text], expected[text], rtol=0, atol=1e-6)
     with torch.no_grad():
-        torch.testing.assert_close(model(TEXTS).logits, off(TEXTS).logits, rtol=0, atol=1e-10)
+        torch.testing.assert_close(model(TEXTS).logits, off(TEXTS).logits, rtol=0, atol=ROUNDING[kernel])
 
 
 def test_other_embeddings_of_the_prompt_pass_with_the_text():

@@ -1,0 +1,45 @@
+"""Chooses the libraries that compute LSTMs: cuDNN, oneDNN, or PyTorch's plain kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
+    """Allows or forbids cuDNN and oneDNN to run LSTMs within the context; a library that is already off stays off.
+
+    Example:
+        >>> with fused_kernels(cudnn=False, onednn=False):
+        ...     torch.backends.mkldnn.enabled
+        False
+    """
+    onednn_backend: Any = torch.backends.mkldnn
+    before = onednn_backend.enabled
+    onednn_backend.enabled = before and onednn
+    try:
+        with torch.backends.cudnn.flags(enabled=cudnn and torch.backends.cudnn.enabled):
+            yield
+    finally:
+        onednn_backend.enabled = before
+
+
+def onednn_computes(dtype: torch.dtype) -> bool:
+    """Returns whether this processor has what oneDNN's LSTM needs for numbers of a type.
+
+    For half precision, oneDNN needs instructions that many processors lack (AVX-512 or AMX); without them its LSTM
+    raises an error instead of leaving the work to the plain kernels.
+
+    Example:
+        >>> onednn_computes(torch.float32)
+        True
+    """
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if dtype == torch.float16:
+        return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+    return True
