@@ -118,6 +118,7 @@ class ForwardPass:
         same_dropout: bool = False,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
+        output_readout: bool = True,
     ) -> ClassifierOutput:
         """Returns the output of the network for changed inputs or embeddings of the same texts, in the graph.
 
@@ -127,13 +128,15 @@ class ForwardPass:
             same_dropout: whether the pass draws the dropout masks of the first pass. If not, it goes on in the sequence
                 of random numbers.
             output_attentions, output_hidden_states: as in `Classifier.forward`.
+            output_readout: whether the readout is read. Without it, PLM-CA takes fused attention.
         """
+        options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        if self.network.reads_by_class and not output_readout:
+            options["output_readout"] = False
         if same_dropout:
             self.state_before.restore()
         with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
-            return self.network(
-                inputs, embeds, output_attentions=output_attentions, output_hidden_states=output_hidden_states
-            )
+            return self.network(inputs, embeds, **options)
 
     def _embeds(self) -> Tensor:
         embeds = self.network.embed(self.inputs)

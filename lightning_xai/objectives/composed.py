@@ -88,6 +88,11 @@ class ComposedObjective(Objective):
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
+    @property
+    def own_loss_reads_readout(self) -> bool:
+        """Whether `own_loss` reads the readout of the clean pass. The default own loss reads logits only."""
+        return type(self).own_loss is not ComposedObjective.own_loss
+
     @abstractmethod
     def task(self, batch: Batch) -> Task:
         """Returns the network, the batch, and the function that maps logits to the own loss of every example."""
@@ -281,8 +286,7 @@ class ComposedObjective(Objective):
         return {name: term for name, term in self._all_terms() if term.validate}
 
     def _needs(self, terms: dict[str, Term]) -> Needs:
-        own = Needs(readout=type(self).own_loss is not ComposedObjective.own_loss)  # the default reads logits only
-        return needs_of(terms, self.network, own)
+        return needs_of(terms, self.network, Needs(readout=self.own_loss_reads_readout))
 
     def _fraction_of_training(self) -> float:
         if self._trainer is None or not any(isinstance(term.weight, list) for _, term in self._all_terms()):

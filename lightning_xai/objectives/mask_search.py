@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows
@@ -67,12 +68,12 @@ def sparse_variable(
         embeds = network.embed(inputs).detach()
         baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids)).detach()
         with torch.no_grad():
-            probs = network.probabilities(network(inputs, embeds).logits)
+            probs = network.probabilities(logits_only(network, inputs, embeds))
 
         def values(variable: Tensor) -> Tensor:
             masks = variable.sigmoid()
             mixed = torch.lerp(baseline.to(masks.dtype), embeds.to(masks.dtype), masks)
-            masked = network.probabilities(network(inputs, mixed.to(embeds.dtype)).logits)
+            masked = network.probabilities(logits_only(network, inputs, mixed.to(embeds.dtype)))
             sizes = mask_sizes(masks, inputs.attention_mask, sparsity=sparsity)
             return sizes + fidelity_weight * probability_distances(masked, probs)
 
@@ -102,6 +103,6 @@ def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tens
     """
     if keep.shape[-1] == 1:
         kept = torch.where(keep.squeeze(-1), inputs.input_ids, inputs.baseline_ids)
-        return network(replace(inputs, input_ids=kept)).logits
+        return logits_only(network, replace(inputs, input_ids=kept))
     baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids))
-    return network(inputs, torch.where(keep, network.embed(inputs), baseline)).logits
+    return logits_only(network, inputs, torch.where(keep, network.embed(inputs), baseline))

@@ -10,6 +10,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
 from lightning_xai.models.class_order import align_classes
@@ -163,10 +164,14 @@ class TokenMasking(ComposedObjective):
                 "teacher back, or start a new run"
             )
 
+    @property
+    def own_loss_reads_readout(self) -> bool:
+        return False
+
     def task(self, batch: Batch) -> Task:
         network = self.network
         with torch.no_grad():
-            teacher_probs = network.probabilities(self._teacher[0](batch.inputs).logits)
+            teacher_probs = network.probabilities(logits_only(self._teacher[0], batch.inputs))
 
         def distances(logits: Tensor) -> Tensor:
             return probability_distances(network.probabilities(logits), teacher_probs)

@@ -148,7 +148,7 @@ class InputGradient(Term):
         self._trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
 
     def needs(self, network: Classifier) -> Needs:
-        return Needs(embeds=True, double_backward=True)
+        return Needs(embeds=True, double_backward=True, readout=False)
 
     def passes(self, num_tokens: int) -> float:
         return 3.0  # the gradient of the loss, and the backward pass through this gradient

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.class_outputs import logits_only
 from lightning_xai.functional.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
@@ -95,7 +96,7 @@ def worst_variable(
 
         def negative_losses(variable: Tensor) -> Tensor:
             noise = bounded_noise(variable, epsilon, inputs.attention_mask)
-            return -task.losses(network(inputs, embeds + noise.to(embeds.dtype)).logits)
+            return -task.losses(logits_only(network, inputs, embeds + noise.to(embeds.dtype)))
 
         start = initial_variable(
             embeds, task.batch.index, epsilon=epsilon, initialization=initialization, seed=task.seed
@@ -173,7 +174,7 @@ class PGD(Term):
         self.independent_of_batch = search.tolerance is None or search.stop == "example"
 
     def needs(self, network: Classifier) -> Needs:
-        return Needs(embeds=True)
+        return Needs(embeds=True, readout=False)
 
     def passes(self, num_tokens: int) -> float:
         return 2.0 * self.search.num_steps + 3.0
@@ -187,5 +188,5 @@ class PGD(Term):
     def value(self, clean: CleanPass, prepared: Minimum) -> TermValue:
         assert clean.embeds is not None
         noise = bounded_noise(prepared.variable, self.epsilon, clean.inputs.attention_mask).to(clean.embeds.dtype)
-        adversarial = clean.task.losses(clean.again(clean.inputs, clean.embeds + noise).logits)
-        return TermValue(adversarial, {"inner_steps": prepared.num_steps.float().mean()})
+        adversarial = clean.again(clean.inputs, clean.embeds + noise, output_readout=False)
+        return TermValue(clean.task.losses(adversarial.logits), {"inner_steps": prepared.num_steps.float().mean()})

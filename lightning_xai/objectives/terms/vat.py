@@ -124,7 +124,7 @@ class VAT(Term):
         self.dropout: Dropout = dropout
 
     def needs(self, network: Classifier) -> Needs:
-        return Needs(embeds=True)
+        return Needs(embeds=True, readout=False)
 
     def passes(self, num_tokens: int) -> float:
         return 2.0 * self.num_steps + 3.0
@@ -136,7 +136,8 @@ class VAT(Term):
         with torch.enable_grad():
             for _ in range(self.num_steps):
                 noise.requires_grad_()
-                logits = clean.again(clean.inputs, embeds + noise.to(embeds.dtype), same_dropout=True).logits
+                moved = embeds + noise.to(embeds.dtype)
+                logits = clean.again(clean.inputs, moved, same_dropout=True, output_readout=False).logits
                 divergences = symmetric_divergences(logits, fixed, multilabel=multilabel)
                 (gradient,) = torch.autograd.grad((divergences * GRADIENT_SCALE).sum(), noise)
                 noise = noise.detach() + self.step_size * gradient / GRADIENT_SCALE
@@ -144,7 +145,8 @@ class VAT(Term):
         if self.dropout == "independent":
             clean.state_after.restore()
         noisy = clean.embeds + noise.to(clean.embeds.dtype)
-        logits = clean.again(clean.inputs, noisy, same_dropout=self.dropout == "shared").logits
+        same = self.dropout == "shared"
+        logits = clean.again(clean.inputs, noisy, same_dropout=same, output_readout=False).logits
         return TermValue(symmetric_divergences(logits, clean.output.logits, multilabel=multilabel))
 
     def _start(self, clean: CleanPass) -> Tensor:
