@@ -126,8 +126,12 @@ class EncodedSplit(Dataset[Items]):
         Raises:
             ValueError: no example has that index.
         """
-        position = int(np.searchsorted(self.index, index))
-        if position == len(self) or self.index[position] != index:
+        position = int(np.searchsorted(self.corpus.index, index))  # in the corpus
+        is_there = position < len(self.corpus) and self.corpus.index[position] == index
+        if is_there and self._rows is not None:
+            row, position = position, int(np.searchsorted(self._rows, np.int32(position)))
+            is_there = position < len(self._rows) and self._rows[position] == row
+        if not is_there:
             raise ValueError(f"example {index} is not in this split, or was left out by max_examples")
         return position
 

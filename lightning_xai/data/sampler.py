@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, DistributedSampler
 
+from lightning_xai.runs.small_integers import smallest
+
 _BATCHES_PER_BUCKET = 4  # rows are shuffled within a bucket: small buckets need less padding, large ones shuffle more
 _LENGTH_RATIO = 1.15  # a bucket grows further as long as its longest row is at most 1.15 times as long as its shortest
 
@@ -25,7 +27,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
         >>> [(rows.tolist(), num_batches) for rows, num_batches in buckets]
         [([1, 2, 3, 4], 4), ([0, 5], 2)]
     """
-    order = np.argsort(-lengths, kind="stable")
+    order = longest_first(lengths)
     ascending = -(lengths[order] * _LENGTH_RATIO)
     buckets, begin = [], 0
     while begin < len(order):
@@ -36,6 +38,16 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
         buckets.append((order[begin:end], -(-(end - begin) // capacity)))
         begin = end
     return buckets
+
+
+def longest_first(lengths: np.ndarray) -> np.ndarray:
+    """Returns [R] the rows in descending order of length, as int32 if they fit. Rows of equal length keep their order.
+
+    Example:
+        >>> longest_first(np.array([2, 9, 2])).tolist()
+        [1, 0, 2]
+    """
+    return smallest(np.argsort(-lengths, kind="stable"))
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
@@ -49,7 +61,7 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
 
 
 class Batches(Sequence[list[int]]):
-    """Batches of rows in two arrays, so that they need 8 bytes a row.
+    """Batches of rows in two arrays, so that they need 4 bytes a row, or 8 if there are more than 2^31 rows.
 
     Args:
         rows: [R] the rows of all batches, one batch after another.
@@ -89,7 +101,7 @@ def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | N
         >>> list(evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50))
         [[1], [0, 2]]
     """
-    order = np.argsort(-lengths, kind="stable")
+    order = longest_first(lengths)
     bounds = [0]
     while bounds[-1] < len(order):
         size = rows_per_batch(int(lengths[order[bounds[-1]]]), batch_size, max_tokens)

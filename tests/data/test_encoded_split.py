@@ -42,6 +42,14 @@ def test_index_that_was_left_out_is_refused():
         split().position(3)
 
 
+def test_positions_in_a_part_of_a_corpus():
+    part = EncodedSplit(split().corpus, np.array([5, 9]))
+    assert [part.position(index) for index in (5, 9)] == [0, 1]
+    for left_out in (2, 3, 10):
+        with pytest.raises(ValueError, match=f"example {left_out} is not in this split"):
+            part.position(left_out)
+
+
 def test_hash_follows_the_tokens_and_the_indices():
     hashes = {split().hash(), split(EXAMPLES[::-1]).hash(), split(index=(2, 5, 8)).hash()}
     assert len(hashes) == 3 and split().hash() in hashes

@@ -48,6 +48,17 @@ def test_epochs_differ_and_repeat_exactly():
     assert list(one) == list(other)
 
 
+def test_batches_are_arrays_of_4_bytes_a_row():
+    batches = sampler().batches()
+    assert batches.rows.dtype == np.int32 and batches.rows.shape == (len(LENGTHS),)
+    assert batches.order is not None and batches.order.shape == (len(batches),) and batches.bounds.ndim == 1
+
+
+def test_the_width_of_row_numbers_does_not_change_the_shuffling():
+    narrow, wide = (np.random.default_rng(3).permutation(np.arange(997, dtype=kind)) for kind in ("i4", "i8"))
+    assert np.array_equal(narrow, wide)
+
+
 def test_seeds_differ():
     assert list(sampler(seed=0)) != list(sampler(seed=1))
 

@@ -11,6 +11,7 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.format import with_format, without_format
 from lightning_xai.runs.locks.lock import check_owned
+from lightning_xai.runs.stores.store_keys import bounds_of_shards, sorted_keys
 from lightning_xai.runs.stores.store_shards import (
     BITS,
     ROW,
@@ -100,6 +101,8 @@ class RaggedWriter:
 class RaggedStore:
     """Reads all shards of a store through memory maps. If two shards hold the same key, the lower rank is read.
 
+    At most 12 bytes a row lie in the memory of the process: the sorted keys, and the places of their rows.
+
     Args:
         path: the store's folder.
 
@@ -123,26 +126,29 @@ class RaggedStore:
             raise ValueError(f"{self.path} is not a store (it has no {STORE_FILE}): check the path")
         self.metadata = read_metadata(self.path)
         names = sorted(self.path.glob(f"*{ROWS}"), key=lambda file: int(file.stem))
-        shards = [complete_rows(self.path, int(name.stem)) for name in names]
+        self._entries = [complete_rows(self.path, int(name.stem)) for name in names]
         self._maps = [map_values(values_file(self.path, int(name.stem))) for name in names]
-        rows = np.concatenate([*shards, np.zeros(0, ROW)])
-        shard = np.repeat(np.arange(len(shards)), [len(part) for part in shards])
-        order = np.lexsort((rows["target"], rows["index"]))  # stable, so the lowest rank is the first of equal keys
-        rows, shard = rows[order], shard[order]
-        is_first = np.ones(len(rows), dtype=bool)
-        is_first[1:] = (np.diff(rows["index"]) != 0) | (np.diff(rows["target"]) != 0)
-        self._rows, self._shard = rows[is_first], shard[is_first].astype(np.int16)
+        self._first = bounds_of_shards(self._entries)
+        self._index, self._target, self._place = sorted_keys(self._entries)
 
     @property
     def examples(self) -> np.ndarray:
         """[examples] the indices of the examples that have a row, in ascending order."""
-        return np.unique(self._rows["index"])
+        return np.unique(self._index).astype(np.int64)
 
-    def _find(self, index: int, target: int) -> int | None:
-        """Returns the place of a row in the index, or None if the store lacks the row."""
-        begin, end = np.searchsorted(self._rows["index"], [index, index + 1])
-        place = int(begin + np.searchsorted(self._rows["target"][begin:end], target))
-        return place if place < end and self._rows["target"][place] == target else None
+    def _find(self, index: int, target: int) -> tuple[int, int] | None:
+        """Returns the shard of a row and its place in the shard, or None if the store lacks the row."""
+        number = self._index.dtype.type
+        if not np.iinfo(number).min <= index <= np.iinfo(number).max:
+            return None
+        # searched as a number of the same type, since a Python integer would convert the whole array to int64
+        begin, end = (int(self._index.searchsorted(number(index), side=side)) for side in ("left", "right"))
+        within = begin + int(self._target[begin:end].searchsorted(target)) if end > begin else end
+        if within == end or self._target[within] != target:
+            return None
+        place = int(self._place[within])
+        shard = int(np.searchsorted(self._first, place, side="right")) - 1
+        return shard, place - int(self._first[shard])
 
     def get(self, index: int, target: int) -> np.ndarray:
         """Returns the values [T] of an example and a class: float32, or bool if the store holds bits.
@@ -150,24 +156,25 @@ class RaggedStore:
         Raises:
             KeyError: the store has no such row.
         """
-        place = self._find(index, target)
-        if place is None:
+        found = self._find(index, target)
+        if found is None:
             raise KeyError((index, target))
-        values = self._maps[self._shard[place]]
-        _, _, begin, length = self._rows[place].tolist()
+        shard, place = found
+        values = self._maps[shard]
+        _, _, begin, length = self._entries[shard][place].tolist()
         if values.dtype != np.uint8:
             return values[begin : begin + length]
         return np.unpackbits(values[begin : begin + -(-length // 8)], count=length).astype(bool)
 
     def keys(self) -> list[tuple[int, int]]:
         """Returns the keys (example index, class) of all rows in ascending order."""
-        return list(zip(self._rows["index"].tolist(), self._rows["target"].tolist(), strict=True))
+        return list(zip(self._index.tolist(), self._target.tolist(), strict=True))
 
     def __contains__(self, key: tuple[int, int]) -> bool:
         return self._find(*key) is not None
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._index)
 
 
 def check_metadata(path: Path, metadata: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def sizes_of(lengths: np.ndarray, file: Path) -> np.ndarray:
 
 
 def complete_rows(folder: Path, rank: int) -> np.ndarray:
-    """Returns the index entries of a shard, up to the first entry whose values are incomplete.
+    """Returns the mapped index entries of a shard, up to the first entry whose values are incomplete.
 
     Example:
         >>> len(complete_rows(Path("no/such/store"), 0))
@@ -45,8 +45,8 @@ def complete_rows(folder: Path, rank: int) -> np.ndarray:
     file = folder / f"{rank}{ROWS}"
     if not file.exists():
         return np.zeros(0, ROW)
-    raw = file.read_bytes()
-    rows = np.frombuffer(raw[: len(raw) // ROW.itemsize * ROW.itemsize], dtype=ROW)
+    num_rows = file.stat().st_size // ROW.itemsize
+    rows = np.asarray(np.memmap(file, ROW, "r", shape=(num_rows,))) if num_rows else np.zeros(0, ROW)
     values = values_file(folder, rank)
     size = values.stat().st_size // (1 if values.suffix == BITS else 4)
     is_complete = rows["offset"] + sizes_of(rows["length"], values) <= size
