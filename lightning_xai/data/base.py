@@ -132,6 +132,19 @@ class Encoder(ABC):
             "fingerprint": self.fingerprint(),
         }
 
+    def with_max_length(self, max_length: int) -> Encoder:
+        """Returns a copy that has learned the same, and keeps at most `max_length` tokens of an example.
+
+        Raises:
+            ValueError: the encoder has no such limit, or the limit leaves no room for a text.
+
+        Example:
+            >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+            >>> len(VocabularyEncoder(words=9).with_max_length(4).encode({"text": "w1 w2 w3 w4"}))
+            4
+        """
+        raise ValueError(f"{type(self).__name__} has one length for all splits: leave max_lengths out of the source")
+
     def encode(self, example: dict[str, Any]) -> Encoded:
         """Returns the tokens of one example."""
         return self.encode_batch([example])[0]

@@ -169,14 +169,20 @@ class EncodedSource:
         num_rows = self.table.num_rows[split]
         is_part = index is not None and FEWEST_OF_A_VIEW * len(index) < num_rows
         chosen = index if is_part and index is not None else np.arange(num_rows)
-        encoder = encoder_key_facts(self.encoder)
-        facts = {**self.facts, "encoder": encoder, "split": split, "index": _hash_of(chosen) if is_part else None}
+        limit = self.source.max_lengths.get(split)
+        encoder = self.encoder if limit is None else self.encoder.with_max_length(limit)
+        facts = {
+            **self.facts,
+            "encoder": encoder_key_facts(encoder),
+            "split": split,
+            "index": _hash_of(chosen) if is_part else None,
+        }
 
         def make(folder: Path) -> Corpus:
             return write_corpus(
                 folder,
                 self._checked(split, chosen if is_part else None),
-                self.encoder,
+                encoder,
                 index=chosen,
                 columns=self.table.columns[split],
                 multilabel=self.source.multilabel,

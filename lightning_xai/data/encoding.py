@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -94,12 +95,9 @@ class FastTokenizerEncoder(Encoder):
                 f"{name}: {type(tokenizer).__name__} is a slow tokenizer without character offsets; "
                 "save its fast version as tokenizer.json"
             )
-        num_special = tokenizer.num_special_tokens_to_add(pair=True)
-        if max_length <= num_special:
-            raise ValueError(f"max_length={max_length} must be above {num_special}, the number of special tokens")
         tokenizer.truncation_side = "right"
         self.tokenizer = tokenizer
-        self.max_length = max_length
+        self._set_max_length(max_length)
         self.explain_pair = explain_pair
         self.fill_token_id = fill_id(tokenizer, fill)
         self.mask_token_id = tokenizer.mask_token_id
@@ -120,6 +118,18 @@ class FastTokenizerEncoder(Encoder):
 
     def fingerprint(self) -> str:
         return tokenizer_fingerprint(self.tokenizer)
+
+    def with_max_length(self, max_length: int) -> FastTokenizerEncoder:
+        limited = copy.copy(self)
+        limited.init_args = {**self.init_args, "max_length": max_length}
+        limited._set_max_length(max_length)
+        return limited
+
+    def _set_max_length(self, max_length: int) -> None:
+        num_special = self.tokenizer.num_special_tokens_to_add(pair=True)
+        if max_length <= num_special:
+            raise ValueError(f"max_length={max_length} must be above {num_special}, the number of special tokens")
+        self.max_length = max_length
 
     def id_of_fill(self, fill: str) -> int:
         """Returns the id of a fill token, as `fill_id` does."""

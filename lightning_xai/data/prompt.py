@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.encoding import TokenizerEncoder
+from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
 from lightning_xai.data.prompt_parts import (
     SLOT,
     PromptParts,
@@ -218,16 +218,23 @@ class PromptEncoder(TokenizerEncoder):
         opening = [] if self.chat else self._leading_special_ids()
         head = opening + [i for part in parts.before for i in self._ids(part)]
         tail = [i for part in parts.after for i in self._ids(part)]
-        room = self.max_length - len(head) - len(tail)
-        if room < 1:
-            raise ValueError(
-                f"the prompt has {len(head) + len(tail)} tokens, which leaves no room for a text in max_length="
-                f"{self.max_length}: raise max_length, or give fewer or shorter shots"
-            )
+        self._require_room(len(head) + len(tail), self.max_length)
         self._verbalizer_ids = self._answer_ids(parts)
         self._head, self._tail = np.array(head, dtype=np.int32), np.array(tail, dtype=np.int32)
         self._num_special, self._lead = len(opening), "" if self._adds_a_space() else parts.lead
         self._is_built = True
+
+    def with_max_length(self, max_length: int) -> FastTokenizerEncoder:
+        limited = super().with_max_length(max_length)
+        self._require_room(len(self._head) + len(self._tail), max_length)
+        return limited
+
+    def _require_room(self, num_tokens: int, max_length: int) -> None:
+        if num_tokens >= max_length:
+            raise ValueError(
+                f"the prompt has {num_tokens} tokens, which leaves no room for a text in max_length="
+                f"{max_length}: raise max_length, or give fewer or shorter shots"
+            )
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,7 @@ class TextSource(ABC):
         name: distinguishes sources that are mixed in one data set.
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
+        max_lengths: split -> largest number of tokens of its examples; other splits have that of the encoder.
 
     Example:
         >>> class Reviews(TextSource):
@@ -158,6 +160,7 @@ class TextSource(ABC):
     name: str = ""
     multilabel: bool = False
     rationales_are_weak: bool = False
+    max_lengths: Mapping[str, int] = MappingProxyType({})
     init_args: dict[str, Any]  # constructor arguments, defaults included
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TextSource:

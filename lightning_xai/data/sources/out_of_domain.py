@@ -1,0 +1,184 @@
+"""A source with splits of other sources as further test splits, so that a run is also tested out of domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from datasets import Dataset, DatasetDict
+
+from lightning_xai.data.row_stream import RowStream, read_rows
+from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.functional.class_names import comparable_names, listed
+
+
+def matched_classes(
+    names: Sequence[str], wanted: Sequence[str], given: Mapping[str, str | None], owner: str
+) -> list[int | None]:
+    """Returns for each of `names` the position in `wanted` of the class with the same name; None leaves it out.
+
+    Args:
+        names: class names of an added source.
+        wanted: class names of the source that is trained on.
+        given: class of the added source -> name in `wanted`, or None to leave its rows out. Classes that are not
+            given are matched by name; case, hyphens and white space do not count.
+        owner: the added source, for the error message.
+
+    Raises:
+        ValueError: a class has no counterpart, `given` has a class that does not exist, or all classes are left out.
+
+    Example:
+        >>> matched_classes(["Positive", "Negative"], ["negative", "positive"], {}, "movies")
+        [1, 0]
+        >>> matched_classes(["neg", "none"], ["negative", "positive"], {"neg": "negative", "none": None}, "movies")
+        [0, None]
+        >>> matched_classes(["NEG", "POS"], ["negative", "positive"], {}, "movies")
+        Traceback (most recent call last):
+        ValueError: movies has the class 'NEG', which is none of ['negative', 'positive']: give classes: {movies: ...
+    """
+    theirs, ours = comparable_names(names, wanted)
+    for name, target in given.items():
+        for one, known in ((name, names), (target, wanted)):
+            if one is not None and one not in known:
+                raise ValueError(f"classes of {owner} have {one!r}, which is none of {listed(known)}: correct it")
+    found: list[int | None] = []
+    for name, comparable in zip(names, theirs, strict=True):
+        if name in given:
+            target = given[name]
+            found.append(None if target is None else list(wanted).index(target))
+        elif comparable in ours:
+            found.append(ours.index(comparable))
+        else:
+            raise ValueError(
+                f"{owner} has the class {name!r}, which is none of {listed(wanted)}: give classes: "
+                f"{{{owner}: {{{name}: ...}}}} with one of these names, or null to leave its rows out"
+            )
+    if all(position is None for position in found):
+        raise ValueError(f"classes of {owner} leaves out all of {listed(names)}: keep at least one")
+    return found
+
+
+def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dict[str, Any] | None:
+    """Returns a row with other class numbers; None if its class is left out.
+
+    Args:
+        row: columns of TextSource.
+        positions: new number of each class, None for classes that are left out. Of a multi-label row, only the
+            labels that are left out disappear.
+
+    Example:
+        >>> with_classes({"text": "good", "labels": 0, "id": "a"}, [1, 0])
+        {'text': 'good', 'labels': 1, 'id': 'a'}
+    """
+    labels = row["labels"]
+    if isinstance(labels, list):
+        moved: Any = [new for label in labels if (new := positions[label]) is not None]
+    else:
+        moved = positions[labels]
+    if moved is None:
+        return None
+    if "rationales" not in row:
+        return {**row, "labels": moved}
+    parts = [{**part, "label": positions[part["label"]]} for part in row["rationales"] or []]
+    return {**row, "labels": moved, "rationales": [part for part in parts if part["label"] is not None]}
+
+
+class OutOfDomain(TextSource):
+    """A source with splits of other sources as further test splits, which are named as in `others`.
+
+    Training and validation are those of `source` alone. The classes of the other sources are matched by name.
+
+    Args:
+        source: the source that is trained on.
+        others: name of the new split -> the source whose rows it takes.
+        splits: name of the new split -> the split of its source, "test" by default.
+        max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
+            default, that of the encoder. Of the evidence in longer texts, only what is left counts.
+        classes: name of the new split -> (class of its source -> class of `source`, or null to leave its rows out),
+            for classes with other names.
+
+    Raises:
+        ValueError: a name is taken or unknown, or a source is multi-label and the other one is not. `load` raises it
+            if a source lacks the split, or has a class without a counterpart.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> source = OutOfDomain(Planted(num_train=8), {"other": Planted(num_test=3, seed=1)})
+        >>> {split: len(rows) for split, rows in source.load().items()}
+        {'train': 8, 'validation': 64, 'test': 64, 'other': 3}
+    """
+
+    def __init__(
+        self,
+        source: TextSource,
+        others: dict[str, TextSource],
+        splits: dict[str, str] | None = None,
+        max_lengths: dict[str, int] | None = None,
+        classes: dict[str, dict[str, str | None]] | None = None,
+    ) -> None:
+        if not others:
+            raise ValueError("others is empty: name at least one source, or use the source alone")
+        for option, given in {"splits": splits, "max_lengths": max_lengths, "classes": classes}.items():
+            for name in given or {}:
+                if name not in others:
+                    raise ValueError(f"{option} has {name!r}, which is none of others: {', '.join(others)}")
+        for name, other in others.items():
+            if name in ("train", "validation", "test"):
+                raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
+            if other.multilabel != source.multilabel:
+                kinds = ["single-label", "multi-label"]
+                raise ValueError(
+                    f"{name} is {kinds[other.multilabel]}, but the source is {kinds[source.multilabel]}: leave it out"
+                )
+        self.name, self.multilabel = source.name, source.multilabel
+        self.rationales_are_weak = any(one.rationales_are_weak for one in (source, *others.values()))
+        self.source, self.others = source, others
+        self.splits, self.classes = splits or {}, classes or {}
+        self.max_lengths = max_lengths or {}
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        return list(self.source.class_names)
+
+    def prepare(self) -> None:
+        for source in (self.source, *self.others.values()):
+            source.prepare()
+
+    def release(self) -> None:
+        for source in (self.source, *self.others.values()):
+            source.release()
+
+    def remote_revision(self) -> str:
+        revisions = [source.remote_revision() for source in (self.source, *self.others.values())]
+        return " ".join(revisions) if any(revisions) else ""
+
+    def load_filler(self) -> dict[str, list[str]]:
+        return self.source.load_filler()
+
+    def load(self) -> DatasetDict:
+        own = self.source.load()
+        return DatasetDict({**own, **self._added(own)})
+
+    def row_streams(self) -> Mapping[str, RowStream]:
+        streams = self.source.row_streams()
+        if not streams:
+            return {}
+        added = self._added(streams)
+        return {**streams, **{name: RowStream(partial(read_rows, d), d.column_names) for name, d in added.items()}}
+
+    def _added(self, own: Mapping[str, Any]) -> dict[str, Dataset]:
+        for name in self.others:
+            if name in own:
+                raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
+        return {name: rows_to_dataset(self._rows(name), self.multilabel) for name in self.others}
+
+    def _rows(self, name: str) -> Iterator[dict[str, Any]]:
+        other, split = self.others[name], self.splits.get(name, "test")
+        rows = other.row_streams() or other.load()
+        if split not in rows:
+            raise ValueError(f"the source of {name!r} has no split {split!r} but {', '.join(rows)}: set splits")
+        positions = matched_classes(other.class_names, self.class_names, self.classes.get(name, {}), name)
+        for row in read_rows(rows[split]):
+            if (moved := with_classes(row, positions)) is not None:
+                yield moved
