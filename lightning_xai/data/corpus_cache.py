@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,11 @@ from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpus import Corpus, read_manifest
 from lightning_xai.data.corpus_key import key_of
 from lightning_xai.data.corpus_writer import MANIFEST, CorpusWriter
+from lightning_xai.data.row_stream import blocks_of
 from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.files.whole_folders import make_private, remove_remains, set_aside, write_whole_folder
 from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.progress import say
-
-BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # largest block that is encoded at once; one long text may exceed it
-
-
-def blocks_of(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yields the rows in blocks that are encoded at once.
-
-    Example:
-        >>> [len(block) for block in blocks_of({"text": "good"} for _ in range(5000))]
-        [4096, 904]
-    """
-    block: list[dict[str, Any]] = []
-    size = 0
-    for row in rows:
-        block.append(row)
-        size += len(row["text"]) + len(row.get("text_pair") or "")
-        if len(block) == BLOCK_ROWS or size >= BLOCK_CHARACTERS:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
 
 
 def write_corpus(

@@ -85,6 +85,7 @@ class EncodedSource:
         """The splits as the source loads them. `release` frees them."""
         if self._loaded is None:
             self.source.prepare()
+            self.source.work_folder = self.cache.folder
             self._loaded = self.source.row_streams() or self.source.load()
         return self._loaded
 

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from datasets import Dataset
 
-READ_AT_ONCE = 1000  # rows of a data set
+READ_AT_ONCE = 256  # rows of a data set
+BLOCK_ROWS, BLOCK_CHARACTERS = 4096, 1 << 19  # largest block that is encoded at once; one long text may exceed it
 
 
 class RowStream:
@@ -18,6 +19,7 @@ class RowStream:
     Args:
         make: returns the rows, with the columns of TextSource; equal rows at every call.
         column_names: names of the columns.
+        num_rows: number of rows; None counts them when their number is asked for.
 
     Example:
         >>> stream = RowStream(lambda: ({"text": f"w{i}", "labels": 0, "id": str(i)} for i in range(3)), ["text"])
@@ -25,9 +27,13 @@ class RowStream:
         (3, ['w0', 'w1', 'w2'])
     """
 
-    def __init__(self, make: Callable[[], Iterable[dict[str, Any]]], column_names: Sequence[str]) -> None:
+    def __init__(
+        self, make: Callable[[], Iterable[dict[str, Any]]], column_names: Sequence[str], num_rows: int | None = None
+    ) -> None:
         self._make = make
         self.column_names = list(column_names)
+        if num_rows is not None:
+            self._num_rows = num_rows
 
     @cached_property
     def _num_rows(self) -> int:
@@ -66,3 +72,22 @@ def read_rows(rows: Rows, index: np.ndarray | None = None) -> Iterator[dict[str,
         consecutive = len(part) == part[-1] - part[0] + 1
         columns = rows[int(part[0]) : int(part[-1]) + 1] if consecutive else rows[part.tolist()]
         yield from (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+
+
+def blocks_of(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yields the rows in blocks that are encoded at once.
+
+    Example:
+        >>> [len(block) for block in blocks_of({"text": "good"} for _ in range(5000))]
+        [4096, 904]
+    """
+    block: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        block.append(row)
+        size += len(row["text"]) + len(row.get("text_pair") or "")
+        if len(block) == BLOCK_ROWS or size >= BLOCK_CHARACTERS:
+            yield block
+            block, size = [], 0
+    if block:
+        yield block

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from lightning_xai.data.row_stream import Rows, RowStream
+from lightning_xai.data.row_stream import Rows, RowStream, read_rows
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
@@ -95,7 +94,6 @@ def shared_text_fractions(rows: Mapping[str, Rows]) -> Iterator[tuple[str, str, 
 
 
 def _text_hashes(rows: Rows) -> np.ndarray:
-    if isinstance(rows, RowStream):
-        return np.fromiter((hash((row["text"], row.get("text_pair"))) for row in rows), np.int64)
-    columns: list[Any] = [rows[name] for name in ("text", "text_pair") if name in rows.column_names]
-    return np.array([hash(texts) for texts in zip(*columns, strict=True)], dtype=np.int64)
+    if not isinstance(rows, RowStream):
+        rows = rows.select_columns([name for name in ("text", "text_pair") if name in rows.column_names])
+    return np.fromiter((hash((row["text"], row.get("text_pair"))) for row in read_rows(rows)), np.int64, len(rows))

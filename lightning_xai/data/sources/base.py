@@ -32,22 +32,39 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
         ['text', 'labels', 'id']
     """
-    features = {
-        "text": Value("string"),
-        "text_pair": Value("string"),
-        "labels": List(Value("int64")) if multilabel else Value("int64"),
-        "rationales": List({"label": Value("int64"), "spans": List(List(Value("int64")))}),
-        "id": Value("string"),
-    }
+    features = row_features(multilabel)
     rows = list(rows)
     for row in rows:
-        _require_whole_numbers(row)
+        require_whole_numbers(row)
     used = [name for name in features if any(name in row for row in rows)]
     columns = {name: [row.get(name) for row in rows] for name in used}
     return Dataset.from_dict(columns, features=Features({name: features[name] for name in used}))
 
 
-def _require_whole_numbers(row: dict[str, Any]) -> None:
+def row_features(multilabel: bool) -> Features:
+    """Returns the types of all columns of TextSource.
+
+    Example:
+        >>> list(row_features(multilabel=False))
+        ['text', 'text_pair', 'labels', 'rationales', 'id']
+    """
+    return Features(
+        {
+            "text": Value("string"),
+            "text_pair": Value("string"),
+            "labels": List(Value("int64")) if multilabel else Value("int64"),
+            "rationales": List({"label": Value("int64"), "spans": List(List(Value("int64")))}),
+            "id": Value("string"),
+        }
+    )
+
+
+def require_whole_numbers(row: dict[str, Any]) -> None:
+    """Raises ValueError if a class number, or the begin or end of a span, is not a whole number.
+
+    Example:
+        >>> require_whole_numbers({"text": "good", "labels": 1, "id": "a"})
+    """
     where, labels = f"row {row.get('id')!r}", row.get("labels")
     rationales = row.get("rationales") or []
     for label in [*(labels if isinstance(labels, list) else [labels]), *(part["label"] for part in rationales)]:
@@ -162,6 +179,7 @@ class TextSource(ABC):
     rationales_are_weak: bool = False
     max_lengths: Mapping[str, int] = MappingProxyType({})
     init_args: dict[str, Any]  # constructor arguments, defaults included
+    work_folder: Path | None = None  # folder for temporary files of `load`; None for the folder of encoded data
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TextSource:
         self = super().__new__(cls)

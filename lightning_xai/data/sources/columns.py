@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
 
-from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.data.row_stream import Rows, RowStream, read_rows
+from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.column_checks import check_label_cell, missing_column
 from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
 from lightning_xai.data.sources.rationale_cells import rationale_cell, whole_spans, word_mask_spans
+from lightning_xai.data.sources.stored_rows import stored_rows
 from lightning_xai.functional.class_names import comparable_names
 
 RationaleFormat = Literal["char_spans", "word_mask"]
@@ -24,7 +27,7 @@ RationaleFormat = Literal["char_spans", "word_mask"]
 class _TableSplit:
     """The rows of a split, and the class names of its label column (None if the column has no named classes)."""
 
-    rows: list[dict[str, Any]]
+    rows: Rows | list[dict[str, Any]]
     label_names: list[str] | None
 
 
@@ -97,27 +100,31 @@ class ColumnSource(TextSource):
         self.seed = seed
 
     @abstractmethod
-    def load_table(self) -> Mapping[str, Dataset | list[dict[str, Any]]]:
+    def load_table(self) -> Mapping[str, Rows | list[dict[str, Any]]]:
         """Returns the rows of each split, with the columns of the table. The names of splits are as in TextSource."""
 
     @cached_property
     def _table(self) -> dict[str, _TableSplit]:
         return {split: self._table_split(rows, split) for split, rows in self.load_table().items()}
 
-    def _table_split(self, rows: Dataset | list[dict[str, Any]], split: str) -> _TableSplit:
+    def _table_split(self, rows: Rows | list[dict[str, Any]], split: str) -> _TableSplit:
         used = [column for column in self.columns.values() if column is not None]
-        found = (
-            rows.column_names if isinstance(rows, Dataset) else list(dict.fromkeys(key for row in rows for key in row))
-        )
+        found = list(dict.fromkeys(key for row in rows for key in row)) if isinstance(rows, list) else rows.column_names
         for role, column in self.columns.items():
             if column is not None and column not in found:
-                raise ValueError(missing_column(split, role, column, rows, found))
+                only_row = list(read_rows(rows)) if isinstance(rows, RowStream) and len(rows) == 1 else rows
+                raise ValueError(missing_column(split, role, column, only_row, found))
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]
         feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
-        return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).to_list(), names)
+        # a data set on the disk may say that its numbers become tensors
+        return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)
+
+    def _rows(self, split: str) -> Iterator[dict[str, Any]]:
+        rows = self._table[split].rows
+        return iter(rows) if isinstance(rows, list) else read_rows(rows)
 
     @property
     def _first_split(self) -> str:
@@ -133,10 +140,10 @@ class ColumnSource(TextSource):
         splits = ["train"] if "train" in table else list(table)
         return infer_class_names(label for split in splits for label in self._labels(split))
 
-    def _labels(self, split: str) -> list[str]:
-        """Returns one list with the labels of all rows of a split, as text."""
-        rows = enumerate(self._table[split].rows)
-        return [label for i, row in rows for label in self._cells(row, split, f"{split} row {i}")]
+    def _labels(self, split: str) -> Iterator[str]:
+        """Yields the labels of all rows of a split, as text."""
+        for i, row in enumerate(self._rows(split)):
+            yield from self._cells(row, split, f"{split} row {i}")
 
     def _cells(self, row: dict[str, Any], split: str, where: str) -> list[str]:
         """Returns the labels of a row as text."""
@@ -182,11 +189,7 @@ class ColumnSource(TextSource):
         self.load_table()  # fills the cache of `datasets`, so that other processes only read it
 
     def load(self) -> DatasetDict:
-        splits = {
-            split: [self._row(row, split, f"{split} row {i}", i) for i, row in enumerate(part.rows)]
-            for split, part in self._table.items()
-        }
-        table = rows_to_splits(splits, self.multilabel)
+        table = DatasetDict({split: self._stored(split) for split in self._table})
         if "validation" not in table and "train" in table and self.validation_fraction:
             num_train = len(table["train"])
             if num_train <= math.ceil(self.validation_fraction * num_train):
@@ -194,9 +197,17 @@ class ColumnSource(TextSource):
                     f"split 'train' has {num_train} rows, too few for a validation_fraction of "
                     f"{self.validation_fraction}: add rows, name a validation file, or set validation_fraction: 0"
                 )
-            parts = table["train"].train_test_split(self.validation_fraction, seed=self.seed)
-            table["train"], table["validation"] = parts["train"], parts["test"]
+            numbers = Dataset.from_dict({"row": np.arange(num_train)})
+            parts = numbers.train_test_split(self.validation_fraction, seed=self.seed)
+            rows = table["train"]
+            for split, part in (("train", "train"), ("validation", "test")):
+                table[split] = rows.select(parts[part].with_format("numpy")["row"][:])
         return table
+
+    def _stored(self, split: str) -> Dataset:
+        rows = (self._row(row, split, f"{split} row {i}", i) for i, row in enumerate(self._rows(split)))
+        columns = [role for role, column in self.columns.items() if column is not None or role == "id"]
+        return stored_rows(rows, columns, multilabel=self.multilabel, folder=self.work_folder)
 
     def release(self) -> None:
         for name in ("_table", "_numbers"):

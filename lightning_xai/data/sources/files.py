@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from lightning_xai.data.row_stream import Rows, RowStream
 from lightning_xai.data.sources.columns import ColumnSource
 from lightning_xai.data.sources.tables import read_delimited, read_json
 from lightning_xai.runs.files.compressed_files import check_compression, kind_of
@@ -88,28 +90,33 @@ class Files(ColumnSource):
         if self.kinds[0] in _BINARY:
             super().prepare()
 
-    def load_table(self) -> dict[str, Dataset | list[dict[str, Any]]]:
+    def load_table(self) -> dict[str, Rows]:
         self._check_files()
         kind = self.kinds[0].removeprefix(".")
         if self.kinds[0] in _BINARY:
             return {split: self._load_dataset(kind, split) for split in self.data_files}
-        return {split: self._read_all(paths, split) for split, paths in self.paths.items()}
+        return {split: self._stream(paths, split) for split, paths in self.paths.items()}
 
-    def _read_all(self, paths: list[Path], split: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    def _stream(self, paths: list[Path], split: str) -> RowStream:
+        """Returns the rows of a split, after a check of all its files."""
         used = {column for column in self.columns.values() if column is not None}
+        every, num_rows = dict[str, None](), 0
         found: set[str] = set()  # the used columns that the first file has
         for number, path in enumerate(paths):
-            part = self._read(path)
-            columns = used.intersection(set().union(*part))
+            names = dict[str, None]()
+            for row in self._read(path):
+                if names.keys() != row.keys():
+                    names.update(dict.fromkeys(row))
+                num_rows += 1
+            columns = used.intersection(names)
             if number and columns != found:
                 raise ValueError(
                     f"{path} has the columns {', '.join(sorted(columns)) or 'of none of the names'}, but {paths[0]} of "
                     f"split {split!r} has {', '.join(sorted(found))}: give all files of a split the same columns"
                 )
             found = columns
-            rows += part
-        return rows
+            every.update(names)
+        return RowStream(lambda: chain.from_iterable(map(self._read, paths)), list(every), num_rows)
 
     def _load_dataset(self, kind: str, split: str) -> Dataset:
         # load one split at a time, since `datasets` would cast the columns of all splits to the types of the first
@@ -125,7 +132,7 @@ class Files(ColumnSource):
                 f"{', '.join(files)} cannot be read ({one_line(error)}): write the files again, with equal columns"
             ) from error
 
-    def _read(self, path: Path) -> list[dict[str, Any]]:
+    def _read(self, path: Path) -> Iterator[dict[str, Any]]:
         if kind_of(path) in (".csv", ".tsv"):
             is_csv = kind_of(path) == ".csv"
             quoting = is_csv if self.quoting is None else self.quoting
@@ -133,9 +140,10 @@ class Files(ColumnSource):
             rows = read_delimited(path, delimiter=delimiter, quoting=quoting, encoding=self.encoding)
         else:
             rows = read_json(path, encoding=self.encoding, field=self.field)
-        if not rows:
+        first = next(rows, None)
+        if first is None:
             raise _without_rows(path)
-        return rows
+        return chain([first], rows)
 
     def _check_files(self) -> None:
         owners: dict[Path, str] = {}  # file -> split

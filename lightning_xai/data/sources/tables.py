@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from lightning_xai.runs.files.compressed_files import kind_of, open_text
-from lightning_xai.runs.files.text_files import codec_of, other_encoding, read_text
+from lightning_xai.runs.files.text_files import codec_of, other_encoding, read_text, text_lines
 
 LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131,072
 
 
-def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> list[dict[str, Any]]:
-    """Returns the rows of a CSV or TSV file. A cell becomes a string; an empty cell becomes None. Skips blank lines.
+def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> Iterator[dict[str, Any]]:
+    """Yields the rows of a CSV or TSV file. A cell becomes a string; an empty cell becomes None. Skips blank lines.
 
     Args:
         path: the file, whose first line names the columns.
@@ -32,10 +32,9 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "rows.tsv")
         >>> _ = path.write_text('id\\ttext\\n007\\t"Great", he said\\n008\\tNA\\n')
-        >>> read_delimited(path, delimiter="\\t", quoting=False)
+        >>> list(read_delimited(path, delimiter="\\t", quoting=False))
         [{'id': '007', 'text': '"Great", he said'}, {'id': '008', 'text': 'NA'}]
     """
-    rows: list[dict[str, Any]] = []
     columns: list[str] = []
     try:
         for line, cells in _cells(path, delimiter, quoting, encoding):
@@ -56,10 +55,9 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
                         else "remove delimiters and line breaks from the cells, or set quoting: true for quoted cells"
                     )
                 )
-            rows.append({name: cell or None for name, cell in zip(columns, cells, strict=True)})
+            yield {name: cell or None for name, cell in zip(columns, cells, strict=True)}
     except UnicodeError as error:
         raise other_encoding(path, encoding, error) from error
-    return rows
 
 
 def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -86,8 +84,10 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
         csv.field_size_limit(limit)
 
 
-def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> list[dict[str, Any]]:
-    """Returns the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
+def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
+
+    A file with one object per line is read line by line, and any other file at once.
 
     Args:
         path: the file.
@@ -101,29 +101,60 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "rows.jsonl")
         >>> _ = path.write_text('{"text": "null", "label": 1.0}\\n{"text": "2020-01-01", "label": 0}\\n')
-        >>> read_json(path)
+        >>> list(read_json(path))
         [{'text': 'null', 'label': 1.0}, {'text': '2020-01-01', 'label': 0}]
         >>> _ = path.write_text('{"version": 2, "data": [{"text": "good", "label": 1}]}')
-        >>> read_json(path, field="data")
+        >>> list(read_json(path, field="data"))
         [{'text': 'good', 'label': 1}]
     """
-    content = read_text(path, encoding)
-    if field is not None:
-        rows = _rows_of(_under(field, content, path))
-    elif content.lstrip().startswith("[") or kind_of(path) == ".json" and _is_one_value(content):
-        rows = _rows_of(_parsed(content, path))
-    else:
-        lines = enumerate(content.split("\n"), start=1)
-        rows = [_parsed(line, path, number) for number, line in lines if line.strip()]
-    for number, row in enumerate(rows):
+    is_by_line = field is None and _has_a_row_per_line(path, encoding)
+    values = _values_of_lines(path, encoding) if is_by_line else _values_of_whole(path, encoding, field)
+    for number, (row, has_escapes) in enumerate(values):
         if not isinstance(row, dict):
             raise ValueError(
                 f"{path}, row {number}: {str(row)[:60]} is no JSON object; write each row as an object with a value "
                 "for each column"
             )
-    if "\\ud" in content.lower():  # this escape may encode a surrogate, half of a character
-        _check_characters(rows, path)
-    return rows
+        if has_escapes:
+            _check_characters(row, number, path)
+        yield row
+
+
+def _values_of_lines(path: Path, encoding: str) -> Iterator[tuple[Any, bool]]:
+    """Yields the value of each line, and whether an escape may encode a surrogate, half of a character."""
+    for number, line in enumerate(text_lines(path, encoding), start=1):
+        if line.strip():
+            yield _parsed(line, path, number), _has_escapes(line)
+
+
+def _values_of_whole(path: Path, encoding: str, field: str | None) -> Iterator[tuple[Any, bool]]:
+    content = read_text(path, encoding)
+    value, has_escapes = (
+        _parsed(content, path) if field is None else _under(field, content, path),
+        _has_escapes(content),
+    )
+    yield from ((row, has_escapes) for row in _rows_of(value))
+
+
+def _has_escapes(text: str) -> bool:
+    return "\\ud" in text or "\\uD" in text
+
+
+def _has_a_row_per_line(path: Path, encoding: str) -> bool:
+    """Returns whether each line of a file is a JSON value. Otherwise, the file is one value, or a list of rows."""
+    lines = (line.strip() for line in text_lines(path, encoding) if line.strip())
+    first = next(lines, "")
+    if first.startswith("["):
+        return False
+    if kind_of(path) != ".json" or not first:
+        return True
+    if next(lines, None) is None:
+        return False
+    try:
+        json.loads(first)
+    except (RecursionError, ValueError):
+        return False
+    return True
 
 
 def _parsed(text: str, path: Path, number: int | None = None) -> Any:
@@ -137,17 +168,6 @@ def _parsed(text: str, path: Path, number: int | None = None) -> Any:
         place = f"line {number or 1}: {problem}"
     remedy = "write one JSON object a line" if number is not None else "correct it, or write the file again"
     raise ValueError(f"{path}, {place}; {remedy}")
-
-
-def _is_one_value(content: str) -> bool:
-    """Returns whether a text is one JSON value: it has only one line, or its first line alone is not valid JSON."""
-    first, _, others = content.strip().partition("\n")
-    if others:
-        try:
-            json.loads(first)
-        except (RecursionError, ValueError):
-            return True
-    return not others and bool(first)
 
 
 def _under(field: str, content: str, path: Path) -> Any:
@@ -173,12 +193,11 @@ def _rows_of(value: Any) -> list[Any]:
     return [value]
 
 
-def _check_characters(rows: list[Any], path: Path) -> None:
-    for number, row in enumerate(rows):
-        try:
-            json.dumps(row, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])
-            raise ValueError(
-                f"{path}, row {number}: {half} is half of a character; write the whole character, or remove it"
-            ) from error
+def _check_characters(row: dict[str, Any], number: int, path: Path) -> None:
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise ValueError(
+            f"{path}, row {number}: {half} is half of a character; write the whole character, or remove it"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from lightning_xai.runs.files.compressed_files import open_bytes, open_text
@@ -62,6 +63,29 @@ def read_text(path: Path, encoding: str = "utf-8", *, has_option: bool = True) -
     return text
 
 
+def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    r"""Yields the lines of a text file.
+
+    Raises:
+        ValueError: the file has another encoding.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "notes.txt")
+        >>> _ = path.write_bytes(b"good\r\nbad")
+        >>> list(text_lines(path))
+        ['good\n', 'bad']
+    """
+    try:
+        with open_text(path, codec_of(encoding)) as stream:
+            for line in stream:
+                if "\0" in line[:1000]:
+                    raise other_encoding(path, encoding)
+                yield line
+    except UnicodeError as error:
+        raise other_encoding(path, encoding, error) from error
+
+
 def other_encoding(
     path: Path, encoding: str, error: UnicodeError | None = None, *, has_option: bool = True
 ) -> ValueError:
@@ -88,22 +112,29 @@ def other_encoding(
         probable = "utf-16-le" if first[1:] == b"\0" else "utf-16-be"
     else:
         probable = "latin-1" if codec_of(encoding) == "utf-8-sig" else "utf-8"
-    start = getattr(error, "start", None)
-    place = f"byte {first.find(0)} is 0" if error is None else f"byte {start}" if start is not None else str(error)
+    wrong = _wrong_place(path, encoding)
+    first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
+    if error is None:
+        place = f"byte {first.find(0)} is 0"
+    else:  # the codec counts from the beginning of what it was given, not of the file
+        place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
     remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
-    line = _wrong_line(path, encoding)
-    first_wrong = "" if line is None else f"; line {line} is the first that is wrong"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
 
 
-def _wrong_line(path: Path, encoding: str) -> int | None:
-    """Returns the number of the first line that is not UTF-8; None if all are, or for another encoding."""
+def _wrong_place(path: Path, encoding: str) -> tuple[int, int] | None:
+    """Returns the number of the first line that is not UTF-8, and the place of its first wrong byte in the file.
+
+    Returns None if all lines are UTF-8, and for another encoding.
+    """
     if codec_of(encoding) != "utf-8-sig":
         return None
+    begin = 0
     with open_bytes(path) as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode("utf-8")
-            except UnicodeError:
-                return number
+            except UnicodeDecodeError as error:
+                return number, begin + error.start
+            begin += len(line)
     return None

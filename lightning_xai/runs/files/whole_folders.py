@@ -94,7 +94,7 @@ def set_aside(folder: Path) -> None:
 
 
 def remove_remains(parent: Path) -> None:
-    """Removes damaged folders, and the temporary folders of processes of this machine that were killed.
+    """Removes damaged folders, and the temporary folders and files of processes of this machine that were killed.
 
     Example:
         >>> import tempfile
@@ -109,9 +109,16 @@ def remove_remains(parent: Path) -> None:
     for path in parent.glob(f"*{PARTIAL}"):
         host, _, pid = path.name.removesuffix(PARTIAL).rpartition(".")
         if host.endswith(f".{platform.node()}") and pid.isdigit() and process_runs(int(pid)) is False:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
     for path in parent.glob(f"*{BAD}"):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _rename(partial: Path, folder: Path) -> bool:

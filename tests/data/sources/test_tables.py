@@ -28,13 +28,13 @@ def test_quotes_enclose_a_cell_only_where_quoting_is_set(tmp_path, kind, delimit
 
 def test_quoted_cell_may_hold_delimiters_and_line_breaks(tmp_path):
     (tmp_path / "rows.csv").write_text('\ufefftext,label\r\n"a, b\nc",x\r\n\r\n d ,y\r\n', encoding="utf-8", newline="")
-    rows = read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=True)
+    rows = list(read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=True))
     assert rows == [{"text": "a, b\nc", "label": "x"}, {"text": " d ", "label": "y"}]
 
 
 def test_cell_may_be_longer_than_the_limit_of_csv(tmp_path):
     (tmp_path / "rows.csv").write_text("text,label\n" + "a" * 200_000 + ",x\n")
-    assert len(read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=True)[0]["text"]) == 200_000
+    assert len(next(read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=True))["text"]) == 200_000
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_cell_may_be_longer_than_the_limit_of_csv(tmp_path):
 def test_line_that_is_no_row_is_named(tmp_path, content, quoting, message):
     (tmp_path / "rows.csv").write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=quoting)
+        list(read_delimited(tmp_path / "rows.csv", delimiter=",", quoting=quoting))
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
@@ -71,12 +71,12 @@ def test_file_that_is_not_utf_8_is_named(tmp_path, kind):
 )
 def test_three_forms_of_json_give_the_same_rows(tmp_path, content):
     (tmp_path / "rows.json").write_text(content)
-    assert read_json(tmp_path / "rows.json") == [{"text": "a", "label": 1}, {"text": "b", "label": 2.0}]
+    assert list(read_json(tmp_path / "rows.json")) == [{"text": "a", "label": 1}, {"text": "b", "label": 2.0}]
 
 
 def test_one_line_of_a_json_file_with_lists_is_one_row(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"text": ["a", "b"], "evidence": [0, 1]}')
-    assert read_json(tmp_path / "rows.jsonl") == [{"text": ["a", "b"], "evidence": [0, 1]}]
+    assert list(read_json(tmp_path / "rows.jsonl")) == [{"text": ["a", "b"], "evidence": [0, 1]}]
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_one_line_of_a_json_file_with_lists_is_one_row(tmp_path):
 def test_json_that_is_no_row_is_named(tmp_path, content, message):
     (tmp_path / "rows.jsonl").write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_json(tmp_path / "rows.jsonl")
+        list(read_json(tmp_path / "rows.jsonl"))

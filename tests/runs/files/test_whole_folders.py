@@ -3,14 +3,16 @@
 import errno
 import multiprocessing
 import os
+import platform
 import time
 from pathlib import Path
 
 import pytest
 
 from lightning_xai.data.corpus_cache import write_corpus
+from lightning_xai.data.sources.stored_rows import stored_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.runs.files.whole_folders import set_aside, write_whole_folder
+from lightning_xai.runs.files.whole_folders import remove_remains, set_aside, write_whole_folder
 from lightning_xai.runs.locks.shared_work import found_or_made
 
 
@@ -120,3 +122,17 @@ def test_full_disk_during_an_encoding_is_one_line_and_leaves_no_remains(small_di
     ) as raised:
         write_corpus(small_disk / "corpus", rows, VocabularyEncoder(words=95))
     assert "\n" not in str(raised.value) and names(small_disk) == []
+
+
+def test_full_disk_while_a_large_table_is_stored_is_one_line_and_leaves_no_remains(small_disk):
+    rows = ({"text": "w1 w2 w3 " * 40, "labels": 0, "id": str(i)} for i in range(20000))
+    with pytest.raises(ValueError, match="No space left on device.*free some space") as raised:
+        stored_rows(rows, ["text", "labels", "id"], folder=small_disk, in_memory=0)
+    assert "\n" not in str(raised.value) and names(small_disk) == []
+
+
+def test_files_of_killed_processes_are_removed_and_others_are_kept(tmp_path):
+    (tmp_path / f"rows-0a1b.{platform.node()}.4194999.partial").write_text("killed")
+    (tmp_path / "rows-0a1b.elsewhere.17.partial").write_text("unknown")
+    remove_remains(tmp_path)
+    assert names(tmp_path) == ["rows-0a1b.elsewhere.17.partial"]
