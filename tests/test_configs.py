@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from lightning_xai.commands.main import main
+from lightning_xai.commands.search import arguments_of_trials
+from lightning_xai.commands.searched_run import SearchedRun
+from lightning_xai.search.plan import SearchPlan
 from tests.commands.conftest import BERT, METHODS, NETWORK, PLM_CA, ROOT, Fitted, planted, save, tiny_config
 from tests.commands.conftest import plain as plain  # a fixture
 from tests.data.prompts import llama_folder
@@ -26,7 +29,8 @@ BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PAPER = sorted((CONFIGS / "ferreira2024").glob("*.yaml"))  # experiments on networks that must be downloaded
-PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER))
+SEARCHES = sorted((CONFIGS / "search").glob("*.yaml"))
+PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER) - set(SEARCHES))
 DATA, NETWORKS, METHOD_PARTS = (
     [part for part in PARTS if part.parent.name == folder] for folder in ("data", "network", "roar")
 )
@@ -95,6 +99,14 @@ def test_methods_and_callbacks_parse_where_they_belong(tmp_path):
     methods = {name: method["class_path"] for name, method in found["init_args"]["methods"].items()}
     assert methods == {part.stem: class_path(part) for part in METHOD_PARTS}
     assert [callback["class_path"] for callback in callbacks] == [class_path(part) for part in CALLBACK_PARTS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", SEARCHES, ids=names(SEARCHES))
+def test_search_names_settings_and_metrics_of_its_runs(search, tmp_path):
+    plan = SearchPlan.of(yaml.safe_load(search.read_text()))
+    argv = arguments_of_trials(plan, [f"--runs_dir={tmp_path}", "--experiment=search"])
+    assert list(SearchedRun(argv, plan).directions) == list(plan.metrics)
 
 
 @pytest.mark.parametrize("part", DATA, ids=lambda p: p.stem)

@@ -17,6 +17,7 @@ ALLOWED = {
     "types": (set(), set()),
     "runs": ({"types"}, {"numpy", "pandas", "pyarrow"}),
     "functional": ({"types"}, {"numpy"}),
+    "search": ({"runs", "functional"}, {"numpy"}),  # optuna is imported when a search begins
     "models": (BELOW_MODELS, {"transformers", "omegaconf"}),
     "data": (BELOW_MODELS, {"datasets", "huggingface_hub", "tokenizers", "transformers", "numpy", "pyarrow"}),
     "metrics": (BELOW_MODELS, {"torchmetrics", "numpy"}),

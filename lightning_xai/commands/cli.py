@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from lightning import LightningDataModule, Trainer
+from lightning import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 
@@ -68,10 +68,11 @@ class XAICLI(LightningCLI):
     Args:
         args: the command line.
         trials: outcomes of the trials of previous runs.
+        callbacks: further callbacks, which are no settings of the run.
     """
 
-    def __init__(self, args: list[str], trials: TrialMemory | None = None) -> None:
-        self.trials = trials
+    def __init__(self, args: list[str], trials: TrialMemory | None = None, callbacks: Sequence[Callback] = ()) -> None:
+        self.trials, self._callbacks = trials, callbacks
         self.next_run: list[str] = []
         self.is_done = False
         self._began = time.monotonic()
@@ -175,7 +176,7 @@ class XAICLI(LightningCLI):
             trial=trial,
             tests_after_fit=tests_after_fit,
         )
-        self.trainer_defaults["callbacks"] = [self.results, *own]
+        self.trainer_defaults["callbacks"] = [self.results, *own, *self._callbacks]
         with trainer_settings(config.trainer):
             trainer = super().instantiate_trainer(**kwargs)
         use_whole_checkpoints(trainer)

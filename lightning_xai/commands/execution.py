@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from lightning_xai.commands.disk_errors import one_line_for_disks
-from lightning_xai.commands.overview import READERS
+from lightning_xai.commands.overview import MODULES
 from lightning_xai.commands.signals import ending_in_one_line
 from lightning_xai.commands.terminal import message_for_user
 from lightning_xai.runs.progress import flush_every_line, quiet
@@ -32,7 +32,7 @@ def carry_out(argv: list[str]) -> None:
         command = argv[0]  # modules are imported late, to start fast
         if command in ("-h", "--help"):
             print(import_module("lightning_xai.commands.parser.class_help").class_help(argv[1]))
-        elif command in READERS:
+        elif command in MODULES:
             module = import_module(f"lightning_xai.commands.{command}")
             getattr(module, f"{command}_command")(argv[1:])
         else:

@@ -19,6 +19,10 @@ COMMANDS = {
         "write the classes and probabilities of a split to a file",
         "predict --config runs/tm/seed0/config.yaml",
     ),
+    "search": (
+        "try settings of a configuration in many short runs",
+        "search --config search/aml.yaml",
+    ),
     "data": (
         "encode data before the runs that need them, list and remove encoded data",
         "data --config tm.yaml",
@@ -36,7 +40,7 @@ COMMANDS = {
         "stability runs/tm/seed0 runs/tm/seed1",
     ),
 }
-READERS = ("data", "explain", "racu", "stability")  # commands that train nothing; the module of each has the same name
+MODULES = ("search", "data", "explain", "racu", "stability")  # commands with a module of the same name
 
 
 def overview(program: str = "run.py") -> str:
@@ -68,6 +72,6 @@ def unknown_command(name: str) -> str:
 
     Example:
         >>> unknown_command("fti")
-        'fti is no command: choose one of fit, validate, test, predict, data, explain, racu, stability'
+        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, stability'
     """
     return f"{name} is no command: choose one of {', '.join(COMMANDS)}"

@@ -44,6 +44,25 @@ def check_checkpoint_settings(checkpoint: Any, *, weights_only: bool | None = No
         raise ValueError(f"checkpoint.filename is {checkpoint.filename!r}: leave it at 'best', which commands look for")
 
 
+def validation_directions(objective: Objective) -> dict[str, str]:
+    """Returns "max" or "min", whichever is better, for each number that an objective logs in validation.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> directions = validation_directions(Supervised(random_bert()))
+        >>> directions["val/accuracy"], directions["val/log_loss"]
+        ('max', 'min')
+    """
+    prefix = log_prefix(VALIDATION)
+    with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
+        warnings.simplefilter("ignore")
+        known = [name for name in objective.val_metrics.compute() if name != "num_examples"]
+    directions = {f"{prefix}/{name}": "min" if name in LOWER_IS_BETTER else "max" for name in known}
+    directions |= {f"{prefix}/{name}": "min" for name in objective.more_validation_names}
+    return directions | getattr(objective, "measured_directions", {})
+
+
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     """Raises ValueError if a callback monitors a number that is never logged, or takes its worst value for the best.
 
@@ -56,11 +75,8 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
         ValueError: EarlyStopping.mode is 'min', which prefers the worst val/accuracy: set it to 'max'
     """
     prefix = log_prefix(VALIDATION)
-    with warnings.catch_warnings():  # harmless: metrics have no data yet, but only their names are used
-        warnings.simplefilter("ignore")
-        known = [f"{prefix}/{name}" for name in objective.val_metrics.compute() if name != "num_examples"]
     losses = [f"{prefix}/{name}" for name in objective.more_validation_names]
-    known += losses
+    directions = validation_directions(objective)
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
     methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
     measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
@@ -78,9 +94,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
             raise ValueError(
                 f"{monitor.owner}.monitor is {monitor.name}, but task_weight is 0: monitor one of {', '.join(losses)}"
             )
-        if monitor.name in known:
-            is_loss = monitor.name in losses or monitor.name.removeprefix(f"{prefix}/") in LOWER_IS_BETTER
-            better = "min" if is_loss else "max"
+        if (better := directions.get(monitor.name)) is not None:
             if monitor.mode != better:
                 raise ValueError(
                     f"{monitor.owner}.mode is {monitor.mode!r}, which prefers the worst {monitor.name}: set it to "
@@ -89,7 +103,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
         elif monitor.name.startswith(TRAIN) or monitor.name == "loss":
             continue  # the trial knows the names of the losses
         elif monitor.is_required and not any(monitor.name.startswith(start) for start in measured):
-            raise never_logged(monitor, [*known, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
+            raise never_logged(monitor, [*directions, *(f"{start}..." for start in measured), f"{TRAIN}loss"])
 
 
 def check_tuning(callbacks: Sequence[Callback], data: LightningDataModule) -> None:

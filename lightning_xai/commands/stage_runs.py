@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lightning import Callback
+
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
@@ -14,8 +18,13 @@ from lightning_xai.runs.locks.lock import release
 from lightning_xai.runs.progress import say
 
 
-def run_stages(argv: list[str]) -> XAICLI:
-    """Carries out a command, with all runs that it needs before or after its own run. Returns the last run."""
+def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
+    """Carries out a command, with all runs that it needs before or after its own run. Returns the last run.
+
+    Args:
+        argv: the command line.
+        callbacks: further callbacks of the command's own run, which are none of its settings.
+    """
     import_all()
     find_shipped_parts()
     argv = with_part_paths(argv)
@@ -25,7 +34,8 @@ def run_stages(argv: list[str]) -> XAICLI:
     while True:
         command = stack[-1]
         try:
-            cli = XAICLI(with_merged_terms(with_config_paths(command)), trials)
+            own = callbacks if command is argv else ()
+            cli = XAICLI(with_merged_terms(with_config_paths(command)), trials, own)
         finally:
             release()  # the folder of each stage is owned only while the stage runs
         if cli.is_done or not cli.next_run:
@@ -39,6 +49,7 @@ def run_stages(argv: list[str]) -> XAICLI:
             asked_for.append(following)
             stack.append(following)
         if not stack:
-            if cli.subcommand == "fit" and not cli.is_dry and cli.run.best_checkpoint is not None:
+            ends = cli.subcommand == "fit" and not cli.is_dry and not callbacks
+            if ends and cli.run.best_checkpoint is not None:
                 say(next_step(cli.run.path))
             return cli

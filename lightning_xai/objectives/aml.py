@@ -100,6 +100,7 @@ class AML(Objective):
             paper.
         loss: factors and forms of the loss. The paper searches the factors for each metric.
         scorer: settings of the scorer.
+        more_metrics: further metrics that are logged in the same way, but choose nothing: a search may read them.
 
     Raises:
         ValueError: the network is multi-label, the explained network does not exist, or the metric cannot choose.
@@ -133,14 +134,20 @@ class AML(Objective):
         decay: Decay = "linear",
         loss: DualMask = DualMask(),  # noqa: B008  # frozen
         scorer: Scorer = Scorer(),  # noqa: B008  # frozen
+        more_metrics: list[AttributionMetric] | None = None,
     ) -> None:
         super().__init__(network, optimizer, warmup_fraction, decay)
         if network.multilabel:
             raise ValueError("AML explains single-label networks, but this one is multi-label: set multilabel: false")
-        metric.require_selection()
+        measured = [metric, *(more_metrics or [])]
+        for one in measured:
+            one.require_selection()
+        if len({one.name for one in measured}) < len(measured):
+            raise ValueError(f"metric and more_metrics are {[one.name for one in measured]}: name each of them once")
         self._source = TrainedFirst(explained, "explained")
         self.explained = explained
         self.metric = metric
+        self.more_metrics = nn.ModuleList(more_metrics or [])
         self.dual_mask = loss
         self.scorer_settings = scorer
         self.scorer = scorer.build(network)
@@ -149,7 +156,19 @@ class AML(Objective):
     @property
     def monitors(self) -> dict[str, str]:
         """The tag of the metric that chooses the checkpoint, with the mode that keeps the best."""
-        return {f"{log_prefix(VALIDATION)}/aml/{self.metric.name}": "max" if self.metric.higher_is_better else "min"}
+        tag, mode = next(iter(self.measured_directions.items()))
+        return {tag: mode}
+
+    @property
+    def measured_directions(self) -> dict[str, str]:
+        """The tags of all metrics with "max" or "min", whichever is better; the first one chooses the checkpoint."""
+        return {
+            f"{log_prefix(VALIDATION)}/aml/{metric.name}": "max" if metric.higher_is_better else "min"
+            for metric in self._measured()
+        }
+
+    def _measured(self) -> list[Any]:
+        return [self.metric, *self.more_metrics]
 
     def trained_scorer(self) -> TrainedScorer:
         """Returns the scorer with the facts that a checkpoint stores; the scorer is not copied."""
@@ -241,14 +260,16 @@ class AML(Objective):
         scores = logits.float().sigmoid().masked_fill(~inputs.token_mask, 0.0).unsqueeze(1)
         attribution = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
         predict = PredictOnce(self.network.predict, inputs, pad_id=self.network.pad_id)
-        self.metric.update(attribution, batch, predict)
+        for metric in self._measured():
+            metric.update(attribution, batch, predict)
         return outputs
 
     def more_validation_values(self) -> dict[str, Tensor]:
-        name = self.metric.name
-        value = self.metric.compute()[name].float().to(self.device)
-        self.metric.reset()
-        return super().more_validation_values() | {f"aml/{name}": value}
+        values = super().more_validation_values()
+        for metric in self._measured():
+            values[f"aml/{metric.name}"] = metric.compute()[metric.name].float().to(self.device)
+            metric.reset()
+        return values
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         return [[p for p in self.scorer.parameters() if p.requires_grad]]

@@ -180,6 +180,11 @@ class RunFolder:
         return self.path / "erasures.json"
 
     @property
+    def validations_file(self) -> Path:
+        """Validation numbers of a search's trial, by step."""
+        return self.path / "validations.json"
+
+    @property
     def roar_file(self) -> Path:
         """Results of all runs of a ROAR chain; written in the folder of the chain's first run."""
         return self.path / "roar.csv"

@@ -1,0 +1,89 @@
+"""Writes chosen validation numbers of a fit to a file, from which a search reads the best of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning import Callback, LightningModule, Trainer
+
+from lightning_xai.runs.files.whole_files import read_json, write_json
+from lightning_xai.runs.format import with_format
+from lightning_xai.runs.ranks import is_first
+
+STEPS = "steps"
+
+
+class Pruned(Exception):
+    """Ends a fit whose validation numbers are too bad to go on."""
+
+
+def best_value(file: Path, tag: str, mode: str) -> float:
+    """Returns the best of a metric's numbers in a file; NaN if none is finite.
+
+    Args:
+        file: a file that ValidationValues wrote.
+        tag: name of the metric.
+        mode: "max" or "min".
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "validations.json")
+        >>> write_json(file, with_format({STEPS: {"5": {"val/map": 0.5}, "9": {"val/map": 0.25}}}))
+        >>> best_value(file, "val/map", "max"), best_value(file, "val/map", "min")
+        (0.5, 0.25)
+    """
+    found = [values[tag] for values in read_json(file)[STEPS].values()] if file.exists() else []
+    finite = [value for value in found if value is not None and math.isfinite(value)]
+    return (max if mode == "max" else min)(finite, default=math.nan)
+
+
+class ValidationValues(Callback):
+    """Writes the numbers of every validation of a fit, by optimizer step.
+
+    A validation that a resumed fit repeats replaces its own numbers, so a kill changes nothing.
+
+    Args:
+        file: the file to write.
+        tags: names of the numbers, such as "val/log_loss".
+        is_worse: takes the first number and the step, and returns whether the fit should end.
+
+    Raises:
+        ValueError: in a validation, a number is not logged.
+        Pruned: `is_worse` returned True.
+
+    Example:
+        >>> ValidationValues(Path("validations.json"), ["val/log_loss"]).tags
+        ['val/log_loss']
+    """
+
+    def __init__(self, file: Path, tags: Sequence[str], is_worse: Callable[[float, int], bool] | None = None) -> None:
+        self.file = file
+        self.tags = list(tags)
+        self.is_worse = is_worse
+        self._judged: set[int] = set()
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.sanity_checking or trainer.state.fn != "fit":
+            return
+        logged = trainer.callback_metrics
+        for tag in self.tags:
+            if tag not in logged:
+                raise ValueError(f"{tag} is never logged in validation: choose one of {', '.join(sorted(logged))}")
+        step = trainer.global_step
+        values = {tag: float(logged[tag]) for tag in self.tags}
+        steps: dict[str, Any] = read_json(self.file)[STEPS] if self.file.exists() else {}
+        steps[str(step)] = {tag: value if math.isfinite(value) else None for tag, value in values.items()}
+        if is_first():
+            write_json(self.file, with_format({STEPS: steps}))
+        if self.is_worse is None:
+            return
+        # the numbers before a kill are judged again, for a trial that has a new number in its study
+        earlier = sorted(number for number in map(int, steps) if number <= step and number not in self._judged)
+        for number in earlier:
+            self._judged.add(number)
+            value = steps[str(number)][self.tags[0]]
+            if value is not None and self.is_worse(value, number) and number == step:
+                raise Pruned

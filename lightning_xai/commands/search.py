@@ -1,0 +1,215 @@
+"""`run.py search`: tries settings of a configuration in many short runs, and names the best for each metric."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from omegaconf import OmegaConf
+
+from lightning_xai.callbacks.validation_values import Pruned, ValidationValues, best_value
+from lightning_xai.commands.discovery import import_all
+from lightning_xai.commands.parser.config_files import find_config, with_config_paths
+from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
+from lightning_xai.commands.parser.term_files import with_merged_terms
+from lightning_xai.commands.searched_run import SearchedRun, with_value
+from lightning_xai.commands.stage_runs import run_stages
+from lightning_xai.report.search import best_trials_table
+from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.locks.lock import FOLDER_LOCK, take
+from lightning_xai.runs.progress import say
+from lightning_xai.runs.splits import VALIDATION, log_prefix
+from lightning_xai.search.plan import SearchPlan
+from lightning_xai.search.setting import Setting as Setting  # for the examples
+from lightning_xai.search.study import Study, Trial, require_optuna
+
+USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS OF FIT]
+
+--config names the file of the search, such as search/aml.yaml. All other options are those of fit, for every trial.
+Run the same command again to continue a search that was killed, or with a larger --num_trials to extend it."""
+SHARED = "shared"
+
+
+def search_command(argv: Sequence[str]) -> None:
+    """Parses the command line of `search` and carries it out.
+
+    Raises:
+        ValueError: no file is named, or for the reasons that `SearchPlan`, `SearchedRun` and `Study` list.
+
+    Example:
+        >>> search_command([])
+        Traceback (most recent call last):
+        ValueError: no search is named: give its file, such as --config search/aml.yaml
+    """
+    if {"-h", "--help"}.intersection(argv):
+        print(USAGE)
+        return
+    file, num_trials, others = _split(argv)
+    values = OmegaConf.to_container(OmegaConf.load(find_config(file)))
+    plan = SearchPlan.of(values if num_trials is None else {**dict(values), "num_trials": num_trials})  # type: ignore[arg-type]
+    require_optuna()
+    search(plan, others, experiment=f"search/{Path(file).stem}")
+
+
+def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
+    """Carries out all trials of a search that are still missing, and prints and writes the best of each metric.
+
+    Args:
+        plan: what is searched.
+        argv: further options of fit for every trial.
+        experiment: name of the search, unless `argv` gives another.
+    """
+    whole = _command_of_run(plan, [f"--experiment={experiment}", *argv])
+    command = _with_options(whole, plan)
+    run = SearchedRun(arguments_of_trials(plan, [f"--experiment={experiment}", *argv]), plan)
+    take(run.run.path / FOLDER_LOCK)
+    directions = run.directions
+    command += run.prepare(whole)
+    groups = {SHARED: directions} if plan.share_trials else {_study_name(t): {t: d} for t, d in directions.items()}
+    studies = [
+        Study(run.run.path / "study.log", name, plan, group, seed=run.seed, settings=run.other_settings)
+        for name, group in groups.items()
+    ]
+    for study in studies:
+        while (trial := study.next_trial()) is not None:
+            take(run.run.path / FOLDER_LOCK)  # every run gives up all locks at its end
+            _carry_out(study, trial, command, run.run)
+            _write_table(studies, run.run)
+    _write_table(studies, run.run)
+    best = {tag: study.best(tag) for study in studies for tag in study.directions}
+    print(best_trials_table(best, list(plan.settings), shutil.get_terminal_size((80, 24)).columns))
+    for tag, row in best.items():
+        if row is not None:
+            file = run.run.path / f"best_{_study_name(tag)}.yaml"
+            found = nested({key: row[key] for key in plan.settings})
+            write_whole(file, lambda target, found=found: target.write_text(yaml.safe_dump(found)))  # type: ignore[misc]
+            print(f"written: {file}")
+    print(f"written: {run.run.path / 'trials.csv'}")
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values by dotted key as nested dictionaries, as in a configuration file.
+
+    Example:
+        >>> nested({"model.init_args.a": 1, "model.init_args.b": 2, "trainer.max_epochs": 3})
+        {'model': {'init_args': {'a': 1, 'b': 2}}, 'trainer': {'max_epochs': 3}}
+    """
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *parents, last = key.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[last] = value
+    return tree
+
+
+def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
+    """Runs a trial in a folder of its own, from where a killed one stopped, and stores its values in the study."""
+    run = root.stage(f"{study.name}/{trial.number:03d}")
+    say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
+    experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
+    argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
+    argv += [] if trial.number == 0 else ["--preflight=false"]  # the parts of all trials are the same
+    for key, value in trial.values.items():
+        argv = with_value(argv, key, value)
+    judge = trial.is_worse if study.plan.pruner != "none" else None
+    watch = ValidationValues(run.validations_file, list(study.directions), judge)
+    try:
+        run_stages(argv, [watch])
+    except Pruned:
+        run.write_manifest(status="pruned")
+        study.prune(trial)
+        say(f"{run.path} is pruned: its values are worse than the median of the trials before it")
+    else:
+        values = {tag: best_value(run.validations_file, tag, mode) for tag, mode in study.directions.items()}
+        study.finish(trial, values)
+        _show_in_tensorboard(run, trial, values)
+
+
+def _show_in_tensorboard(run: RunFolder, trial: Trial, values: Mapping[str, float]) -> None:
+    """Adds a trial's settings and values to TensorBoard's page of hyperparameters."""
+    from torch.utils.tensorboard import SummaryWriter  # imports tensorboard, which takes a second
+
+    with SummaryWriter(str(run.path)) as writer:
+        shown = {key: "null" if value is None else value for key, value in trial.values.items()}
+        writer.add_hparams(shown, {f"best/{tag}": value for tag, value in values.items()}, run_name=".")
+
+
+def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
+    rows = pd.DataFrame([row for study in studies for row in study.table()])
+    write_whole(run.path / "trials.csv", lambda target: rows.to_csv(target, index=False))
+
+
+def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
+    """Returns the file of the search, the number of trials if it is given, and all other options."""
+    words = [part for word in argv for part in (word.split("=", 1) if word.startswith(_OWN_JOINED) else [word])]
+    found: dict[str, str] = {}
+    others: list[str] = []
+    while words:
+        word = words.pop(0)
+        if word in ("-c", "--config", "--num_trials"):
+            if not words:
+                raise ValueError(f"{word} has no value: give one")
+            found["--config" if word == "-c" else word] = words.pop(0)
+        else:
+            others.append(word)
+    if "--config" not in found:
+        raise ValueError("no search is named: give its file, such as --config search/aml.yaml")
+    number = found.get("--num_trials")
+    if number is not None and not number.isdigit():
+        raise ValueError(f"num_trials is {number!r}: give a number from 1")
+    return found["--config"], None if number is None else int(number), others
+
+
+_OWN_JOINED = ("--config=", "--num_trials=")
+
+
+def arguments_of_trials(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
+    """Returns the command line of a dry run with a value from the middle of each searched range.
+
+    Args:
+        plan: what is searched.
+        argv: further options of fit.
+
+    Example:
+        >>> plan = SearchPlan(["roar.yaml"], {"trainer.max_epochs": Setting(choices=(1, 2))}, {"val/log_loss": None})
+        >>> arguments_of_trials(plan, [])[-2:]
+        ['--trainer.max_epochs=2', '--trainer.fast_dev_run=true']
+    """
+    command = _with_options(_command_of_run(plan, argv), plan)
+    for key, setting in plan.settings.items():
+        command = with_value(command, key, setting.at(0.5))
+    return with_merged_terms(with_config_paths([*command, "--trainer.fast_dev_run=true"]))
+
+
+def _command_of_run(plan: SearchPlan, argv: Sequence[str]) -> list[str]:
+    import_all()
+    find_shipped_parts()
+    configs = [word for file in plan.fit for word in ("--config", file)]
+    return with_part_paths(["fit", *configs, *argv])
+
+
+def _with_options(command: list[str], plan: SearchPlan) -> list[str]:
+    for key, value in plan.options.items():
+        command = with_value(command, key, value)
+    return command
+
+
+def _experiment(command: Sequence[str]) -> str:
+    given = [
+        word.partition("=")[2] if "=" in word else command[place + 1]
+        for place, word in enumerate(command)
+        if word.partition("=")[0] == "--experiment"
+    ]
+    return given[-1]
+
+
+def _study_name(tag: str) -> str:
+    return tag.removeprefix(f"{log_prefix(VALIDATION)}/").replace("/", "_")

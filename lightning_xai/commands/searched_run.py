@@ -1,0 +1,86 @@
+"""The run whose settings a search tries: checked once, before the trials."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lightning_xai.commands.cli import XAICLI
+from lightning_xai.commands.preflight import validation_directions
+from lightning_xai.commands.stage_runs import run_stages
+from lightning_xai.objectives.trained_first import TrainedFirst
+from lightning_xai.search.plan import SearchPlan
+
+
+def with_value(argv: list[str], key: str, value: Any) -> list[str]:
+    """Returns a command line that gives a setting a value.
+
+    Example:
+        >>> with_value(["fit", "--trainer.max_epochs=3"], "trainer.max_epochs", 2)
+        ['fit', '--trainer.max_epochs=2']
+        >>> with_value(["fit"], "data", "planted.yaml")
+        ['fit', '--data=planted.yaml']
+    """
+    text = value if isinstance(value, str) else json.dumps(value)
+    kept = [word for word in argv if not word.startswith(f"--{key}=")]
+    return [*kept, f"--{key}={text}"]
+
+
+class SearchedRun(XAICLI):
+    """A fit that is built but not carried out.
+
+    Args:
+        args: the command line of the fit, with fast_dev_run and with a value for each searched setting.
+        plan: what is searched.
+
+    Raises:
+        ValueError: a key or a value is not allowed, a metric is never logged or has no direction, a direction is that
+            of the worst value, or the run needs several processes.
+
+    Example:
+        >>> issubclass(SearchedRun, XAICLI)
+        True
+    """
+
+    def __init__(self, args: list[str], plan: SearchPlan) -> None:
+        self.plan = plan
+        self.directions: dict[str, str] = {}
+        super().__init__(args)
+
+    @property
+    def other_settings(self) -> dict[str, Any]:
+        """The settings of the run that are not searched."""
+        searched = tuple(self.plan.settings)
+        return {name: value for name, value in self.settings.items() if not name.startswith(searched)}
+
+    def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
+        self.is_done = True
+        if self.trainer.world_size > 1:
+            raise ValueError(
+                f"the run takes {self.trainer.world_size} processes, but all trials share one: set trainer.devices to 1"
+            )
+        known = validation_directions(self.model)
+        for tag, given in self.plan.metrics.items():
+            mode = given or known.get(tag)
+            if mode is None:
+                raise ValueError(f"metric {tag} has no direction: give max or min, or choose from {', '.join(known)}")
+            if known.get(tag, mode) != mode:
+                raise ValueError(f"metric {tag} has the direction {mode}, which prefers its worst value: leave it null")
+            self.directions[tag] = mode
+
+    def prepare(self, command: list[str]) -> list[str]:
+        """Trains the networks that the run needs first, once for all trials. Returns options that name them.
+
+        Args:
+            command: the command line of the run without the options of the trials.
+        """
+        options = []
+        for part in vars(self.model).values():
+            if isinstance(part, TrainedFirst) and part.is_trained_here:
+                overrides = part.runs_before(self.trainer)
+                if overrides:
+                    # the experiment's name may have several parts
+                    experiment = f"--experiment={self.config.fit.experiment}_teacher"
+                    run_stages([*command, *overrides, experiment, "--test_after_fit=false"])
+                options.append(f"--model.init_args.{part.option}={part.place(self.trainer)}")
+        return options

@@ -1,0 +1,130 @@
+"""The file of a search: which settings are tried, on which metrics, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.search.setting import Setting, Value
+
+Sampler = Literal["tpe", "quasi_random"]
+Pruner = Literal["none", "median"]
+Direction = Literal["max", "min"]
+START_TRIALS = 10  # TPE draws the values of the first trials at random; pruning waits for the first half of them
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search over settings of a run.
+
+    Args:
+        fit: configuration files of the trials' runs, as for `fit --config`.
+        settings: the searched settings by their dotted keys, such as "model.init_args.loss.kept_weight".
+        metrics: validation numbers that are searched, such as "val/log_loss", with their direction, "max" or "min";
+            None takes the direction that the objective knows. A trial's value is its best validation.
+        options: further settings of all trials by their dotted keys, such as "trainer.max_epochs".
+        num_trials: number of trials of each study.
+        sampler: "tpe" learns from earlier trials; "quasi_random" spreads them evenly.
+        share_trials: whether one quasi-random study serves all metrics. If not, every metric has a study of its own.
+        pruner: "median" ends a trial whose value is worse than the median of the earlier trials at the same step.
+
+    Raises:
+        ValueError: nothing is searched or measured, a direction, sampler or pruner is unknown, a setting is also an
+            option, there is no trial, or trials are shared with TPE or with a pruner.
+
+    Example:
+        >>> settings = {"model.init_args.head_lr_factor": Setting(low=1.0, high=10.0)}
+        >>> SearchPlan(["igr.yaml"], settings, {"val/log_loss": "min"}, share_trials=True)
+        Traceback (most recent call last):
+        ValueError: share_trials is true, but tpe chooses trials for one metric: set sampler: quasi_random
+    """
+
+    fit: Sequence[str]
+    settings: Mapping[str, Setting]
+    metrics: Mapping[str, str | None]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    num_trials: int = 30
+    sampler: Sampler = "tpe"
+    share_trials: bool = False
+    pruner: Pruner = "none"
+
+    def __post_init__(self) -> None:
+        require_choices({"sampler": Sampler, "pruner": Pruner}, {"sampler": self.sampler, "pruner": self.pruner})
+        for name in ("fit", "settings", "metrics"):
+            if not getattr(self, name):
+                raise ValueError(f"the search has no {name}: name at least one of them in its file")
+        for tag, direction in self.metrics.items():
+            if direction not in (None, "max", "min"):
+                raise ValueError(f"metric {tag} has the direction {direction!r}: give max or min")
+        for key in self.settings:
+            if key in self.options:
+                raise ValueError(f"{key} is searched and also an option: leave one of them out")
+        if self.num_trials < 1:
+            raise ValueError(f"num_trials is {self.num_trials}: give a number from 1")
+        if self.share_trials and self.sampler == "tpe":
+            raise ValueError("share_trials is true, but tpe chooses trials for one metric: set sampler: quasi_random")
+        if self.share_trials and self.pruner != "none":
+            raise ValueError("share_trials is true, but a pruner compares one metric: set pruner: none")
+
+    @classmethod
+    def of(cls, values: Any) -> SearchPlan:
+        """Returns the plan that a file describes.
+
+        Raises:
+            ValueError: an entry is unknown or has another type.
+
+        Example:
+            >>> SearchPlan.of({"fti": "igr.yaml"})
+            Traceback (most recent call last):
+            ValueError: a search has no entry 'fti': choose from fit, settings, metrics, options, num_trials, sampler, \
+share_trials, pruner
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a search is a list of entries, not {values!r}: see configs/search/aml.yaml")
+        known = cls.__dataclass_fields__
+        for name in values:
+            if name not in known:
+                raise ValueError(f"a search has no entry {name!r}: choose from {', '.join(known)}")
+        fit = values.get("fit") or []
+        given = {**values, "fit": [fit] if isinstance(fit, str) else list(fit)}
+        for name in ("settings", "metrics", "options"):
+            given[name] = given.get(name) or {}
+            if not isinstance(given[name], Mapping):
+                raise ValueError(f"{name} is {given[name]!r}: give a value for each name")
+        given["settings"] = {key: Setting.of(key, value) for key, value in given["settings"].items()}
+        for name, kind in (("num_trials", int), ("share_trials", bool)):
+            if type(given.get(name, kind(1))) is not kind:
+                raise ValueError(f"{name} is {given[name]!r}: give a value of type {kind.__name__}")
+        return cls(**given)
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the entries that trials depend on, primitives only. Their number may grow later."""
+        facts = asdict(self)
+        del facts["num_trials"], facts["fit"]
+        return facts
+
+
+def quasi_random(settings: Mapping[str, Setting], seed: int, number: int) -> dict[str, Value]:
+    """Returns the values of a quasi-random trial: the point `number` of a scrambled Sobol sequence.
+
+    Args:
+        settings: the searched settings.
+        seed: chooses the sequence.
+        number: the trial, counted from 0.
+
+    Example:
+        >>> settings = {"a": Setting(low=0.0, high=1.0), "b": Setting(choices=(1, 2))}
+        >>> trials = [quasi_random(settings, seed=0, number=number) for number in range(4)]
+        >>> sorted(trial["b"] for trial in trials), trials[2] == quasi_random(settings, seed=0, number=2)
+        ([1, 1, 2, 2], True)
+    """
+    engine = torch.quasirandom.SobolEngine(len(settings), scramble=True, seed=seed)
+    places = engine.fast_forward(number).draw(1, dtype=torch.float64)[0].tolist()
+    below_one = 1 - 2**-40  # a scrambled point may round to 1
+    return {
+        key: setting.at(min(place, below_one)) for (key, setting), place in zip(settings.items(), places, strict=True)
+    }

@@ -1,0 +1,223 @@
+"""A study of the package Optuna on disk, whose trials can be repeated and continued."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.search.plan import START_TRIALS, SearchPlan, quasi_random
+from lightning_xai.search.setting import Setting, Value
+
+NUMBER = "number"  # attribute of a trial: its number without trials that were killed
+SETTINGS = "settings"  # attribute of a study
+
+
+def require_optuna() -> Any:
+    """Returns the package Optuna.
+
+    Raises:
+        ValueError: the package is not installed.
+
+    Example:
+        >>> importlib.util.find_spec("optuna") is None or require_optuna().__name__
+        'optuna'
+    """
+    if importlib.util.find_spec("optuna") is None:
+        raise ValueError("search needs the package optuna: pip install 'lightning_xai[search]'")
+    optuna = importlib.import_module("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial that is to be carried out.
+
+    Attributes:
+        number: its number, counted from 0.
+        values: values of the searched settings by key.
+        handle: Optuna's trial.
+
+    Example:
+        >>> Trial(7, {"trainer.max_epochs": 2}, None).number
+        7
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    handle: Any
+
+    def is_worse(self, value: float, step: int) -> bool:
+        """Records a value of a running trial, and returns whether the study's pruner ends the trial."""
+        self.handle.report(value, step)
+        return bool(self.handle.should_prune())
+
+
+class Study:
+    """The trials of one search in a log file, which one process at a time may open.
+
+    A trial depends on the plan, the seed, its number and the results of the earlier trials alone. A trial that was
+    killed is queued again with its values and its number.
+
+    Args:
+        file: the log file; it may exist.
+        name: name of the study in the file.
+        plan: what is searched.
+        directions: "max" or "min" of each metric.
+        seed: seed of the sampler.
+        settings: other settings that the trials depend on, by dotted key.
+
+    Raises:
+        ValueError: Optuna is missing, or the file has a study of this name with other settings.
+
+    Example:
+        >>> import tempfile
+        >>> plan = SearchPlan(["igr.yaml"], {"lr": Setting(low=0.0, high=1.0)}, {"val/loss": "min"}, num_trials=2)
+        >>> study = Study(Path(tempfile.mkdtemp(), "study.log"), "loss", plan, {"val/loss": "min"}, seed=0, settings={})
+        >>> while (trial := study.next_trial()) is not None:
+        ...     study.finish(trial, {"val/loss": (trial.values["lr"] - 0.5) ** 2})
+        >>> study.best("val/loss")["number"] in (0, 1), len(study.table())
+        (True, 2)
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        name: str,
+        plan: SearchPlan,
+        directions: Mapping[str, str],
+        *,
+        seed: int,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._optuna = require_optuna()
+        self.name, self.plan, self.directions, self.seed = name, plan, dict(directions), seed
+        self._study = self._optuna.create_study(
+            storage=_storage(file),
+            study_name=name,
+            directions=["maximize" if mode == "max" else "minimize" for mode in directions.values()],
+            load_if_exists=True,
+            pruner=self._pruner(),
+        )
+        self._check_settings(file, dict(settings))
+        self._queue_killed()
+
+    def next_trial(self) -> Trial | None:
+        """Returns the next trial: a queued one first; None if the number of trials is reached."""
+        queued = self._with_state("WAITING")
+        if not queued:
+            done = {trial.user_attrs[NUMBER] for trial in self._finished()}
+            number = next(number for number in range(len(done) + 1) if number not in done)
+            if number >= self.plan.num_trials:
+                return None
+            self._study.sampler = self._sampler(number)
+            if self.plan.sampler == "quasi_random":
+                values = quasi_random(self.plan.settings, self.seed, number)
+                self._study.enqueue_trial(values, user_attrs={NUMBER: number})
+        handle = self._study.ask(self._distributions())
+        if NUMBER not in handle.user_attrs:
+            handle.set_user_attr(NUMBER, number)
+        return Trial(handle.user_attrs[NUMBER], {key: handle.params[key] for key in self.plan.settings}, handle)
+
+    def finish(self, trial: Trial, values: Mapping[str, float]) -> None:
+        """Stores the values of a trial by metric. A trial with an undefined value counts as failed."""
+        numbers = [float(values[tag]) for tag in self.directions]
+        if all(map(math.isfinite, numbers)):
+            self._study.tell(trial.handle, numbers)
+        else:
+            trial.handle.set_user_attr("undefined", True)
+            self._study.tell(trial.handle, state=self._optuna.trial.TrialState.FAIL)
+
+    def prune(self, trial: Trial) -> None:
+        """Stores that the pruner ended a trial."""
+        self._study.tell(trial.handle, state=self._optuna.trial.TrialState.PRUNED)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Returns a row for each finished trial: study, number, status, values of its settings and its metrics."""
+        rows = []
+        for trial in sorted(self._finished(), key=lambda trial: trial.user_attrs[NUMBER]):
+            status = {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "undefined")
+            measured = trial.values if status == "finished" else [math.nan] * len(self.directions)
+            facts = {"study": self.name, "number": trial.user_attrs[NUMBER], "status": status}
+            rows.append(facts | dict(trial.params) | dict(zip(self.directions, measured, strict=True)))
+        return rows
+
+    def best(self, tag: str) -> dict[str, Any] | None:
+        """Returns the row of the best trial by a metric, the earliest of equal ones; None if none is finished."""
+        rows = [row for row in self.table() if row["status"] == "finished"]
+        sign = 1 if self.directions[tag] == "max" else -1
+        return max(rows, key=lambda row: sign * row[tag], default=None)
+
+    def _sampler(self, number: int) -> Any:
+        if self.plan.sampler == "quasi_random":
+            return self._optuna.samplers.RandomSampler(seed=0)  # draws nothing, since the values are queued
+        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        return self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=START_TRIALS)
+
+    def _pruner(self) -> Any:
+        if self.plan.pruner == "none":
+            return self._optuna.pruners.NopPruner()
+        return self._optuna.pruners.MedianPruner(n_startup_trials=START_TRIALS // 2)
+
+    def _distributions(self) -> dict[str, Any]:
+        return {key: _distribution(self._optuna, setting) for key, setting in self.plan.settings.items()}
+
+    def _with_state(self, *names: str) -> Sequence[Any]:
+        return [trial for trial in self._study.get_trials(deepcopy=False) if trial.state.name in names]
+
+    def _finished(self) -> list[Any]:
+        ended = self._with_state("COMPLETE", "PRUNED", "FAIL")
+        return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
+
+    def _queue_killed(self) -> None:
+        """Queues trials again that were running when their process was killed, with their values."""
+        queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
+        for trial in self._with_state("RUNNING"):
+            number = trial.user_attrs.get(NUMBER)
+            if number is not None and number not in queued and set(trial.params) == set(self.plan.settings):
+                self._study.enqueue_trial(trial.params, user_attrs={NUMBER: number})
+            self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+
+    def _check_settings(self, file: Path, others: dict[str, Any]) -> None:
+        now = json.loads(json.dumps({"seed": self.seed, **self.plan.facts(), "directions": self.directions} | others))
+        before = self._study.user_attrs.get(SETTINGS)
+        if before is None:
+            self._study.set_user_attr(SETTINGS, now)
+            return
+        changed = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+        if changed:
+            shown = "; ".join(f"{key} was {before.get(key)!r}, now {now.get(key)!r}" for key in changed[:3])
+            raise ValueError(
+                f"{file} holds a study with other settings ({shown}): name another --experiment, or remove it"
+            )
+
+
+def _storage(file: Path) -> Any:
+    """Returns Optuna's storage in a log file, without what a killed process may have left behind."""
+    journal = importlib.import_module("optuna.storages.journal")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{file}.lock").unlink(missing_ok=True)  # of Optuna, which waits half a minute for a dead owner
+    if file.exists():
+        log = file.read_bytes()
+        if not log.endswith(b"\n"):  # the last line is incomplete, and would spoil the next one
+            write_whole(file, lambda target: target.write_bytes(log[: log.rfind(b"\n") + 1]))
+    return importlib.import_module("optuna").storages.JournalStorage(journal.JournalFileBackend(str(file)))
+
+
+def _distribution(optuna: Any, setting: Setting) -> Any:
+    if setting.choices:
+        return optuna.distributions.CategoricalDistribution(setting.choices)
+    if setting.integer:
+        return optuna.distributions.IntDistribution(int(setting.low or 0), int(setting.high or 0), log=setting.log)
+    return optuna.distributions.FloatDistribution(setting.low, setting.high, log=setting.log)
