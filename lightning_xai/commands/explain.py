@@ -80,6 +80,7 @@ def explain(
     ckpt: str,
     text: str | None = None,
     file: str | None = None,
+    text_file: str | None = None,
     text_pair: str | None = None,
     method: AttributionMethod | list[AttributionMethod] | None = None,
     num_classes: int = 3,
@@ -91,10 +92,12 @@ def explain(
     """Explains texts with a trained network.
 
     Args:
-        ckpt: folder of a run, whose best checkpoint is used, or a checkpoint file in such a folder; or a Hugging Face
-            folder or hub id with a classification head. Texts are encoded as in training.
+        ckpt: folder of a run, whose best checkpoint is used, or a checkpoint file in such a folder; a Hugging Face
+            folder or hub id with a classification head; or a folder of released PLM-CA weights. Texts are encoded as in
+            training.
         text: a text to explain; its tokens are printed in color, and its strongest words as bars.
         file: a file with one text per line, instead of `text`; - reads standard input.
+        text_file: a file that is one text, such as a note of many lines, instead of `text`; - reads standard input.
         text_pair: second text, for a network that was trained on pairs. With `file`, every line gets this second text.
             The tokens of the second text are not shown.
         method: attribution methods, by class names (AttInGrad, or AttInGrad,DecompXReverse for two) or class_path; by
@@ -102,19 +105,21 @@ def explain(
             gives scores with a sign, if the method has a pooling; --method.pooling l2 gives magnitudes.
         num_classes: on multi-label data, the number of most probable classes that are explained even if they are not
             predicted. All predicted classes are always explained.
-        html: HTML page to write for `text`; explain.html in the run's folder by default, or in the working directory
-            if `ckpt` is no run.
+        html: HTML page to write for `text` or `text_file`; explain.html in the run's folder by default, or in the
+            working directory if `ckpt` is no run.
         output: JSON Lines file to write for `file`, with one record per line of `file`, also for empty lines;
             <file>.jsonl by default; - writes to standard output.
         device: device that runs the network, such as cpu or cuda.
         trust_remote_code: whether Python code of a model's folder may run, for a network that was trained with it.
 
     Raises:
-        ValueError: both or neither of `text` and `file` are given, a file or run is missing, the network needs a
-            second text, an output is one of the inputs, or an option would be ignored.
+        ValueError: not exactly one of `text`, `text_file` and `file` is given, a file or run is missing, the network
+            needs a second text, an output is one of the inputs, or an option would be ignored.
     """
-    if (text is None) == (file is None):
-        raise ValueError("give either --text or --file")
+    if sum(given is not None for given in (text, file, text_file)) != 1:
+        raise ValueError("give either --text, --text_file or --file")
+    if text_file is not None:
+        text = whole_text(text_file)
     for option, value, goes_with in (("html", html, text), ("output", output, file)):
         if value is not None and goes_with is None:
             other = "file" if option == "html" else "text"
@@ -126,7 +131,8 @@ def explain(
     lines = output or (STANDARD if file == STANDARD else f"{file}.jsonl")
     model = run.path if run else Path(ckpt)
     if file is None:
-        refuse_inputs("html", page, inputs, model)
+        read = {} if text_file in (None, STANDARD) else {"text_file": Path(str(text_file))}
+        refuse_inputs("html", page, read | inputs, model)
     elif lines != STANDARD:
         refuse_inputs("output", Path(lines), {"file": Path(file)} | inputs, model)
     loaded = load_trained_run(ckpt, device=device, trust_remote_code=trust_remote_code)
@@ -160,6 +166,27 @@ def _explain_file(explainer: Explainer, file: str, output: str) -> None:
     else:
         write_output(Path(output), write)
         print(f"written: {output}")
+
+
+def whole_text(file: str) -> str:
+    """Returns the content of a file, or standard input for "-", as one text, with its line feeds.
+
+    Raises:
+        ValueError: the file is missing, empty or not UTF-8.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as stream:
+        ...     _ = Path(stream.name).write_text("Admission: fever\\nDischarge: home\\n", encoding="utf-8")
+        ...     whole_text(stream.name)
+        'Admission: fever\\nDischarge: home\\n'
+    """
+    if file != STANDARD and not Path(file).is_file():
+        raise ValueError(f"there is no file {file}: give a file that is one text, or - for standard input")
+    text = sys.stdin.read() if file == STANDARD else read_text(Path(file), has_option=False)
+    if not text.strip():
+        raise ValueError(f"{'standard input' if file == STANDARD else file} has no text: give a file that is one text")
+    return text
 
 
 def file_lines(file: str) -> list[str]:

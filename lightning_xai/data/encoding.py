@@ -212,11 +212,13 @@ class TokenizerEncoder(FastTokenizerEncoder):
     Args:
         path: a folder, a Hugging Face hub id, or "package:NAME/FOLDER" for a folder in an installed package. On the
             command line, None means the tokenizer of the network.
-        max_length, fill, explain_pair: as in FastTokenizerEncoder.
+        max_length: as in FastTokenizerEncoder. On the command line, None means the length with which the network was
+            trained.
+        fill, explain_pair: as in FastTokenizerEncoder.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: `path` is None, or there is no tokenizer at `path`.
+        ValueError: `path` or `max_length` is None, or there is no tokenizer at `path`.
 
     Example:
         >>> import tempfile
@@ -230,11 +232,13 @@ class TokenizerEncoder(FastTokenizerEncoder):
     def __init__(
         self,
         path: str | None = None,
-        max_length: int = 512,
+        max_length: int | None = 512,
         fill: str = "mask",
         explain_pair: bool = True,
         trust_remote_code: bool = False,
     ) -> None:
         if path is None:
             raise ValueError("TokenizerEncoder has no path: give the folder or hub id of the network's tokenizer")
+        if max_length is None:
+            raise ValueError("TokenizerEncoder has no max_length: give a number of tokens")
         super().__init__(load_tokenizer(path, trust_remote_code=trust_remote_code), max_length, fill, explain_pair)

@@ -16,7 +16,7 @@ from lightning_xai.models.explained_file import AML, explained_path
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.models.lora import merge_adapters
 from lightning_xai.models.pretrained_weights import refuse_gaps
-from lightning_xai.models.released import encoder_folder, is_released, load_released
+from lightning_xai.models.released import is_released, load_released, released_encoder
 from lightning_xai.models.transformers_loading import read_config
 from lightning_xai.models.weight_files import hash_of_files, weight_files
 from lightning_xai.runs.encoder_facts import tokenizer_at
@@ -81,9 +81,7 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
     """
     with torch.random.fork_rng(devices=[]):
         if is_released(path):
-            released = load_released(Path(path))
-            encoder = tokenizer_at(released.encoder_folder)
-            trained = TrainedNetwork(released.network, released.class_names, released.decision_threshold, encoder)
+            trained = TrainedNetwork(*load_released(Path(path)), released_encoder(Path(path)))
         elif checkpoint_path(path) is not None:
             trained = _load_checkpoint(path, trust_remote_code=trust_remote_code)
         else:
@@ -175,7 +173,7 @@ def read_encoder(path: str) -> dict[str, Any]:
         {'path': 'google-bert/bert-base-uncased'}
     """
     if is_released(path):
-        return tokenizer_at(encoder_folder(Path(path)))
+        return released_encoder(Path(path))
     return tokenizer_at(path) if checkpoint_path(path) is None else stored_encoder(read_checkpoint(path))
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from lightning_xai.functional.class_names import listed
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
+from lightning_xai.runs.encoder_facts import tokenizer_at
 
+WEIGHTS, SETTINGS, CLASSES = "best_model.pt", "config.yaml", "target_tokenizer.json"
 _PLM_CA = "lightning_xai.models.plm_ca.PLMCA"
 # names in released weights -> names in this package
 _RELEASED_NAMES = {
@@ -28,15 +33,21 @@ _RELEASED_UNUSED = (
     "roberta_encoder.pooler.",
     "roberta_encoder.embeddings.position_ids",
 )
+# settings that change the authors' forward pass -> the value with which they trained the released weights
+_FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
+_MAX_LENGTH = 6000  # number of tokens at which the authors cut documents, if the folder does not say
 
 
 class Released(NamedTuple):
-    """The content of a folder of released weights."""
+    """The content of a folder of released weights.
+
+    Differs: the authors' code scores documents in batches, and its classes also read the padding of the batch. Here
+    they read the padding of the text's last segment only, as the authors' code does for a batch of one document.
+    """
 
     network: Classifier
     class_names: list[str]
     decision_threshold: float
-    encoder_folder: str  # holds the encoder's config, and may hold a tokenizer
 
 
 def is_released(path: str | Path) -> bool:
@@ -46,7 +57,7 @@ def is_released(path: str | Path) -> bool:
         >>> is_released("no/such/folder")
         False
     """
-    return (Path(path) / "best_model.pt").is_file()
+    return (Path(path) / WEIGHTS).is_file()
 
 
 def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -83,27 +94,134 @@ def load_released(folder: Path) -> Released:
     The encoder's config may be in `folder` or in a parent of `folder`.
 
     Raises:
-        ValueError: the encoder's config is missing, weights do not fit, or the number of class names is wrong.
+        ValueError: a file is missing or damaged, the weights come from another architecture, weights do not fit, or
+            classes or threshold are invalid.
     """
-    settings = OmegaConf.load(folder / "config.yaml").model.configs
-    saved = read_tensors(folder / "best_model.pt")
+    settings = released_settings(folder)
+    saved = _read_weights(folder / WEIGHTS)
     weights = renamed_weights(saved["model"])
-    names = json.loads((folder / "target_tokenizer.json").read_text())
+    if "class_queries" not in weights:
+        raise ValueError(f"{folder / WEIGHTS} has no label_wise_attention.label_representations: give PLM-CA weights")
+    names = read_classes(folder / CLASSES)
     num_classes = weights["class_queries"].shape[0]
     if len(names) != num_classes:
-        raise ValueError(f"{folder}: target_tokenizer.json names {len(names)} classes, best_model.pt has {num_classes}")
-    encoder = encoder_folder(folder)
+        raise ValueError(f"{folder}: {CLASSES} names {len(names)} classes, {WEIGHTS} has {num_classes}")
     arguments = {
-        "path": encoder,
+        "path": encoder_folder(folder),
         "num_classes": num_classes,
         "multilabel": True,
         "pretrained": False,
-        "segment_length": int(settings.get("chunk_size", 128)),
+        "segment_length": int(settings.model.configs.get("chunk_size", 128)),
         "mask_mode": "legacy",
     }
     network = build_network({"class_path": _PLM_CA, "init_args": arguments})
-    load_weights(network, weights, folder / "best_model.pt")
-    return Released(network, names, float(saved["db"]), encoder)
+    load_weights(network, weights, folder / WEIGHTS)
+    return Released(network, names, _threshold(saved, folder / WEIGHTS))
+
+
+def released_settings(folder: Path) -> DictConfig:
+    """Returns the settings in config.yaml of a folder of released weights.
+
+    Raises:
+        ValueError: config.yaml is missing or names no encoder, or a setting changes the forward pass.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / SETTINGS).write_text("model: {configs: {model_path: roberta, scale: 2}}")
+        >>> released_settings(folder)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: .../config.yaml: scale is 2, but this package computes PLM-CA with scale 1 only: ...
+    """
+    file = folder / SETTINGS
+    if not file.is_file():
+        raise ValueError(f"{folder} has no {SETTINGS}: copy it from the released archive, beside {WEIGHTS}")
+    settings = OmegaConf.load(file)
+    if not isinstance(settings, DictConfig) or OmegaConf.select(settings, "model.configs.model_path") is None:
+        raise ValueError(f"{file} has no model.configs.model_path, the encoder's folder: take the released file")
+    for name, needed in _FORWARD_PASS.items():
+        given = settings.model.configs.get(name, needed)
+        if given is not None and given != needed:
+            raise ValueError(
+                f"{file}: {name} is {_yaml(given)}, but this package computes PLM-CA with {name} {_yaml(needed)} only: "
+                "evaluate such weights with the authors' code"
+            )
+    return settings
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_classes(file: Path) -> list[str]:
+    """Returns the class names of released weights, in the order of the logits.
+
+    Raises:
+        ValueError: the file is missing, is not a list of texts, or names a class twice.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), CLASSES)
+        >>> _ = file.write_text('["401.9", "038.9", "401.9"]')
+        >>> read_classes(file)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: .../target_tokenizer.json names ['401.9'] twice: each class needs a name of its own
+    """
+    if not file.is_file():
+        raise ValueError(f"{file} is missing: copy it from the released archive, since only it has the classes' order")
+    try:
+        names = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON file: copy it from the released archive again") from error
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{file} is no list of class names: copy it from the released archive again")
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise ValueError(f"{file} names {listed(repeated)} twice: each class needs a name of its own")
+    return names
+
+
+def _read_weights(file: Path) -> dict[str, Any]:
+    """Returns the content of best_model.pt."""
+    with file.open("rb") as stream:
+        head = stream.read(512)
+    if head.lstrip().startswith(b"<"):
+        raise ValueError(f"{file} is a web page, not weights: download the file again, past the page that asks first")
+    if head.startswith(b"PK") and not zipfile.is_zipfile(file) or not head:
+        raise ValueError(f"{file} is cut off after {file.stat().st_size:,} bytes: download it again")
+    saved = read_tensors(file)
+    if not isinstance(saved, dict) or not isinstance(saved.get("model"), dict):
+        raise ValueError(f"{file} has no entry 'model' with the weights: give the file of the released archive")
+    return saved
+
+
+def _threshold(saved: dict[str, Any], file: Path) -> float:
+    """Returns the decision threshold of released weights."""
+    if "db" not in saved:
+        raise ValueError(f"{file} has no entry 'db', the threshold for codes: give a file with a tuned threshold")
+    threshold = float(saved["db"])
+    if not 0 <= threshold <= 1:  # also refuses NaN
+        raise ValueError(f"{file}: the threshold 'db' for codes is {threshold}, not in [0, 1]: tune it again")
+    return threshold
+
+
+def released_encoder(folder: Path) -> dict[str, Any]:
+    """Returns facts about the encoder of released weights: its tokenizer, and the length at which texts are cut.
+
+    Raises:
+        ValueError: config.yaml is invalid, or the encoder's config is missing.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / SETTINGS).write_text("{model: {configs: {model_path: .}}, data: {max_length: 4000}}")
+        >>> _ = (folder / "config.json").write_text("{}")
+        >>> released_encoder(folder)["init_args"]["max_length"]
+        4000
+    """
+    facts = tokenizer_at(encoder_folder(folder))
+    length = OmegaConf.select(released_settings(folder), "data.max_length") or _MAX_LENGTH
+    return facts | {"init_args": {**facts["init_args"], "max_length": int(length)}}
 
 
 def encoder_folder(folder: Path) -> str:
@@ -122,7 +240,7 @@ def encoder_folder(folder: Path) -> str:
         >>> Path(encoder_folder(folder)) == folder
         True
     """
-    model_path = str(OmegaConf.load(folder / "config.yaml").model.configs.model_path)
+    model_path = str(released_settings(folder).model.configs.model_path)
     for candidate in [Path(model_path), *(parent / model_path for parent in [folder, *folder.resolve().parents])]:
         if (candidate / "config.json").is_file():
             return str(candidate)

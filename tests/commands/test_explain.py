@@ -136,7 +136,7 @@ def test_missing_file_is_named(fitted):
 
 @pytest.mark.parametrize("arguments", [[], ["--text", TEXT, "--file", "lines.txt"]], ids=["neither", "both"])
 def test_either_a_text_or_a_file_is_needed(fitted, arguments):
-    assert "--text or --file" in refusal("explain", "--ckpt", fitted.path, *arguments)
+    assert "--text, --text_file or --file" in refusal("explain", "--ckpt", fitted.path, *arguments)
 
 
 def test_last_checkpoint_of_a_run_can_be_chosen(fitted, tmp_path):

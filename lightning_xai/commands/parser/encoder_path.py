@@ -23,13 +23,15 @@ from lightning_xai.runs.folder import RunFolder
 def fill_encoder_path(config: Namespace) -> None:
     """If the data's TokenizerEncoder has no path, sets it to the path of the network's tokenizer.
 
-    Tries the network of an Evaluation, then classifiers that have a path, then the teacher.
+    Tries the network of an Evaluation, then classifiers that have a path, then the teacher. If the encoder has no
+    `max_length`, it gets the one with which one of these networks was trained.
 
     Args:
         config: configuration of a subcommand. It is changed in place.
 
     Raises:
-        ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read.
+        ValueError: the path is missing, and no network of the command has a tokenizer that the encoder can read; or
+            the length is missing, and no network says with which one it was trained.
 
     Example:
         >>> no_path = Namespace(path=None)
@@ -43,6 +45,8 @@ def fill_encoder_path(config: Namespace) -> None:
     for key, encoder in _specs(config.get("data"), "data", TokenizerEncoder):
         if encoder["init_args"].get("path") is None:
             encoder["init_args"]["path"] = _network_tokenizer(config.get("model"), f"{key}.init_args.path")
+        if encoder["init_args"].get("max_length", 0) is None:
+            encoder["init_args"]["max_length"] = _network_length(config.get("model"), f"{key}.init_args.max_length")
 
 
 def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
@@ -94,6 +98,15 @@ def _network_tokenizer(model: Any, key: str) -> str:
         f"{key} is missing, and no network of this command has a tokenizer of its own: give a folder, a hub id or "
         "package:NAME/FOLDER"
     )
+
+
+def _network_length(model: Any, key: str) -> int:
+    """Returns the number of tokens at which the first trained network in `model` had its texts cut."""
+    for path in _network_paths(model):
+        length = (_encoder_spec(path).get("init_args") or {}).get("max_length")
+        if length is not None:
+            return int(length)
+    raise ValueError(f"{key} is missing, and no network of this command says where its texts were cut: give a number")
 
 
 def _network_paths(model: Any) -> Iterator[str]:
