@@ -8,7 +8,6 @@ from torch import Tensor
 from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.attention import token_attention
-from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes
@@ -52,6 +51,7 @@ class AttInGrad(OnePassAttribution):
     """
 
     needs_attentions = True
+    by_segment = True
     has_sign = False
 
     def needs(self, model: Classifier) -> Needs:
@@ -64,8 +64,7 @@ class AttInGrad(OnePassAttribution):
         factor = embeds
         if not create_graph:
             attention, factor = attention.detach(), embeds.detach()
-        logits = output.logits
-        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph, keep_graph=done.shared)
+        gradients = done.target_gradients(targets, create_graph=create_graph)
         columns = [att_in_grad(attention[:, k], factor, gradient) for k, gradient in enumerate(gradients)]
         return torch.stack(columns, dim=1)
 

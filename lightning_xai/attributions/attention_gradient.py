@@ -53,6 +53,7 @@ class AttentionGradient(OnePassAttribution):
     """
 
     needs_attentions = True
+    by_segment = True
 
     def __init__(self, sign: Sign = "absolute", layers: Layers = "last") -> None:
         require_choices({"sign": Sign, "layers": Layers}, {"sign": sign, "layers": layers})

@@ -65,6 +65,7 @@ class AttributionMethod(ABC):
     # True if an example may need fewer passes than `passes` returns: equal texts are evaluated once, or classes share a
     # backward pass
     passes_at_most: bool = False
+    by_segment: bool = False  # whether gradients can hold the graph of a few segments of a text, see `BySegment`
 
     @property
     def selected_on(self) -> str:

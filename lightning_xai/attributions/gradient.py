@@ -10,7 +10,6 @@ from torch import Tensor
 from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import Pooling, pool, vocabulary_norm
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes
@@ -39,6 +38,8 @@ class Gradient(OnePassAttribution):
         (torch.Size([1, 2, 4]), True)
     """
 
+    by_segment = True
+
     def __init__(self, pooling: GradientPooling = "l2") -> None:
         require_choices({"pooling": GradientPooling}, {"pooling": pooling})
         self.pooling: GradientPooling = pooling
@@ -48,8 +49,7 @@ class Gradient(OnePassAttribution):
 
     def from_pass(self, done: ForwardPass, targets: Tensor, *, create_graph: bool) -> Tensor:
         assert done.embeds is not None, "the pass needs embeds"
-        logits = done.output.logits
-        gradients = target_gradients(logits, targets, done.embeds, create_graph=create_graph, keep_graph=done.shared)
+        gradients = done.target_gradients(targets, create_graph=create_graph)
         return torch.stack([self._pool(gradient, done.network) for gradient in gradients], dim=1)
 
     def _pool(self, gradient: Tensor, model: Classifier) -> Tensor:

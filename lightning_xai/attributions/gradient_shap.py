@@ -162,6 +162,8 @@ class GradientSHAP(DifferentiableAttribution):
         True
     """
 
+    by_segment = True
+
     def __init__(
         self,
         num_samples: int = 50,

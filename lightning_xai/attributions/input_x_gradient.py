@@ -8,7 +8,6 @@ from torch import Tensor
 from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes
@@ -38,6 +37,8 @@ class InputXGradient(OnePassAttribution):
         True
     """
 
+    by_segment = True
+
     def __init__(self, pooling: Pooling = "l2") -> None:
         require_choices({"pooling": Pooling}, {"pooling": pooling})
         self.pooling: Pooling = pooling
@@ -50,8 +51,7 @@ class InputXGradient(OnePassAttribution):
         assert embeds is not None, "the pass needs embeds"
         # without create_graph the scores must not keep the graph of the embeddings in memory
         factor = embeds if create_graph else embeds.detach()
-        logits = done.output.logits
-        gradients = target_gradients(logits, targets, embeds, create_graph=create_graph, keep_graph=done.shared)
+        gradients = done.target_gradients(targets, create_graph=create_graph)
         return torch.stack([pool(factor * gradient, self.pooling) for gradient in gradients], dim=1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:

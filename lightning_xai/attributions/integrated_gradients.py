@@ -75,6 +75,8 @@ class IntegratedGradients(DifferentiableAttribution):
         True
     """
 
+    by_segment = True
+
     def __init__(
         self,
         num_steps: int = 50,

@@ -59,6 +59,8 @@ class SequentialIntegratedGradients(AttributionMethod):
         True
     """
 
+    by_segment = True
+
     def __init__(
         self,
         pooling: Literal["sum", "l2", "l1"] = "sum",

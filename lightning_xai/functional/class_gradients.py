@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import class_columns, class_output, logits_only
+from lightning_xai.functional.class_outputs import (
+    class_columns,
+    class_output,
+    computes_by_class,
+    logits_only,
+    segment_graph,
+)
 from lightning_xai.functional.gradients import EmbeddingModel, target_gradients
 from lightning_xai.types import TextInputs
 
@@ -43,6 +49,11 @@ def class_gradients(
         >>> [gradient.shape for gradient in class_gradients(model, inputs, torch.tensor([[2, 0]]), embeds)]
         [torch.Size([1, 4, 4]), torch.Size([1, 4, 4])]
     """
+    graph = None if create_graph else segment_graph(model, inputs, embeds, classes, output_readout=False)
+    if graph is not None:
+        columns = class_columns(classes) if computes_by_class(model) else classes
+        yield from graph.target_gradients(columns, embeds if wrt is None else wrt, row_weights=row_weights)
+        return
     if create_graph:  # fused attention cannot be differentiated twice
         logits = class_output(model, inputs, classes, embeds).logits
     else:

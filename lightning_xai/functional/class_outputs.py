@@ -99,3 +99,27 @@ def class_columns(classes: Tensor) -> Tensor:
         [[0, 1]]
     """
     return torch.arange(classes.shape[1], device=classes.device).expand(classes.shape)
+
+
+def segment_graph(
+    model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
+) -> Any:
+    """Returns a pass whose gradients hold the graph of some segments at a time, or None unless the model asks for it.
+
+    Args:
+        model: the classifier. PLMCA has the method `segment_graph`, see `models.segment_graph`.
+        inputs: B texts.
+        embeds: [B, T, D], in a graph or a leaf that requires a gradient.
+        classes: [B, K] long, or None for all classes.
+        output_readout: whether the readout is read.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> segment_graph(model, inputs, model.embed(inputs), None, output_readout=False) is None
+        True
+    """
+    graph = getattr(model, "segment_graph", None)
+    if graph is None:
+        return None
+    return graph(inputs, embeds, classes if computes_by_class(model) else None, output_readout=output_readout)

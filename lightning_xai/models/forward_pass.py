@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import class_output
+from lightning_xai.functional.class_outputs import class_output, segment_graph
 from lightning_xai.functional.generator_state import GeneratorState
+from lightning_xai.functional.gradients import target_gradients
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -92,8 +94,13 @@ class ForwardPass:
         if network.reads_by_class and not needs.readout:
             options["output_readout"] = False
         self.state_before = GeneratorState.now(inputs.device)  # after `embed`, which may draw dropout masks
+        self._graph = None
+        if self.embeds is not None and not create_graph:
+            self._graph = segment_graph(network, inputs, self.embeds, classes, output_readout=needs.readout)
         with torch.backends.cudnn.flags(enabled=self._cudnn and torch.backends.cudnn.enabled):
-            if classes is None:
+            if self._graph is not None:
+                self.output = self._graph.output
+            elif classes is None:
                 self.output = network(inputs, self.embeds, **options)
             else:
                 self.output = class_output(network, inputs, classes, self.embeds, **options)
@@ -107,8 +114,23 @@ class ForwardPass:
         """
         assert self.embeds is not None, "the reader's needs leave out embeds"
         # examples do not affect each other, so the rows of the sum's gradient are the gradients of the examples
+        if self._graph is not None:
+            return next(self._graph.gradients([values.sum()], self.embeds, keep_graph=True))
         (gradient,) = torch.autograd.grad(values.sum(), self.embeds, retain_graph=True, create_graph=self.create_graph)
         return gradient
+
+    def target_gradients(self, targets: Tensor, *, create_graph: bool) -> Iterator[Tensor]:
+        """Yields K gradients [B, T, D]: the k-th is that of each example's logit in column `targets[:, k]`.
+
+        Args:
+            targets: [B, K] long, columns of the pass's logits.
+            create_graph: whether the gradients can be differentiated again.
+        """
+        assert self.embeds is not None, "the reader's needs leave out embeds"
+        if self._graph is not None:
+            return self._graph.target_gradients(targets, self.embeds, keep_graph=self.shared)
+        options = {"create_graph": create_graph, "keep_graph": self.shared}
+        return target_gradients(self.output.logits, targets, self.embeds, **options)
 
     def again(
         self,

@@ -157,21 +157,27 @@ class HuggingFaceClassifier(Classifier):
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
         """Returns the transformer's output, and `columns` as `read` takes them."""
-        self.check_embeds(inputs, inputs_embeds)
-        self.check_length(inputs.input_ids.shape[1], "the batch")
-        order = right_padding_order(inputs.attention_mask)
-        ordered = inputs
-        if order is not None:
-            if output_attentions:
-                raise ValueError("attentions need padding on the right: move each row's tokens to the front")
-            ordered = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
-            inputs_embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
-        call = self.transformer_call(ordered, inputs_embeds)
+        call, columns = self.ordered_call(inputs, inputs_embeds)
+        if output_attentions and columns is not None:
+            raise ValueError("attentions need padding on the right: move each row's tokens to the front")
         output = self.run(call, output_attentions=output_attentions, output_hidden_states=output_hidden_states)
         if output_attentions and not output.attentions:
             kernel = self.attention_implementation
             raise ValueError(f"{kernel} attention keeps no weights: call set_attention('eager') first")
-        return output, None if order is None else order.argsort(dim=1)
+        return output, columns
+
+    def ordered_call(
+        self, inputs: TextInputs, inputs_embeds: Tensor | None = None
+    ) -> tuple[TransformerCall, Tensor | None]:
+        """Returns what the transformer gets for padding in any column, and `columns` as `read` takes them."""
+        self.check_embeds(inputs, inputs_embeds)
+        self.check_length(inputs.input_ids.shape[1], "the batch")
+        order = right_padding_order(inputs.attention_mask)
+        if order is None:
+            return self.transformer_call(inputs, inputs_embeds), None
+        ordered = inputs.map(lambda tensor: take_columns(tensor, order) if tensor.dim() > 1 else tensor)
+        embeds = None if inputs_embeds is None else take_columns(inputs_embeds, order)
+        return self.transformer_call(ordered, embeds), order.argsort(dim=1)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
         """Returns the transformer's output for a call."""

@@ -18,6 +18,7 @@ from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.logits_by_segment import logits_by_segment
 from lightning_xai.models.pretrained_weights import WeightGaps
+from lightning_xai.models.segment_graph import SegmentGraph
 from lightning_xai.models.transformers_loading import has_own_code, load_transformer, read_config
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -84,6 +85,7 @@ class PLMCA(HuggingFaceClassifier):
     reads_by_class: ClassVar[bool] = True
 
     segment_length: int
+    segments_at_once: int | None = None  # segments whose graph gradients hold at once, see `gradients_by_segment`
 
     def __init__(
         self,
@@ -270,6 +272,15 @@ class PLMCA(HuggingFaceClassifier):
         The result is None in training mode, and if too many classes are asked for.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
+
+    def segment_graph(
+        self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
+    ) -> SegmentGraph | None:
+        """Returns a forward pass whose gradients encode segments again, or None outside `gradients_by_segment`."""
+        if self.segments_at_once is None:
+            return None
+        options = {"output_readout": output_readout, "segments_at_once": self.segments_at_once}
+        return SegmentGraph(self, inputs, embeds, classes, **options)
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         if self.mask_mode == "legacy":
