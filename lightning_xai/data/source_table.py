@@ -24,6 +24,7 @@ class SourceTable:
         num_rows: split -> number of rows.
         columns: split -> names of the columns.
         shared_texts: (first split, second split, fraction of the second split's texts that the first one has too).
+        report: lines about what was read and what was left out.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -36,6 +37,7 @@ class SourceTable:
     num_rows: dict[str, int]
     columns: dict[str, list[str]]
     shared_texts: list[tuple[str, str, float]]
+    report: list[str]
 
     @classmethod
     def of(cls, source: TextSource, rows: Mapping[str, Rows]) -> SourceTable:
@@ -45,6 +47,7 @@ class SourceTable:
             {split: len(part) for split, part in rows.items()},
             {split: list(part.column_names) for split, part in rows.items()},
             list(shared_text_fractions(rows)),
+            source.report(),
         )
 
     @classmethod

@@ -162,6 +162,7 @@ class TextSource(ABC):
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
         max_lengths: split -> largest number of tokens of its examples; other splits have that of the encoder.
+        text_is_private: True if no text may leave the folder of the encoded corpora.
 
     Example:
         >>> class Reviews(TextSource):
@@ -178,6 +179,7 @@ class TextSource(ABC):
     multilabel: bool = False
     rationales_are_weak: bool = False
     max_lengths: Mapping[str, int] = MappingProxyType({})
+    text_is_private: bool = False
     init_args: dict[str, Any]  # constructor arguments, defaults included
     work_folder: Path | None = None  # folder for temporary files of `load`; None for the folder of encoded data
 
@@ -204,6 +206,10 @@ class TextSource(ABC):
         If the mapping is not empty, rows are encoded from the streams, and `load` is not called.
         """
         return {}
+
+    def report(self) -> list[str]:
+        """Returns lines about what was read and what was left out, after `load`; [] by default."""
+        return []
 
     def load_filler(self) -> dict[str, list[str]]:
         """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""

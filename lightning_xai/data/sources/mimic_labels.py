@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Literal
 
 from datasets import DatasetDict
 
+from lightning_xai.data.clinical.tables import read_table
 from lightning_xai.data.sources.base import TextSource, require_fractions, rows_to_splits, split_rows
 from lightning_xai.functional.choices import require_choices
 
 Task = Literal["diabetes", "anemia"]
 NUMBER = "qqq"
-LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of csv, 131,072
 LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", "test": "test_50_hadm_ids.csv"}
 
 
@@ -65,42 +63,6 @@ def normalize(text: str) -> str:
     text = re.sub(r"([^a-zA-Z0-9\s])(?: ?\1)+", r"\1 ", text)
     words = re.findall(r"<de>|\w+(?:['.]\w+)*|[^\w\s]", text.lower())
     return " ".join(NUMBER if any(c.isdigit() for c in word) else word for word in words)
-
-
-def read_table(folder: Path, name: str, columns: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields ("file, line", {column: value}) for every row of {name}.csv or {name}.csv.gz, one row at a time.
-
-    Raises:
-        ValueError: the file is missing or lacks a column, or a row has not as many columns as the header; the message
-            names file and line.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "NOTES.csv").write_text("ID,TEXT\\n7,stable\\n")
-        ...     [row for _, row in read_table(Path(folder), "NOTES", ["TEXT"])]
-        [{'TEXT': 'stable'}]
-    """
-    paths = [path for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz") if path.is_file()]
-    if not paths:
-        raise ValueError(f"{folder} has neither {name}.csv nor {name}.csv.gz; fetch it from PhysioNet's MIMIC-III 1.4")
-    opener = gzip.open if paths[0].suffix == ".gz" else open
-    limit = csv.field_size_limit(LONGEST_CELL)
-    try:
-        with opener(paths[0], mode="rt", encoding="utf-8", newline="") as file:
-            rows = csv.reader(file)
-            header = next(rows, [])
-            missing = [column for column in columns if column not in header]
-            if missing:
-                raise ValueError(f"{paths[0]} has no column {', '.join(missing)}; its columns are {', '.join(header)}")
-            places = {column: header.index(column) for column in columns}
-            for row in rows:
-                where = f"{paths[0]}, line {rows.line_num}"
-                if len(row) != len(header):
-                    raise ValueError(f"{where}: {len(row)} columns, not {len(header)}; the file is cut off or damaged")
-                yield where, {column: row[place] for column, place in places.items()}
-    finally:
-        csv.field_size_limit(limit)
 
 
 def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:

@@ -1,0 +1,149 @@
+"""Reads MDACE's charts: the notes of an admission with codes and their evidence, but without the text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DISCHARGE = "Discharge summary"
+SOURCE = "https://github.com/3mcloud/MDACE"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """The evidence of a code: characters `begin` to `end`, end exclusive."""
+
+    begin: int
+    end: int
+    code: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedNote:
+    """A note of a chart.
+
+    Attributes:
+        row_id: ROW_ID of the note in NOTEEVENTS.
+        admission: HADM_ID of the chart.
+        category: kind of the note.
+        annotations: the evidence, repeated annotations once.
+        num_repeated: number of repeated annotations.
+    """
+
+    row_id: int
+    admission: int
+    category: str
+    annotations: tuple[Annotation, ...]
+    num_repeated: int
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """The (system, code) of all annotations."""
+        return {(one.system, one.code) for one in self.annotations}
+
+
+def chart_files(mdace_dir: Path, setting: str, version: str) -> dict[int, Path]:
+    """Returns admission -> file of its chart.
+
+    Args:
+        mdace_dir: folder with MDACE's folders data and splits.
+        setting: "Inpatient" or "Profee".
+        version: "ICD-9" or "ICD-10".
+
+    Raises:
+        ValueError: there are no charts.
+
+    Example:
+        >>> chart_files(Path("no/such/folder"), "Inpatient", "ICD-9")
+        Traceback (most recent call last):
+        ValueError: no/such/folder/data/Inpatient/ICD-9 has no charts: mdace_dir must be a copy of \
+https://github.com/3mcloud/MDACE
+    """
+    folder = mdace_dir / "data" / setting / version
+    files = sorted(folder.glob(f"*/*-{version}.json"))
+    names = {path.name.removesuffix(f"-{version}.json"): path for path in files}
+    charts = {int(name): path for name, path in names.items() if name.isdecimal()}
+    if not charts:
+        raise ValueError(f"{folder} has no charts: mdace_dir must be a copy of {SOURCE}")
+    return charts
+
+
+def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
+    """Returns the notes of a chart, in the file's order.
+
+    Raises:
+        ValueError: the file is no chart, lacks a key, or has another admission than its name says.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "101-ICD-9.json")
+        >>> span = {"begin": 0, "end": 3, "code": "490", "code_system": "ICD-9-CM"}
+        >>> chart = {"hadm_id": 101, "notes": [{"note_id": 7, "category": "Radiology", "annotations": [span, span]}]}
+        >>> _ = path.write_text(json.dumps(chart))
+        >>> note = read_chart(path, 101)[0]
+        >>> note.row_id, len(note.annotations), note.num_repeated
+        (7, 1, 1)
+    """
+    try:
+        chart = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON file: copy it again from {SOURCE}") from error
+    found = _get(chart, "hadm_id", f"{path}")
+    if found != admission:
+        raise ValueError(f"{path} is a chart of admission {found!r}, unlike its name: copy it again from {SOURCE}")
+    return [_note(note, admission, f"{path}, note {i}") for i, note in enumerate(_get(chart, "notes", f"{path}"))]
+
+
+def read_charts(files: dict[int, Path], admissions: Iterable[int]) -> dict[int, list[AnnotatedNote]]:
+    """Returns admission -> notes, for the admissions that have a chart.
+
+    Raises:
+        ValueError: a chart is wrong, as in `read_chart`, or two charts have the same note.
+
+    Example:
+        >>> read_charts({}, [101])
+        {}
+    """
+    charts = {admission: read_chart(files[admission], admission) for admission in admissions if admission in files}
+    owners: dict[int, int] = {}
+    for note in (note for notes in charts.values() for note in notes):
+        if owners.setdefault(note.row_id, note.admission) != note.admission:
+            owner = owners[note.row_id]
+            raise ValueError(
+                f"{files[note.admission]}: note {note.row_id} is also in the chart of admission {owner}; copy the "
+                f"charts again from {SOURCE}"
+            )
+    return charts
+
+
+def _note(raw: Any, admission: int, where: str) -> AnnotatedNote:
+    row_id = _get(raw, "note_id", where)
+    where = f"{where} (note_id {row_id!r})"
+    annotations = [
+        _annotation(one, f"{where}, annotation {i}") for i, one in enumerate(_get(raw, "annotations", where))
+    ]
+    distinct = tuple(dict.fromkeys(annotations))
+    repeated = len(annotations) - len(distinct)
+    category = str(_get(raw, "category", where)).strip()
+    return AnnotatedNote(_number(row_id, "note_id", where), admission, category, distinct, repeated)
+
+
+def _annotation(raw: Any, where: str) -> Annotation:
+    begin, end = (_number(_get(raw, key, where), key, where) for key in ("begin", "end"))
+    return Annotation(begin, end, str(_get(raw, "code", where)), str(_get(raw, "code_system", where)))
+
+
+def _get(raw: Any, key: str, where: str) -> Any:
+    if not isinstance(raw, dict) or key not in raw:
+        raise ValueError(f"{where} has no key {key!r}: copy the file again from {SOURCE}")
+    return raw[key]
+
+
+def _number(value: Any, key: str, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{where}: {key} is no whole number; copy the file again from {SOURCE}")
+    return value

@@ -1,0 +1,88 @@
+"""Reads the billed codes of MIMIC-III's admissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from lightning_xai.data.clinical.codes import System, with_point
+from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
+
+TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
+ENOUGH_ROWS = 1000  # in so many rows of MIMIC-III, some codes begin with 0
+SHORTEST = 3  # characters of a code
+
+
+def tables_of(systems: Sequence[System]) -> list[str]:
+    """Returns the tables that are read for some code systems; for ICD-10, DIAGNOSES_ICD names the patients.
+
+    Example:
+        >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
+        (['PROCEDURES_ICD'], ['DIAGNOSES_ICD'])
+    """
+    return [TABLES[system] for system in systems if system in TABLES] or [TABLES["ICD-9-CM"]]
+
+
+@dataclass(frozen=True)
+class Billed:
+    """The codes of all admissions.
+
+    Attributes:
+        codes: admission -> its codes with their points, each once, in the tables' order.
+        patients: admission -> patient.
+    """
+
+    codes: dict[int, list[str]]
+    patients: dict[int, int]
+
+    @cached_property
+    def known(self) -> set[str]:
+        """All codes."""
+        return {code for codes in self.codes.values() for code in codes}
+
+
+def read_billed(folder: Path, systems: Sequence[System]) -> Billed:
+    """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD, as far as the systems ask for these tables.
+
+    Rows without a code are left out.
+
+    Raises:
+        ValueError: a table is missing or damaged, as in `read_table`, or its codes have lost their leading zeros.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = '"ROW_ID","SUBJECT_ID","HADM_ID","SEQ_NUM","ICD9_CODE"\\n1,9,101,1,"0389"\\n2,9,101,2,"0389"\\n'
+        ...     _ = Path(folder, "DIAGNOSES_ICD.csv").write_text(rows)
+        ...     read_billed(Path(folder), ["ICD-9-CM"]).codes
+        {101: ['038.9']}
+    """
+    found: dict[int, dict[str, None]] = {}
+    patients: dict[int, int] = {}
+    pointed: dict[str, str] = {}  # one string for all occurrences of a code
+    for system in systems:
+        name = TABLES[system]
+        num_rows, with_zero = 0, False
+        for where, row in read_table(folder, name, ["SUBJECT_ID", "HADM_ID", "ICD9_CODE"]):
+            admission = id_in(row["HADM_ID"], "HADM_ID", where)
+            code = row["ICD9_CODE"].strip()
+            if admission is None or not code:
+                continue
+            if len(code) < SHORTEST:
+                raise _without_zeros(f"{where}: ICD9_CODE is {code[:8]!r}")
+            num_rows, with_zero = num_rows + 1, with_zero or code.startswith("0")
+            if admission not in patients:
+                patients[admission] = required_id(row["SUBJECT_ID"], "SUBJECT_ID", where)
+            code = pointed.setdefault(f"{system} {code}", with_point(code, system))
+            found.setdefault(admission, {})[code] = None
+        if num_rows >= ENOUGH_ROWS and not with_zero:
+            raise _without_zeros(f"{find_table(folder, name)}: none of {num_rows:,} codes begins with 0")
+    return Billed({admission: list(codes) for admission, codes in found.items()}, patients)
+
+
+def _without_zeros(problem: str) -> ValueError:
+    return ValueError(
+        f"{problem}, so codes have lost their leading zeros in a program that reads them as numbers: copy the original"
+    )

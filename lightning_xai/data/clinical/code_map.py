@@ -1,0 +1,61 @@
+"""Maps annotated codes to classes, and counts the codes that are dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from lightning_xai.data.clinical.codes import cut_to_known, replaced
+
+
+class CodeMap:
+    """Function of code system and code that returns a class, or None to drop the code.
+
+    Args:
+        systems: the code systems in use; codes of others are dropped.
+        known: the codes of MIMIC-III, to which a code is cut from the right; None cuts no code.
+        classes: the classes of a checkpoint, which drop all other codes; None keeps all.
+
+    Attributes:
+        dropped: reason -> number of codes that were dropped.
+        cut: the codes that were cut.
+
+    Example:
+        >>> classes = CodeMap(["ICD-9-CM"], {"404.9"}, None)
+        >>> classes("ICD-9-CM", "404.91"), classes("CPT", "31500"), classes.dropped, classes.cut
+        ('404.9', None, Counter({'annotations of CPT': 1}), {'404.91'})
+    """
+
+    def __init__(
+        self, systems: Collection[str], known: Collection[str] | None, classes: Collection[str] | None
+    ) -> None:
+        self.systems, self.known = systems, known
+        self.classes = None if classes is None else set(classes)
+        self.dropped: Counter[str] = Counter()
+        self.cut: set[str] = set()
+
+    def __call__(self, system: str, code: str) -> str | None:
+        if system not in self.systems:
+            self.dropped[f"annotations of {system}"] += 1
+            return None
+        if self.known is None:
+            found: str | None = replaced(code, system)
+        else:
+            found = cut_to_known(code, self.known)
+            if found is None:
+                self.dropped["annotations of codes that MIMIC-III lacks"] += 1
+                return None
+            if found != code:
+                self.cut.add(code)
+        return found if self.is_class(found, "annotations") else None
+
+    def billed(self, codes: Collection[str]) -> list[str]:
+        """Returns those billed codes of an admission that are classes, sorted."""
+        return sorted(code for code in codes if self.is_class(code, "billed codes"))
+
+    def is_class(self, code: str | None, what: str) -> bool:
+        """Returns whether a code is a class; otherwise it counts as dropped."""
+        if self.classes is None or code in self.classes:
+            return True
+        self.dropped[f"{what} that are no class"] += 1
+        return False

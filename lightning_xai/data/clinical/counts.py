@@ -1,0 +1,97 @@
+"""Counts the admissions, notes, codes and spans of a medical corpus, beside the published numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lightning_xai.data.clinical.annotations import AnnotatedNote
+from lightning_xai.data.clinical.documents import Document
+
+# corpus -> admissions of train, validation and test, as Edin et al. (2024, Table 1) and MDACE's lists have them
+PUBLISHED = {
+    "mimic": {"train": 47_719, "validation": 1_631, "test": 3_372},
+    "mdace": {"train": 181, "validation": 60, "test": 61},
+    "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
+}
+
+
+@dataclass(frozen=True)
+class AnnotationCounts:
+    """Numbers of annotated notes, of (note, code) pairs and of distinct (note, code, begin, end).
+
+    Example:
+        >>> AnnotationCounts.of([], ["ICD-9-CM"])
+        AnnotationCounts(notes=0, pairs=0, spans=0)
+    """
+
+    notes: int
+    pairs: int
+    spans: int
+
+    @classmethod
+    def of(cls, notes: Iterable[AnnotatedNote], systems: Collection[str]) -> AnnotationCounts:
+        """Returns the counts of some notes before their codes are mapped; other code systems are left out."""
+        used = [[one for one in note.annotations if one.system in systems] for note in notes]
+        used = [annotations for annotations in used if annotations]
+        pairs = sum(len({(one.system, one.code) for one in annotations}) for annotations in used)
+        return cls(len(used), pairs, sum(map(len, used)))
+
+
+@dataclass
+class CountReport:
+    """What was read, and what was left out.
+
+    Attributes:
+        corpus: name of the corpus in PUBLISHED.
+        listed: split -> number of admissions in its list.
+        admissions: split -> number of admissions that have a document.
+        documents: split -> number of documents.
+        pairs, spans: split -> number of (document, code) pairs and of spans after mapping.
+        annotated: split -> counts of the annotations before mapping.
+        table: counts of rows in NOTEEVENTS.
+        dropped: what was left out or merged -> number.
+
+    Example:
+        >>> report = CountReport("mdace", {"test": 61})
+        >>> report.add("test", [Document("7", 101, (0,), ("274.9",), {})])
+        >>> print(*report.lines(), sep="\\n")
+        test: 1 of 61 listed admissions (published: 61), 1 documents, 1 pairs of document and code, 0 spans
+    """
+
+    corpus: str
+    listed: dict[str, int]
+    admissions: dict[str, int] = field(default_factory=dict)
+    documents: dict[str, int] = field(default_factory=dict)
+    pairs: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, int] = field(default_factory=dict)
+    annotated: dict[str, AnnotationCounts] = field(default_factory=dict)
+    table: Mapping[str, int] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, split: str, documents: Collection[Document]) -> None:
+        """Counts the documents of a split."""
+        self.admissions[split] = len({document.admission for document in documents})
+        self.documents[split] = len(documents)
+        self.pairs[split] = sum(len(document.codes) for document in documents)
+        self.spans[split] = sum(len(spans) for document in documents for spans in document.spans.values())
+
+    def lines(self) -> list[str]:
+        """Returns a line about each split, one about the table of notes, and one about what was left out."""
+        lines = []
+        for split, listed in self.listed.items():
+            published = PUBLISHED[self.corpus].get(split)
+            line = f"{split}: {self.admissions[split]:,} of {listed:,} listed admissions"
+            line += "" if published is None else f" (published: {published:,})"
+            line += f", {self.documents[split]:,} documents, {self.pairs[split]:,} pairs of document and code"
+            line += f", {self.spans[split]:,} spans" if self.corpus != "mimic" else ""
+            if (before := self.annotated.get(split)) is not None:
+                line += f"; before mapping {before.notes:,} notes, {before.pairs:,} pairs, {before.spans:,} spans"
+            lines.append(line)
+        if self.table:
+            lines.append(
+                "NOTEEVENTS: " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in self.table.items())
+            )
+        counted = [f"{number:,} {name}" for name, number in sorted(self.dropped.items()) if number]
+        return [*lines, *([f"left out or merged: {', '.join(counted)}"] if counted else [])]

@@ -1,0 +1,195 @@
+"""Reads the notes and codes of listed admissions, from MIMIC-III's tables and MDACE's charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lightning_xai.data.clinical.annotations import DISCHARGE, AnnotatedNote, chart_files, read_charts
+from lightning_xai.data.clinical.billed import Billed, read_billed
+from lightning_xai.data.clinical.code_map import CodeMap
+from lightning_xai.data.clinical.codes import ICD9, System, systems_of_one_version
+from lightning_xai.data.clinical.counts import AnnotationCounts, CountReport
+from lightning_xai.data.clinical.documents import Document, annotated_document, check_annotated, places_of_admissions
+from lightning_xai.data.clinical.id_lists import require_apart
+from lightning_xai.data.clinical.note_store import NoteStore, read_notes
+from lightning_xai.data.clinical.tables import find_table
+from lightning_xai.data.clinical.trimming import Trim
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Which annotations of MDACE are read.
+
+    Attributes:
+        mdace_dir: folder with MDACE's folders data and splits.
+        setting: "Inpatient" or "Profee".
+        all_notes: whether every annotated note is a document, or only discharge summaries.
+        trim: how spans are trimmed.
+    """
+
+    mdace_dir: Path
+    setting: str
+    all_notes: bool
+    trim: Trim
+
+    def files(self, systems: Sequence[System]) -> dict[int, Path]:
+        """Returns admission -> file of its chart."""
+        return chart_files(self.mdace_dir, self.setting, systems_of_one_version(list(systems)))
+
+    def read(self, systems: Sequence[System], lists: Mapping[str, list[int]]) -> dict[int, list[AnnotatedNote]]:
+        """Returns admission -> the notes that become documents, for the listed admissions that have a chart."""
+        charts = read_charts(self.files(systems), (a for admissions in lists.values() for a in admissions))
+        return {
+            admission: [note for note in notes if self.all_notes or note.category == DISCHARGE]
+            for admission, notes in charts.items()
+        }
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is read.
+
+    Attributes:
+        corpus: name of the corpus, as in `counts.PUBLISHED`.
+        mimic_dir: folder of MIMIC-III's tables.
+        lists: split -> admissions.
+        systems: code systems in use, of one version.
+        classes: the classes of a checkpoint, or None.
+        charts: which annotations are read, or None.
+        needs_chart: whether every listed admission must have a chart.
+        shared_patients: whether a patient may be in two splits.
+        scratch_dir: folder of the file in which notes are kept.
+    """
+
+    corpus: str
+    mimic_dir: Path
+    lists: dict[str, list[int]]
+    systems: list[System]
+    classes: list[str] | None
+    charts: Charts | None
+    needs_chart: bool
+    shared_patients: bool
+    scratch_dir: Path
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read.
+
+    Attributes:
+        store: the notes.
+        documents: split -> its documents, sorted by admission and ROW_ID.
+        class_names: the classes.
+        report: counts.
+    """
+
+    store: NoteStore
+    documents: dict[str, list[Document]]
+    class_names: list[str]
+    report: CountReport
+
+
+def read_documents(request: Request) -> Reading:
+    """Reads the tables and the charts.
+
+    Raises:
+        ValueError: a table, chart or list is missing or wrong.
+    """
+    lists = request.lists
+    charts = request.charts.read(request.systems, lists) if request.charts is not None else {}
+    if request.needs_chart and request.charts is not None:
+        _require_charts(lists, charts, request.charts)
+    uses_icd9 = systems_of_one_version(request.systems) == "ICD-9"
+    billed = read_billed(request.mimic_dir, request.systems if uses_icd9 else ICD9[:1])  # ICD-10: for patients only
+    if not request.shared_patients:
+        require_apart(lists, billed.patients)
+    listed = [admission for admissions in lists.values() for admission in admissions]
+    whole = {a for a in listed if a not in charts and a in billed.codes}
+    annotated = {note.row_id: note for notes in charts.values() for note in notes}
+    store, rows = read_notes(
+        request.mimic_dir,
+        lambda row_id, admission, category: row_id in annotated or category == DISCHARGE and admission in whole,
+        request.scratch_dir,
+    )
+    try:
+        check_annotated(annotated.values(), store, str(find_table(request.mimic_dir, "NOTEEVENTS")))
+        table = {
+            **rows,
+            "notes_in_use": len(store),
+            "addenda_in_use": sum(store.is_addendum),
+            "notes_in_use_marked_as_errors": sum(store.are_errors),
+        }
+        report = CountReport(request.corpus, {split: len(part) for split, part in lists.items()}, table=table)
+        codes = CodeMap(request.systems, billed.known if uses_icd9 else None, request.classes)
+        trim = request.charts.trim if request.charts is not None else "none"
+        place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
+        prefix = "" if request.needs_chart else "note-"  # ids of notes and of admissions may be equal
+        maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
+        documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
+    except BaseException:
+        store.close()
+        raise
+    for split, admissions in lists.items():
+        report.add(split, documents[split])
+        if request.charts is not None:
+            notes = [note for admission in admissions for note in charts.get(admission, [])]
+            report.annotated[split] = AnnotationCounts.of(notes, request.systems)
+            report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
+    report.dropped += codes.dropped
+    report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
+    found = {code for part in documents.values() for document in part for code in document.codes}
+    return Reading(store, documents, request.classes or sorted(found), report)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the documents of admissions."""
+
+    store: NoteStore
+    charts: dict[int, list[AnnotatedNote]]
+    billed: Billed
+    codes: CodeMap
+    trim: Trim
+    report: CountReport
+    places: dict[int, list[int]]  # of the notes of each admission
+    place_of: dict[int, int]  # of each note, by ROW_ID
+    prefix: str  # of the ids of annotated notes
+
+    def documents(self, admissions: Sequence[int]) -> list[Document]:
+        found = []
+        for admission in sorted(admissions):
+            if admission in self.charts:
+                found += self._annotated(self.charts[admission])
+            elif admission not in self.billed.codes:
+                self.report.dropped["admissions without a code"] += 1
+            elif admission not in self.places:
+                self.report.dropped["admissions without a discharge summary"] += 1
+            elif not (codes := self.codes.billed(self.billed.codes[admission])):
+                self.report.dropped["admissions without a code among the classes"] += 1
+            else:
+                found.append(Document(str(admission), admission, tuple(self.places[admission]), tuple(codes), {}))
+        return found
+
+    def _annotated(self, notes: Sequence[AnnotatedNote]) -> list[Document]:
+        found = []
+        for note in sorted(notes, key=lambda note: note.row_id):
+            place = self.place_of[note.row_id]
+            text = self.store.text(place)
+            document = annotated_document(note, place, text, self.codes, self.trim, self.report.dropped)
+            if document.codes:
+                found.append(replace(document, id=f"{self.prefix}{document.id}"))
+            else:
+                self.report.dropped["notes without a code"] += 1
+        return found
+
+
+def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object], options: Charts) -> None:
+    for split, admissions in lists.items():
+        for admission in admissions:
+            if admission not in charts:
+                raise ValueError(
+                    f"splits has admission {admission} in {split!r}, which has no chart: take lists from "
+                    f"{options.mdace_dir / 'splits' / options.setting}, or the source MimicMdace for other admissions"
+                )

@@ -1,0 +1,145 @@
+"""The base class of the sources that read notes and codes of MIMIC-III."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from datasets import DatasetDict
+
+from lightning_xai.data.clinical.billed import tables_of
+from lightning_xai.data.clinical.codes import System, systems_of_one_version
+from lightning_xai.data.clinical.documents import rationales_of_document
+from lightning_xai.data.clinical.id_lists import Splits, read_class_names, read_id_lists
+from lightning_xai.data.clinical.reading import Charts, Reading, Request, read_documents
+from lightning_xai.data.clinical.tables import find_table
+from lightning_xai.data.row_stream import RowStream
+from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.functional.choices import require_choices
+
+
+class ClinicalSource(TextSource):
+    """Notes of MIMIC-III 1.4 with ICD codes as labels. Its subclasses choose the notes and the codes.
+
+    Notes are read row by row into a file on the disk, so that peak memory does not depend on the size of NOTEEVENTS.
+    That file has no name, only its owner can read it, and it is gone when the rows are encoded.
+
+    Args:
+        mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD as csv or csv.gz.
+        splits: the lists of admissions, as `read_id_lists` reads them.
+        code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
+        classes: file of a checkpoint's classes, as `read_class_names` reads it; other codes are dropped, and documents
+            without a code are left out. None takes the codes of all splits together, sorted.
+        charts: which annotations of MDACE are read; None for none.
+        shared_patients: whether a patient may be in two splits.
+        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
+            vocabularies.
+        cache_dir: folder that gets the file of the notes; None for the default folder of the corpora.
+
+    Raises:
+        ValueError: `code_systems` names none or systems of both versions. `load` raises it if a file is missing or
+            wrong.
+
+    Example:
+        >>> class Diagnoses(ClinicalSource):
+        ...     corpus = "mimic"
+        ...
+        ...     def __init__(self, mimic_dir, splits):
+        ...         super().__init__(mimic_dir, splits, ["ICD-9-CM"], None, None, False, False, None)
+        >>> Diagnoses("data/mimiciii", {"test": "test_full_hadm_ids.csv"}).text_is_private
+        True
+    """
+
+    corpus: ClassVar[str]
+    needs_chart: ClassVar[bool] = False
+    multilabel = True
+
+    def __init__(
+        self,
+        mimic_dir: str,
+        splits: Splits | str,
+        code_systems: list[System],
+        classes: str | None,
+        charts: Charts | None,
+        shared_patients: bool,
+        allow_text: bool,
+        cache_dir: str | None,
+    ) -> None:
+        for system in code_systems:
+            require_choices({"code_systems": System}, {"code_systems": system})
+        systems_of_one_version(code_systems)
+        self.mimic_dir = Path(mimic_dir)
+        self.splits, self.code_systems, self.charts = splits, code_systems, charts
+        self.classes_path = Path(classes) if classes is not None else None
+        self.shared_patients = shared_patients
+        self.text_is_private = not allow_text
+        self.scratch_dir = cache_folder(cache_dir) / "notes"
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        if self.classes_path is not None:
+            return read_class_names(self.classes_path)
+        return self._reading.class_names
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_documents(
+            Request(
+                corpus=self.corpus,
+                mimic_dir=self.mimic_dir,
+                lists=read_id_lists(self.splits),
+                systems=self.code_systems,
+                classes=None if self.classes_path is None else self.class_names,
+                charts=self.charts,
+                needs_chart=self.needs_chart,
+                shared_patients=self.shared_patients,
+                scratch_dir=self.scratch_dir,
+            )
+        )
+
+    def files(self) -> list[Path]:
+        lists = [self.splits] if isinstance(self.splits, str) else list(self.splits.values())
+        files = [Path(file) for entry in lists for file in ([entry] if isinstance(entry, str) else entry)]
+        files += [find_table(self.mimic_dir, name) for name in ("NOTEEVENTS", *tables_of(self.code_systems))]
+        if self.charts is not None:
+            files += sorted({path.parent for path in self.charts.files(self.code_systems).values()})
+        return files + ([self.classes_path] if self.classes_path is not None else [])
+
+    def prepare(self) -> None:
+        self.files()  # names a missing table before the long work
+        read_id_lists(self.splits)
+
+    def row_streams(self) -> Mapping[str, RowStream]:
+        columns = ["text", "labels", *([] if self.charts is None else ["rationales"]), "id"]
+        return {
+            split: RowStream(partial(self._rows, split), columns, len(documents))
+            for split, documents in self._reading.documents.items()
+        }
+
+    def load(self) -> DatasetDict:
+        return rows_to_splits({split: list(rows) for split, rows in self.row_streams().items()}, multilabel=True)
+
+    def release(self) -> None:
+        if (reading := vars(self).pop("_reading", None)) is not None:
+            reading.store.close()
+
+    def report(self) -> list[str]:
+        return self._reading.report.lines()
+
+    def _rows(self, split: str) -> Iterator[dict[str, Any]]:
+        numbers = {code: number for number, code in enumerate(self.class_names)}
+        for document in self._reading.documents[split]:
+            row = {
+                "text": document.text(self._reading.store),
+                "labels": sorted(numbers[code] for code in document.codes),
+                "id": document.id,
+            }
+            if self.charts is not None:
+                row["rationales"] = rationales_of_document(document, numbers)
+            yield row
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_reading"}  # a copy reads again

@@ -1,0 +1,133 @@
+"""Reads the tables of MIMIC-III 1.4, as csv or csv.gz, row by row. No error message quotes the text of a note."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lightning_xai.runs.files.compressed_files import open_text
+from lightning_xai.runs.files.text_files import other_encoding
+
+LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of csv, 131,072
+ACCESS = (
+    "MIMIC-III 1.4 is at https://physionet.org/content/mimiciii/1.4/ for those who have a PhysioNet account, have "
+    "completed the CITI course on human subjects and have signed the data use agreement"
+)
+OF_MIMIC_IV = {"icd_code", "icd_version", "note_id", "note_seq"}  # columns that only MIMIC-IV has
+DECIMAL = re.compile(r"\d+\.0*")
+
+
+def find_table(folder: Path, name: str) -> Path:
+    """Returns the file {name}.csv or {name}.csv.gz of a folder; upper and lower case are equal.
+
+    Raises:
+        ValueError: the file is missing, or the folder holds MIMIC-IV.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = Path(folder, "noteevents.csv").write_text("")
+        >>> find_table(folder, "NOTEEVENTS").name
+        'noteevents.csv'
+    """
+    files = {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+    for file in (f"{name.lower()}.csv", f"{name.lower()}.csv.gz"):
+        if file in files and files[file].is_file():
+            return files[file]
+    if any(file.startswith("discharge.csv") for file in files):
+        raise ValueError(f"{folder} holds notes of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
+    raise ValueError(f"{folder} has neither {name}.csv nor {name}.csv.gz: {ACCESS}")
+
+
+def read_table(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields ("file, line", {column: value}) for every row of {name}.csv or {name}.csv.gz, one row at a time.
+
+    Args:
+        folder: folder of the tables.
+        name: name of the table.
+        columns: the columns that are wanted, in upper case. The file may write them in any case.
+
+    Raises:
+        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or a row has not as many
+            cells as the header. The message names file and line.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "NOTES.csv").write_text("id,text\\n7,stable\\n")
+        ...     [row for _, row in read_table(Path(folder), "NOTES", ["TEXT"])]
+        [{'TEXT': 'stable'}]
+    """
+    path = find_table(folder, name)
+    limit = csv.field_size_limit(LONGEST_CELL)
+    line = 0
+    try:
+        with open_text(path, "utf-8-sig", newline="") as file:
+            rows = csv.reader(file, strict=True)
+            header = [cell.strip().upper() for cell in next(rows, [])]
+            places = _places(header, columns, path)
+            for row in rows:
+                line = rows.line_num
+                if len(row) != len(header):
+                    raise ValueError(
+                        f"{path}, line {line}: {len(row)} columns, not {len(header)}; the file is cut off or damaged"
+                    )
+                yield f"{path}, line {line}", {column: row[place] for column, place in places}
+    except csv.Error as error:
+        raise ValueError(f"{path}, after line {line}: {error}; the file is cut off or damaged") from error
+    except UnicodeError as error:
+        raise other_encoding(path, "utf-8", error, has_option=False) from None  # the cause quotes bytes of a note
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple[str, int]]:
+    missing = [column for column in columns if column not in header]
+    if not missing:
+        return [(column, header.index(column)) for column in columns]
+    if OF_MIMIC_IV.intersection(name.lower() for name in header):
+        raise ValueError(f"{path} is a table of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
+    if not header:
+        raise ValueError(f"{path} is empty: copy it again, or fetch it; {ACCESS}")
+    are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)  # else they may be part of a note
+    has = f"its columns are {', '.join(header)}" if are_names else "its first line does not name columns"
+    raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")
+
+
+def id_in(value: str, column: str, where: str) -> int | None:
+    """Returns the number in an id's cell; None if the cell is empty.
+
+    Raises:
+        ValueError: the cell is no whole number, or it was written as a decimal.
+
+    Example:
+        >>> id_in("145834", "HADM_ID", "row 1"), id_in("", "HADM_ID", "row 2")
+        (145834, None)
+        >>> id_in("145834.0", "HADM_ID", "row 3")
+        Traceback (most recent call last):
+        ValueError: row 3: HADM_ID is 145834.0, a decimal: another program saved the table, so copy the original
+    """
+    if not value:
+        return None
+    if value.isascii() and value.isdecimal():
+        return int(value)
+    if DECIMAL.fullmatch(value):
+        raise ValueError(
+            f"{where}: {column} is {value}, a decimal: another program saved the table, so copy the original"
+        )
+    raise ValueError(f"{where}: {column} is no whole number: the table is damaged, so copy the original")
+
+
+def required_id(value: str, column: str, where: str) -> int:
+    """Returns the number in an id's cell, as `id_in`; an empty cell is an error.
+
+    Example:
+        >>> required_id("7", "ROW_ID", "row 1")
+        7
+    """
+    number = id_in(value, column, where)
+    if number is None:
+        raise ValueError(f"{where}: {column} is empty: the table is damaged, so copy the original")
+    return number

@@ -1,0 +1,56 @@
+"""Discharge summaries of MIMIC-III with the billed ICD-9 codes of their admissions."""
+
+from __future__ import annotations
+
+from lightning_xai.data.clinical.codes import ICD9, System, require_icd9
+from lightning_xai.data.clinical.id_lists import Splits
+from lightning_xai.data.clinical.source import ClinicalSource
+
+
+class Mimic(ClinicalSource):
+    """One document per admission: all its discharge summaries, reports before addenda, joined by one space.
+
+    Reports and addenda are each sorted by CHARTTIME, CHARTDATE and ROW_ID. The text is unchanged. Notes that are marked
+    as errors are kept, as Edin et al. do, and counted. Codes have their points, and each code counts once. Admissions
+    without a code or without a discharge summary are left out and counted. `id` is the admission's HADM_ID.
+
+    Args:
+        mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
+        splits: split -> file with one HADM_ID per line, or a list of such files; or one feather file with the columns
+            _id and split.
+        code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
+        classes: file of a checkpoint's classes: a JSON list, a text file with one code per line, or a folder with
+            target_tokenizer.json. Other codes are dropped and counted, and documents without a code are left out. None
+            takes the codes of all splits together, sorted.
+        shared_patients: whether a patient may be in two splits.
+        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
+            vocabularies.
+        cache_dir: folder that gets the file of the notes while they are read; None for the folder of the corpora.
+
+    Raises:
+        ValueError: a code system is not of ICD-9. `load` raises it if a file is missing or wrong.
+
+    Example:
+        >>> Mimic("data/mimiciii", {"train": "train_full_hadm_ids.csv"}).code_systems
+        ['ICD-9-CM', 'ICD-9-PCS']
+
+    Reference: Mullenbach et al. (2018), "Explainable Prediction of Medical Codes from Clinical Text", arXiv 1802.05695;
+        Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare Records",
+        arXiv 2406.08958, Sec. 4.1.
+    """
+
+    name = "mimic"
+    corpus = "mimic"
+
+    def __init__(
+        self,
+        mimic_dir: str,
+        splits: Splits | str,
+        code_systems: list[System] = list(ICD9),  # noqa: B006 - never changed
+        classes: str | None = None,
+        shared_patients: bool = False,
+        allow_text: bool = False,
+        cache_dir: str | None = None,
+    ) -> None:
+        require_icd9(code_systems)
+        super().__init__(mimic_dir, splits, code_systems, classes, None, shared_patients, allow_text, cache_dir)

@@ -1,0 +1,55 @@
+"""MIMIC-III and MDACE together: admissions with billed codes, and annotated notes."""
+
+from __future__ import annotations
+
+from lightning_xai.data.clinical.codes import ICD9, System, require_icd9
+from lightning_xai.data.clinical.id_lists import Splits
+from lightning_xai.data.clinical.source import ClinicalSource
+from lightning_xai.data.clinical.trimming import Trim
+from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
+
+
+class MimicMdace(ClinicalSource):
+    """The joint set: an admission with a chart in MDACE has the rows of Mdace in place of its row of Mimic.
+
+    `id` is the admission's HADM_ID, or "note-" and the note's ROW_ID. Rows of Mimic have no rationales.
+
+    Args:
+        mimic_dir, classes, shared_patients, allow_text, cache_dir: as in Mimic.
+        mdace_dir, setting, notes, trim: as in Mdace.
+        splits: as in Mimic. MDACE's lists MDace-code-ev-train.csv, -val and -test give the joint set of Edin et al.
+            (2024); Mullenbach's training list with MDACE's lists for validation and test leaves MDACE out of training.
+        code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
+
+    Raises:
+        ValueError: an option is no choice. `load` raises it if a file is missing or wrong, or if the annotations do not
+            fit the notes.
+
+    Example:
+        >>> MimicMdace("data/mimiciii", "data/mdace", {"test": "MDace-code-ev-test.csv"}).code_systems
+        ['ICD-9-CM', 'ICD-9-PCS']
+
+    Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
+        Records", arXiv 2406.08958, Sec. 4.1.
+    """
+
+    name = "mimic_mdace"
+    corpus = "joint"
+
+    def __init__(
+        self,
+        mimic_dir: str,
+        mdace_dir: str,
+        splits: Splits | str,
+        setting: Setting = "Inpatient",
+        notes: Notes = "discharge",
+        code_systems: list[System] = list(ICD9),  # noqa: B006 - never changed
+        trim: Trim = "none",
+        classes: str | None = None,
+        shared_patients: bool = False,
+        allow_text: bool = False,
+        cache_dir: str | None = None,
+    ) -> None:
+        require_icd9(code_systems)
+        charts = charts_of(mdace_dir, setting, notes, trim)
+        super().__init__(mimic_dir, splits, code_systems, classes, charts, shared_patients, allow_text, cache_dir)
