@@ -10,7 +10,7 @@ from lightning_xai.callbacks.base import data_of, network_of
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
-    """Returns lines about a data module's summary: one on the vocabulary, if it has one, and one on each split.
+    """Returns lines about a data module's summary: its source's report, the vocabulary, if it has one, and the splits.
 
     Example:
         >>> sizes = {"examples": 2000, "mean_tokens": 31.4, "padding_fraction": 0.07, "truncated_fraction": 0.0}
@@ -18,7 +18,7 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
         ['  train: 2,000 examples of 31 tokens, 7% padding']
     """
     weak = "weak evidence" if summary.get("rationales_are_weak") else "evidence"
-    lines = []
+    lines = [f"  {line}" for line in summary.get("report", [])]
     if summary.get("num_words"):
         coverage = summary["vector_coverage"]
         line = f"  vocabulary: {summary['num_words']:,} words"

@@ -19,6 +19,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.cache_folder import cache_folder
 
 EVERYTHING = "all"
+MOST_CLASSES = 50  # whose numbers of rows are printed
 
 
 def data_command(argv: Sequence[str]) -> None:
@@ -128,12 +129,14 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
         '    class0 2, class1 6'
     """
     data.encoded_source.verify = verify
-    lines = []
+    lines = [f"  {line}" for line in data.encoded_source.table.report]
     for name in data.split_names:
         split = data.unerased_split(name)
         lines += data_lines({name: split.summary() | {"padding_fraction": 0.0}})
-        counts = split.class_counts().items()
-        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in counts)}")
+        counts = list(split.class_counts().items())
+        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in counts[:MOST_CLASSES])}")
+        if len(counts) > MOST_CLASSES:
+            lines[-1] += f" and {len(counts) - MOST_CLASSES:,} other classes"
         place = f"{split.corpus.folder}, {size_of(split.corpus.manifest)}"
         lines.append(f"    {int(split.lengths.sum()):,} tokens in {place}")
     data.encoded_source.release()

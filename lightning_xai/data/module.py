@@ -285,8 +285,9 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Returns facts about the source and the vocabulary, and a dict of facts for each split in use.
 
         The key of a split's dict is the split's name. The dict is `EncodedSplit.summary` plus `padding_fraction`.
+        `report` is the source's.
         """
-        facts = self.source.summary() | self.encoder.summary()
+        facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():
             facts[name] = data.summary() | {"padding_fraction": self.padding_fraction(name)}
         return facts
