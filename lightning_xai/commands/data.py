@@ -134,7 +134,8 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
         split = data.unerased_split(name)
         lines += data_lines({name: split.summary() | {"padding_fraction": 0.0}})
         counts = list(split.class_counts().items())
-        lines.append(f"    {', '.join(f'{data.class_names[label]} {count:,}' for label, count in counts[:MOST_CLASSES])}")
+        shown = [f"{data.class_names[label]} {count:,}" for label, count in counts[:MOST_CLASSES]]
+        lines.append(f"    {', '.join(shown)}")
         if len(counts) > MOST_CLASSES:
             lines[-1] += f" and {len(counts) - MOST_CLASSES:,} other classes"
         place = f"{split.corpus.folder}, {size_of(split.corpus.manifest)}"
