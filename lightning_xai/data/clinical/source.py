@@ -37,7 +37,6 @@ class ClinicalSource(TextSource):
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.
-        cache_dir: folder that gets the file of the notes; None for the default folder of the corpora.
 
     Raises:
         ValueError: `code_systems` names none or systems of both versions. `load` raises it if a file is missing or
@@ -48,7 +47,7 @@ class ClinicalSource(TextSource):
         ...     corpus = "mimic"
         ...
         ...     def __init__(self, mimic_dir, splits):
-        ...         super().__init__(mimic_dir, splits, ["ICD-9-CM"], None, None, False, False, None)
+        ...         super().__init__(mimic_dir, splits, ["ICD-9-CM"], None, None, False, False)
         >>> Diagnoses("data/mimiciii", {"test": "test_full_hadm_ids.csv"}).text_is_private
         True
     """
@@ -66,7 +65,6 @@ class ClinicalSource(TextSource):
         charts: Charts | None,
         shared_patients: bool,
         allow_text: bool,
-        cache_dir: str | None,
     ) -> None:
         for system in code_systems:
             require_choices({"code_systems": System}, {"code_systems": system})
@@ -76,7 +74,6 @@ class ClinicalSource(TextSource):
         self.classes_path = Path(classes) if classes is not None else None
         self.shared_patients = shared_patients
         self.text_is_private = not allow_text
-        self.scratch_dir = cache_folder(cache_dir) / "notes"
 
     @cached_property
     def class_names(self) -> list[str]:
@@ -96,7 +93,7 @@ class ClinicalSource(TextSource):
                 charts=self.charts,
                 needs_chart=self.needs_chart,
                 shared_patients=self.shared_patients,
-                scratch_dir=self.scratch_dir,
+                scratch_dir=self.work_folder or cache_folder(None) / "corpora",
             )
         )
 

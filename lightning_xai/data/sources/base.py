@@ -48,15 +48,9 @@ def row_features(multilabel: bool) -> Features:
         >>> list(row_features(multilabel=False))
         ['text', 'text_pair', 'labels', 'rationales', 'id']
     """
-    return Features(
-        {
-            "text": Value("string"),
-            "text_pair": Value("string"),
-            "labels": List(Value("int64")) if multilabel else Value("int64"),
-            "rationales": List({"label": Value("int64"), "spans": List(List(Value("int64")))}),
-            "id": Value("string"),
-        }
-    )
+    text, labels = Value("string"), List(Value("int64")) if multilabel else Value("int64")
+    rationales = List({"label": Value("int64"), "spans": List(List(Value("int64")))})
+    return Features({"text": text, "text_pair": text, "labels": labels, "rationales": rationales, "id": text})
 
 
 def require_whole_numbers(row: dict[str, Any]) -> None:

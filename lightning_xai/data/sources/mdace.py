@@ -49,7 +49,7 @@ class Mdace(ClinicalSource):
         code_systems: of ICD-9, ICD-9-CM for diagnoses and ICD-9-PCS for procedures; of ICD-10, ICD-10-CM and
             ICD-10-PCS. Annotations of other systems are dropped and counted.
         trim: "none", or "mdace" or "edin" to trim spans as these do; see `trimming.trimmed`.
-        classes, shared_patients, allow_text, cache_dir: as in Mimic.
+        classes, shared_patients, allow_text: as in Mimic.
 
     Raises:
         ValueError: an option is no choice. `load` raises it if a file is missing or wrong, or if the annotations do not
@@ -82,9 +82,8 @@ class Mdace(ClinicalSource):
         classes: str | None = None,
         shared_patients: bool = False,
         allow_text: bool = False,
-        cache_dir: str | None = None,
     ) -> None:
         charts = charts_of(mdace_dir, setting, notes, trim)
         if splits is None:
             splits = {split: str(Path(mdace_dir, "splits", setting, name)) for split, name in FILES.items()}
-        super().__init__(mimic_dir, splits, code_systems, classes, charts, shared_patients, allow_text, cache_dir)
+        super().__init__(mimic_dir, splits, code_systems, classes, charts, shared_patients, allow_text)

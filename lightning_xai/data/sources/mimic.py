@@ -25,7 +25,6 @@ class Mimic(ClinicalSource):
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.
-        cache_dir: folder that gets the file of the notes while they are read; None for the folder of the corpora.
 
     Raises:
         ValueError: a code system is not of ICD-9. `load` raises it if a file is missing or wrong.
@@ -50,7 +49,6 @@ class Mimic(ClinicalSource):
         classes: str | None = None,
         shared_patients: bool = False,
         allow_text: bool = False,
-        cache_dir: str | None = None,
     ) -> None:
         require_icd9(code_systems)
-        super().__init__(mimic_dir, splits, code_systems, classes, None, shared_patients, allow_text, cache_dir)
+        super().__init__(mimic_dir, splits, code_systems, classes, None, shared_patients, allow_text)

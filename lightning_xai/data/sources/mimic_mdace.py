@@ -15,7 +15,7 @@ class MimicMdace(ClinicalSource):
     `id` is the admission's HADM_ID, or "note-" and the note's ROW_ID. Rows of Mimic have no rationales.
 
     Args:
-        mimic_dir, classes, shared_patients, allow_text, cache_dir: as in Mimic.
+        mimic_dir, classes, shared_patients, allow_text: as in Mimic.
         mdace_dir, setting, notes, trim: as in Mdace.
         splits: as in Mimic. MDACE's lists MDace-code-ev-train.csv, -val and -test give the joint set of Edin et al.
             (2024); Mullenbach's training list with MDACE's lists for validation and test leaves MDACE out of training.
@@ -48,8 +48,7 @@ class MimicMdace(ClinicalSource):
         classes: str | None = None,
         shared_patients: bool = False,
         allow_text: bool = False,
-        cache_dir: str | None = None,
     ) -> None:
         require_icd9(code_systems)
         charts = charts_of(mdace_dir, setting, notes, trim)
-        super().__init__(mimic_dir, splits, code_systems, classes, charts, shared_patients, allow_text, cache_dir)
+        super().__init__(mimic_dir, splits, code_systems, classes, charts, shared_patients, allow_text)

@@ -21,8 +21,7 @@ def own(tmp_path):
 
 
 def source(corpus, **options):
-    cache_dir = str(corpus.mimic_dir.parent)
-    return Mdace(str(corpus.mimic_dir), str(corpus.mdace_dir), cache_dir=cache_dir, **options)
+    return Mdace(str(corpus.mimic_dir), str(corpus.mdace_dir), **options)
 
 
 def rows_of(found):

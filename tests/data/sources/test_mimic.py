@@ -22,7 +22,7 @@ def own(tmp_path):
 
 
 def source(corpus, **options):
-    return Mimic(str(corpus.mimic_dir), corpus.lists, cache_dir=str(corpus.mimic_dir.parent), **options)
+    return Mimic(str(corpus.mimic_dir), corpus.lists, **options)
 
 
 def rows_of(corpus, name):

@@ -25,9 +25,8 @@ def rows_of(found, split):
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_rows_of_mdace_replace_those_of_their_admission(corpus, split):
-    cache = {"cache_dir": str(corpus.mimic_dir.parent)}
-    joint = MimicMdace(*folders(corpus), corpus.lists, **cache)
-    annotated, billed = Mdace(*folders(corpus), **cache), Mimic(folders(corpus)[0], corpus.lists, **cache)
+    joint = MimicMdace(*folders(corpus), corpus.lists)
+    annotated, billed = Mdace(*folders(corpus)), Mimic(folders(corpus)[0], corpus.lists)
     charts = set(open(annotated.splits[split]).read().split())
     whole = [(row["id"], row["text"], row["labels"]) for row in rows_of(billed, split) if row["id"] not in charts]
     notes = [(f"note-{row['id']}", row["text"], row["labels"]) for row in rows_of(annotated, split)]
@@ -39,16 +38,16 @@ def test_rows_of_mdace_replace_those_of_their_admission(corpus, split):
 
 
 def test_admissions_are_counted_once(corpus):
-    joint = MimicMdace(*folders(corpus), corpus.lists, cache_dir=str(corpus.mimic_dir.parent))
+    joint = MimicMdace(*folders(corpus), corpus.lists)
     assert joint.report()[0].startswith("train: 12 of 12 listed admissions (published: 47,900)")
 
 
 def test_several_lists_make_one_split(corpus):
     lists = {"train": corpus.lists["train"], "test": [corpus.lists["validation"], corpus.lists["test"]]}
-    joint = MimicMdace(*folders(corpus), lists, cache_dir=str(corpus.mimic_dir.parent))
+    joint = MimicMdace(*folders(corpus), lists)
     assert set(joint.load()) == {"train", "test"}
     assert joint.report()[1].startswith("test: 12 of 12 listed admissions")
 
 
 def test_laws(corpus):
-    check_source(MimicMdace(*folders(corpus), corpus.lists, cache_dir=str(corpus.mimic_dir.parent)))
+    check_source(MimicMdace(*folders(corpus), corpus.lists))
