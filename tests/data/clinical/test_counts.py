@@ -1,0 +1,81 @@
+"""Counts of MDACE's real annotations, and lines of a report."""
+
+from pathlib import Path
+
+import pytest
+
+from lightning_xai.data.clinical.annotations import DISCHARGE, read_charts
+from lightning_xai.data.clinical.code_map import CodeMap
+from lightning_xai.data.clinical.counts import PUBLISHED, AnnotationCounts
+from lightning_xai.data.clinical.id_lists import read_id_lists
+from lightning_xai.data.clinical.reading import Charts
+from lightning_xai.data.sources.mdace import Mdace
+
+ICD9, ICD10 = ["ICD-9-CM", "ICD-9-PCS"], ["ICD-10-CM", "ICD-10-PCS"]
+
+
+def notes_of(shared: Path, setting, systems, *, all_notes):
+    source = Mdace("mimic", str(shared / "data" / "mdace"), setting=setting, code_systems=systems)
+    lists = read_id_lists(source.splits)
+    charts = Charts(shared / "data" / "mdace", setting, all_notes, "none").read(systems, lists)
+    return {split: [note for a in admissions for note in charts[a]] for split, admissions in lists.items()}, lists
+
+
+def test_inpatient_icd_9_has_the_published_numbers(shared):
+    notes, lists = notes_of(shared, "Inpatient", ICD9, all_notes=False)
+    assert {split: len(admissions) for split, admissions in lists.items()} == PUBLISHED["mdace"]
+    assert [AnnotationCounts.of(notes[split], ICD9) for split in ("train", "validation", "test")] == [
+        AnnotationCounts(notes=185, pairs=1900, spans=2140),
+        AnnotationCounts(notes=61, pairs=576, spans=649),
+        AnnotationCounts(notes=62, pairs=591, spans=645),
+    ]
+    assert all(note.category == DISCHARGE for part in notes.values() for note in part)
+
+
+def test_annotated_notes_of_every_category(shared):
+    notes, _ = notes_of(shared, "Inpatient", ICD9, all_notes=True)
+    assert [AnnotationCounts.of(notes[split], ICD9).notes for split in ("train", "validation", "test")] == [
+        355,
+        122,
+        127,
+    ]
+
+
+def dropped(notes, systems):
+    codes = CodeMap(systems, None, None)
+    for note in (note for part in notes.values() for note in part):
+        for one in note.annotations:
+            codes(one.system, one.code)
+    return codes.dropped
+
+
+def test_two_annotations_of_icd_9_are_dropped_from_the_icd_10_charts(shared):
+    notes, _ = notes_of(shared, "Inpatient", ICD10, all_notes=True)
+    assert dropped(notes, ICD10) == {"annotations of ICD-9-CM": 2}
+
+
+@pytest.mark.parametrize(("systems", "repeated"), [(ICD9, 1), (ICD10, 0)])
+def test_cpt_is_dropped_from_profee_and_a_repeated_span_is_merged(shared, systems, repeated):
+    notes, lists = notes_of(shared, "Profee", systems, all_notes=True)
+    assert sum(map(len, lists.values())) == 52
+    assert dropped(notes, systems) == {"annotations of CPT": 346}
+    assert sum(note.num_repeated for part in notes.values() for note in part) == repeated
+
+
+def test_joint_lists_contain_mdaces_own(shared):
+    folder = shared / "data" / "mdace" / "splits" / "Inpatient"
+    names = {"train": "train", "validation": "val", "test": "test"}
+    joint, own = (
+        read_id_lists({split: str(folder / f"MDace-{kind}-{name}.csv") for split, name in names.items()})
+        for kind in ("code-ev", "ev")
+    )
+    assert {split: len(admissions) for split, admissions in joint.items()} == PUBLISHED["joint"]
+    assert all(set(own[split]) <= set(joint[split]) for split in own)
+
+
+def test_every_chart_of_mdace_is_read(shared):
+    for setting, number, num_spans in (("Inpatient", 302, 3934), ("Profee", 52, 5562)):
+        files = Charts(shared / "data" / "mdace", setting, True, "none").files(ICD9)
+        charts = read_charts(files, files)
+        assert len(charts) == number
+        assert sum(len(note.annotations) for notes in charts.values() for note in notes) == num_spans

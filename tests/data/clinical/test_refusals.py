@@ -1,0 +1,241 @@
+"""Wrong files of MIMIC-III and MDACE are refused in one line that names file, row or id, and never quotes a note."""
+
+import gzip
+import json
+import re
+import shutil
+
+import pytest
+
+from lightning_xai.data.sources.mdace import Mdace
+from lightning_xai.data.sources.mimic import Mimic
+from tests.data.clinical.look_alike import edit_rows, write_corpus
+
+PHRASE = "Zanzibar porcupine"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder, num_admissions=8, num_codes=8, annotated_fraction=1)
+    edit_rows(folder / "mimiciii" / "NOTEEVENTS.csv", lambda row: {**row, "TEXT": f"{row['TEXT']} {PHRASE}\n"})
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def refusal(folder, kind=Mimic, **options):
+    """Returns the message with which a source refuses the files of a folder."""
+    mimic, mdace = str(folder / "mimiciii"), str(folder / "mdace")
+    names = {"train": "train", "validation": "validation", "test": "test"}
+    lists = {split: str(folder / "lists" / f"{name}_full_hadm_ids.csv") for split, name in names.items()}
+    with pytest.raises(ValueError) as caught:
+        source = kind(mimic, mdace, **options) if kind is Mdace else kind(mimic, **({"splits": lists} | options))
+        source.prepare()
+        source.load()
+    error: BaseException | None = caught.value
+    while error is not None:  # also what a traceback shows
+        assert not re.search("Zanzibar|porcupine", str(error))
+        error = error.__cause__
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def table(folder, name="NOTEEVENTS"):
+    return folder / "mimiciii" / f"{name}.csv"
+
+
+def test_missing_table_is_named_with_the_way_to_get_it(folder):
+    table(folder, "PROCEDURES_ICD").unlink()
+    assert "has neither PROCEDURES_ICD.csv nor PROCEDURES_ICD.csv.gz: MIMIC-III 1.4 is at https" in refusal(folder)
+
+
+def test_missing_column_is_named(folder):
+    path = table(folder)
+    path.write_text(path.read_text().replace('"ISERROR"', '"WRONG"', 1))
+    assert "NOTEEVENTS.csv has no column ISERROR; its columns are ROW_ID," in refusal(folder)
+
+
+def test_table_without_a_header_quotes_no_cell(folder):
+    path = table(folder)
+    lines = path.read_text().partition("\n")[2]
+    path.write_text(lines)
+    assert "its first line does not name columns" in refusal(folder)
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.9])
+def test_cut_gzip_is_named(folder, kept):
+    packed = gzip.compress(table(folder).read_bytes())
+    table(folder).unlink()
+    path = folder / "mimiciii" / "NOTEEVENTS.csv.gz"
+    path.write_bytes(packed[: int(kept * len(packed))])
+    assert f"{path} is cut off or damaged" in refusal(folder)
+
+
+def test_csv_cut_inside_a_note_is_named(folder):
+    path = table(folder)
+    path.write_text(path.read_text()[:-40])
+    assert re.search(r"NOTEEVENTS.csv, (after )?line \d+: .*cut off or damaged", refusal(folder))
+
+
+def test_table_in_another_encoding_is_named_without_its_bytes(folder):
+    path = table(folder)
+    path.write_bytes(path.read_bytes() + b'9,1,100001,2150-08-04,,,"Radiology","Report",,,"caf\xe9 Zanzibar"\n')
+    assert "NOTEEVENTS.csv is not UTF-8" in refusal(folder)
+
+
+def test_notes_of_mimic_iv_are_named(folder):
+    table(folder).rename(folder / "mimiciii" / "discharge.csv")
+    assert "holds notes of MIMIC-IV, not of MIMIC-III 1.4" in refusal(folder)
+
+
+def test_codes_of_mimic_iv_are_named(folder):
+    table(folder, "DIAGNOSES_ICD").write_text("subject_id,hadm_id,seq_num,icd_code,icd_version\n1,100001,1,0389,9\n")
+    assert "DIAGNOSES_ICD.csv is a table of MIMIC-IV" in refusal(folder)
+
+
+def test_empty_notes_of_the_demo_are_named(folder):
+    path = table(folder)
+    path.write_text(path.read_text().partition("\n")[0].lower() + "\n")
+    assert "NOTEEVENTS.csv has no rows, as in the demo of MIMIC-III" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["NOTEEVENTS", "DIAGNOSES_ICD"])
+def test_ids_saved_as_decimals_are_refused(folder, name):
+    edit_rows(table(folder, name), lambda row: {**row, "HADM_ID": row["HADM_ID"] and f"{row['HADM_ID']}.0"})
+    assert re.search(rf"{name}.csv, line \d+: HADM_ID is 1000\d\d.0, a decimal", refusal(folder))
+
+
+def test_code_that_is_too_short_has_lost_its_zeros(folder):
+    edit_rows(table(folder, "DIAGNOSES_ICD"), lambda row: {**row, "ICD9_CODE": row["ICD9_CODE"].lstrip("0")[:2]})
+    assert re.search(r"DIAGNOSES_ICD.csv, line 2: ICD9_CODE is '\w\w', so codes have lost their", refusal(folder))
+
+
+def test_many_codes_none_of_which_begins_with_zero_have_lost_their_zeros(folder):
+    path = table(folder, "DIAGNOSES_ICD")
+    path.write_text(path.read_text().partition("\n")[0] + "\n" + '1,1,100001,1,"389"\n' * 1000)
+    assert "DIAGNOSES_ICD.csv: none of 1,000 codes begins with 0, so codes have lost" in refusal(folder)
+
+
+def test_repeated_row_id_is_refused(folder):
+    path = table(folder)
+    path.write_text(path.read_text() + path.read_text().partition("\n")[2])
+    assert re.search(r"NOTEEVENTS.csv, line \d+: ROW_ID \d+ is repeated", refusal(folder))
+
+
+def test_notes_with_line_ends_of_cr_lf_are_refused_only_where_spans_point_into_them(folder):
+    path = table(folder)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert re.search(r"note \d+ in .*NOTEEVENTS.csv has line ends of CR LF", refusal(folder, Mdace))
+    lists = {"test": str(folder / "lists" / "test_full_hadm_ids.csv")}
+    assert "\r\n" in Mimic(str(folder / "mimiciii"), lists).load()["test"][0]["text"]
+
+
+def lists_of(folder, **texts):
+    files = {}
+    for split, text in texts.items():
+        files[split] = str(folder / f"{split}.csv")
+        (folder / f"{split}.csv").write_text(text)
+    return files
+
+
+def test_header_of_a_list_is_named(folder):
+    lists = lists_of(folder, train="hadm_id\n100001\n")
+    assert "train.csv, line 1 is no HADM_ID and looks like a header" in refusal(folder, splits=lists)
+
+
+def test_repeated_admission_of_a_list_is_named(folder):
+    lists = lists_of(folder, train="100001\n100003\n100001\n")
+    assert "splits has admission 100001 twice in split 'train'" in refusal(folder, splits=lists)
+
+
+def test_admission_in_two_splits_is_named(folder):
+    lists = lists_of(folder, train="100001\n", test="100003\n100001\n")
+    assert "splits has admission 100001 in the splits 'train' and 'test'" in refusal(folder, splits=lists)
+
+
+def test_patient_in_two_splits_is_named_unless_that_is_allowed(folder):
+    for name in ("DIAGNOSES_ICD", "PROCEDURES_ICD"):
+        edit_rows(table(folder, name), lambda row: {**row, "SUBJECT_ID": "7"})
+    lists = lists_of(folder, train="100001\n", test="100003\n")
+    message = refusal(folder, splits=lists)
+    assert "patient 7 is in two splits, by admission 100001 of 'train' and 100003 of 'test'" in message
+    assert set(Mimic(str(folder / "mimiciii"), lists, shared_patients=True).load()) == {"train", "test"}
+
+
+def test_missing_list_is_named_with_its_places(folder):
+    message = refusal(folder, splits={"train": str(folder / "none.csv")})
+    assert "none.csv is missing: take Mullenbach's" in message
+
+
+def edit_chart(folder, edit):
+    """Changes a chart, given as a dict, and the notes in it; returns its file."""
+    path = sorted((folder / "mdace" / "data" / "Inpatient" / "ICD-9" / "1.0").glob("*.json"))[0]
+    chart = json.loads(path.read_text())
+    edit(chart)
+    path.write_text(json.dumps(chart))
+    return path
+
+
+def note(chart):
+    return next(note for note in chart["notes"] if note["category"] == "Discharge summary")
+
+
+def test_chart_of_another_admission_than_its_name_is_refused(folder):
+    path = edit_chart(folder, lambda chart: chart.update(hadm_id=100_777))
+    assert f"{path} is a chart of admission 100777, unlike its name" in refusal(folder, Mdace)
+
+
+def test_unknown_note_is_named(folder):
+    edit_chart(folder, lambda chart: note(chart).update(note_id=4_000_000))
+    assert "NOTEEVENTS.csv has no note 4000000, which the chart of admission 100001 annotates" in refusal(folder, Mdace)
+
+
+def test_note_of_another_admission_is_named(folder):
+    edit_rows(table(folder), lambda row: {**row, "HADM_ID": row["HADM_ID"].replace("100001", "100003")})
+    assert re.search(r"note \d+ of the chart of admission 100001 belongs to admission 100003", refusal(folder, Mdace))
+
+
+@pytest.mark.parametrize("span", [{"begin": 5, "end": 5}, {"begin": -1, "end": 5}, {"begin": 5, "end": 90_000}])
+def test_span_that_is_empty_or_outside_is_named(folder, span):
+    edit_chart(folder, lambda chart: note(chart)["annotations"][0].update(span))
+    message = refusal(folder, Mdace)
+    assert re.search(rf"note \d+ of admission 100001: the span {span['begin']}-{span['end']} of code", message)
+
+
+def test_text_in_which_spans_cut_words_is_not_mimic_iii(folder):
+    edit_rows(table(folder), lambda row: {**row, "TEXT": f"  {row['TEXT']}"})
+    assert re.search(r"\d+ of \d+ spans begin or end inside a word, so .* is not MIMIC-III", refusal(folder, Mdace))
+
+
+def test_a_few_spans_inside_words_are_allowed(folder):
+    edit_chart(folder, lambda chart: note(chart)["annotations"][0].update(begin=1, end=4))
+    source = Mdace(str(folder / "mimiciii"), str(folder / "mdace"))
+    assert "dmi" in {
+        row["text"][begin:end]
+        for split in source.load().values()
+        for row in split
+        for rationale in row["rationales"]
+        for begin, end in rationale["spans"]
+    }
+
+
+@pytest.mark.parametrize("key", ["hadm_id", "notes"])
+def test_missing_key_of_a_chart_is_named(folder, key):
+    path = edit_chart(folder, lambda chart: chart.pop(key))
+    assert f"{path} has no key {key!r}" in refusal(folder, Mdace)
+
+
+@pytest.mark.parametrize("key", ["begin", "end", "code", "code_system"])
+def test_missing_key_of_an_annotation_is_named(folder, key):
+    path = edit_chart(folder, lambda chart: note(chart)["annotations"][0].pop(key))
+    assert re.search(rf"{path}, note \d \(note_id \d+\), annotation 0 has no key {key!r}", refusal(folder, Mdace))
+
+
+def test_missing_charts_are_named_with_their_place(folder):
+    shutil.rmtree(folder / "mdace" / "data")
+    assert "has no charts: mdace_dir must be a copy of https://github.com/3mcloud/MDACE" in refusal(folder, Mdace)
