@@ -15,9 +15,11 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.base import Encoder
+from lightning_xai.data.corpus_writer import CorpusWriter
 from lightning_xai.data.file_hashes import FileHashes
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
+from lightning_xai.data.used_code import hash_with_imports
 
 LAYOUT = 1  # a change of the files of a corpus, or of what their columns mean, needs another number
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")
@@ -76,17 +78,13 @@ def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
 
 @cache
 def library_facts() -> dict[str, str]:
-    """Returns the versions of the libraries, and a hash of this package's code, on which encoded corpora depend.
+    """Returns the versions of the libraries, and a hash of the code that writes corpora.
 
     Example:
         >>> sorted(library_facts())
         ['code', 'datasets', 'pyarrow', 'tokenizers', 'transformers']
     """
-    package = Path(__file__).parents[1]
-    code = hashlib.sha256()
-    for file in sorted([*(package / "data").rglob("*.py"), *(package / "functional").glob("*.py")]):
-        code.update(file.read_bytes())
-    return {"code": code.hexdigest()[:20], **{name: version(name) for name in LIBRARIES}}
+    return {"code": code_hash(CorpusWriter), **{name: version(name) for name in LIBRARIES}}
 
 
 def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
@@ -130,7 +128,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
 
 
 def code_hash(part: Any) -> str:
-    """Returns a hash of the file that defines a class or a function.
+    """Returns a hash of the file that defines a class or a function, and of all files of this package that it uses.
 
     Raises:
         ValueError: the code is not in a file, or depends on variables of a function.
@@ -147,10 +145,10 @@ def code_hash(part: Any) -> str:
         )
     try:
         file = inspect.getsourcefile(part)
-        code = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(part).encode()
+        code = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else inspect.getsource(part)
     except (OSError, TypeError) as error:
         raise ValueError(f"{name} has no source code, so it has no fingerprint: define it in a file") from error
-    return hashlib.sha256(code).hexdigest()[:20]
+    return hash_with_imports(code)
 
 
 def _closure_variables(part: Any) -> set[str]:
@@ -162,8 +160,7 @@ def _closure_variables(part: Any) -> set[str]:
 
 def _object_facts(part: Any, arguments: Mapping[str, Any], hashes: FileHashes | None) -> dict[str, Any]:
     cls = type(part)
-    own_package = __name__.partition(".")[0]
-    classes = [one for one in cls.__mro__ if one.__module__.partition(".")[0] not in (own_package, "builtins", "abc")]
+    classes = [one for one in cls.__mro__ if one.__module__ not in ("abc", "builtins", "typing")]
     return {
         "class_path": f"{cls.__module__}.{cls.__qualname__}",
         "code": [code_hash(one) for one in classes],
