@@ -1,0 +1,111 @@
+"""Trains with less memory: layers of the encoder are computed again in the backward pass."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from lightning_xai.callbacks.base import network_of
+from lightning_xai.functional.untouched import network_kept, random_states_kept
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import TextInputs
+
+TOLERANCE = 1e-3  # of second derivatives, relative to the largest
+
+
+def checkpoint_layers(network: nn.Module, *, enabled: bool = True) -> int:
+    """Makes a Hugging Face encoder compute its layers again in backward passes, and returns the number of its parts.
+
+    Only train mode does so. Parts of the encoder that cannot are left as they are.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> checkpoint_layers(random_bert()) > 0, checkpoint_layers(nn.Linear(1, 1))
+        (True, 0)
+    """
+    parts: list[Any] = [part for part in network.modules() if hasattr(part, "gradient_checkpointing")]
+    for part in parts:
+        # with reentrant backward passes, a gradient could not be differentiated again
+        part._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        part.gradient_checkpointing = enabled
+    return len(parts)
+
+
+def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
+    """Returns the gradients of |d sum of logits / d embeddings|^2 with respect to the weights of the encoder's layers.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = random_bert()
+        >>> network.set_attention("eager")
+        >>> len(second_derivatives(network, TextInputs.of_ids([[1, 5, 2]]))) > 0
+        True
+    """
+    embeds = network.embed(inputs).detach().requires_grad_()
+    logits = network(inputs, embeds).logits
+    (gradient,) = torch.autograd.grad(logits.sum(), embeds, create_graph=True)
+    trained = [p for p in network.transformer.parameters() if p.requires_grad]  # type: ignore[union-attr]
+    found = torch.autograd.grad(gradient.square().sum(), trained, allow_unused=True)
+    return [derivative for derivative in found if derivative is not None]
+
+
+class GradientCheckpointing(Callback):
+    """Keeps only the inputs of the encoder's layers during a training step, and computes the rest again for gradients.
+
+    A training step takes a forward pass more and far less memory, which suits notes of thousands of tokens. Numbers are
+    the same, also with dropout. Passes in eval mode, such as the searches of PGD and TokenMasking, store everything as
+    before. If the objective differentiates twice, second derivatives of a short text are compared at setup with those
+    of the network without checkpointing.
+
+    Raises:
+        ValueError: at the setup of a fit, if the network is no Hugging Face network or its second derivatives change.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> objective, callback, trainer = Supervised(random_bert()), GradientCheckpointing(), Trainer(logger=False)
+        >>> callback.setup(trainer, objective, "fit")
+        >>> objective.network.transformer.bert.encoder.layer[0].gradient_checkpointing
+        True
+    """
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage != "fit":
+            return
+        network = network_of(pl_module)
+        expected = self._derivatives(network) if getattr(pl_module, "needs_double_backward", False) else None
+        if not checkpoint_layers(network):
+            raise ValueError(
+                f"{type(network).__name__} has no layers that are computed again in the backward pass: leave out "
+                "GradientCheckpointing"
+            )
+        if expected is not None:
+            self._compare(expected, self._derivatives(network))
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            checkpoint_layers(network_of(pl_module), enabled=False)
+
+    @staticmethod
+    def _derivatives(network: Classifier) -> list[Tensor]:
+        weights = list(network.parameters())
+        size = min(8, network.embedding_matrix.shape[0])
+        inputs = TextInputs.of_ids([list(range(size))]).to(weights[0].device)
+        with random_states_kept(), network_kept(network), torch.enable_grad():
+            network.train()  # encoders compute layers again in train mode only
+            return second_derivatives(network, inputs)
+
+    @staticmethod
+    def _compare(expected: list[Tensor], actual: list[Tensor]) -> None:
+        largest = max((float(derivative.abs().max()) for derivative in expected), default=0.0)
+        gaps = [float((a - e).abs().max()) for a, e in zip(actual, expected, strict=False)]
+        if len(actual) != len(expected) or max(gaps, default=0.0) > TOLERANCE * largest:
+            raise ValueError(
+                "second derivatives change with gradient checkpointing, so this objective would train wrongly: leave "
+                "out GradientCheckpointing, or take an objective without a gradient in its loss"
+            )
