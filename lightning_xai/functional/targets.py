@@ -93,3 +93,19 @@ def select_targets(
     targets = chosen.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
     target_mask = chosen.gather(1, targets)
     return targets.masked_fill(~target_mask, 0), target_mask
+
+
+def gold_targets(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False where K is padding.
+
+    `labels` are [B] long, or [B, C] if multi-label.
+
+    Example:
+        >>> gold_targets(torch.tensor([1, 0]))
+        (tensor([[1],
+                [0]]), tensor([[True],
+                [True]]))
+    """
+    if labels.dim() == 1:
+        return labels.unsqueeze(1), torch.ones_like(labels, dtype=torch.bool).unsqueeze(1)
+    return select_targets("gold", labels, labels)

@@ -26,17 +26,19 @@ from lightning_xai.runs.progress import quiet
 from lightning_xai.types import Attribution, Batch
 
 PLANTED = 5  # the token PLANTED + label at position 1 or 2 decides the label
-MULTILABEL: dict[str, Any] = {"num_classes": 5, "multilabel": True}
+NUM_CLASSES = 5
+MULTILABEL: dict[str, Any] = {"num_classes": NUM_CLASSES, "multilabel": True}
 
 Make = Callable[[Classifier], Objective]
 
 
-def check_objective(make: Make) -> None:
+def check_objective(make: Make, *, multilabel: bool = True) -> None:
     """Checks that an objective keeps the laws that this package's own objectives keep.
 
     Args:
         make: builds the objective on a network: its class, or a function such as
             `lambda network: MyObjective(network, weight=0.5)`. The networks are tiny PLM-CAs.
+        multilabel: whether these networks and their texts are multi-label.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -53,7 +55,7 @@ def check_objective(make: Make) -> None:
     with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
         for law in LAWS:
-            law(make)
+            law(make, multilabel=multilabel)
 
 
 def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3, multilabel: bool = False) -> Batch:
@@ -134,10 +136,10 @@ def tiny_plm_ca(num_classes: int = 5, *, multilabel: bool = True, dropout: float
     return with_large_weights(lambda: PLMCA(num_classes=num_classes, multilabel=multilabel, dropout=dropout, **sizes))
 
 
-def loss_reaches_the_encoder(make: Make) -> None:
+def loss_reaches_the_encoder(make: Make, *, multilabel: bool = True) -> None:
     """All losses are finite scalars, and "loss" has a gradient for the first layer."""
-    objective = _ready(make)
-    losses, name = objective.losses(planted_batch(**MULTILABEL)), type(objective).__name__
+    objective = _ready(make, multilabel)
+    losses, name = objective.losses(planted_batch(**_kind(multilabel))), type(objective).__name__
     require("loss" in losses, f"{name}: losses has {', '.join(losses)}", 'return the loss to minimize as "loss"')
     for key, value in losses.items():
         fits = value.dim() == 0 and bool(value.isfinite())
@@ -149,15 +151,15 @@ def loss_reaches_the_encoder(make: Make) -> None:
     require(gradient is not None and bool(gradient.abs().max() > 0), rule, remedy)
 
 
-def losses_leave_the_network_as_it_was(make: Make) -> None:
+def losses_leave_the_network_as_it_was(make: Make, *, multilabel: bool = True) -> None:
     """`losses` leaves weights, modes, requires_grad flags and gradients as they were."""
-    objective = _ready(make)
+    objective = _ready(make, multilabel)
     next(objective.network.children()).eval()
     next(objective.parameters()).requires_grad_(False)
     modes = [module.training for module in objective.modules()]
     flags = [parameter.requires_grad for parameter in objective.parameters()]
     weights = [parameter.clone() for parameter in objective.parameters()]
-    objective.losses(planted_batch(**MULTILABEL))
+    objective.losses(planted_batch(**_kind(multilabel)))
     kept = {
         "train and eval modes": [module.training for module in objective.modules()] == modes,
         "requires_grad flags": [parameter.requires_grad for parameter in objective.parameters()] == flags,
@@ -169,18 +171,18 @@ def losses_leave_the_network_as_it_was(make: Make) -> None:
     require(not changed, rule, "use torch.autograd.grad in inner loops, and restore what they change")
 
 
-def losses_draw_no_numbers_in_eval_mode(make: Make) -> None:
+def losses_draw_no_numbers_in_eval_mode(make: Make, *, multilabel: bool = True) -> None:
     """In eval mode `losses` draws no random number."""
-    objective = _ready(make).eval()
+    objective = _ready(make, multilabel).eval()
     before = torch.get_rng_state()
-    objective.losses(planted_batch(**MULTILABEL))
+    objective.losses(planted_batch(**_kind(multilabel)))
     rule = f"{type(objective).__name__}: losses draws from torch's random state in eval mode"
     require(torch.equal(torch.get_rng_state(), before), rule, "use a torch.Generator that is seeded by step_seed")
 
 
-def fit_changes_the_weights(make: Make) -> None:
+def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
     """A fit with bfloat16, clipping, accumulation and validation changes the weights and reports its numbers."""
-    objective = make(tiny_plm_ca())
+    objective = make(tiny_plm_ca(multilabel=multilabel))
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
     if objective.automatic_optimization:
         options |= {"gradient_clip_val": 1.0, "accumulate_grad_batches": 2}
@@ -188,23 +190,25 @@ def fit_changes_the_weights(make: Make) -> None:
     before = {name: value.clone() for name, value in objective.network.named_parameters()}
     with tempfile.TemporaryDirectory() as folder:
         trainer = quiet_trainer(folder, **options)
-        trainer.fit(objective, loader(4, **MULTILABEL), loader(1, **MULTILABEL))
+        trainer.fit(objective, loader(4, **_kind(multilabel)), loader(1, **_kind(multilabel)))
     name, logged = type(objective).__name__, trainer.callback_metrics
-    reports = "loss" in logged and bool(logged["loss"].isfinite()) and "val/micro_f1" in logged
-    require(reports, f"{name}: a fit logs no loss or no val/micro_f1", "call the hooks of Objective by super()")
+    reports = "loss" in logged and bool(logged["loss"].isfinite()) and "val/macro_f1" in logged
+    require(reports, f"{name}: a fit logs no loss or no val/macro_f1", "call the hooks of Objective by super()")
     changed = any(not torch.equal(before[key], value) for key, value in objective.network.named_parameters())
     require(changed, f"{name}: a fit changes no weight", "minimize a loss that depends on the network")
 
 
-def resumed_fit_ends_equal(make: Make) -> None:
+def resumed_fit_ends_equal(make: Make, *, multilabel: bool = True) -> None:
     """A run that is resumed after an epoch ends with the weights of an uninterrupted one."""
 
     def fit(folder: Path, **arguments: Any) -> dict[str, Any]:
         seed_everything(5, verbose=False)
-        objective = make(tiny_plm_ca())
+        objective = make(tiny_plm_ca(multilabel=multilabel))
         saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
         trainer = quiet_trainer(folder, max_epochs=2, enable_checkpointing=True, callbacks=[saving])
-        trainer.fit(objective, loader(2, **MULTILABEL), loader(1, **MULTILABEL), weights_only=True, **arguments)
+        trainer.fit(
+            objective, loader(2, **_kind(multilabel)), loader(1, **_kind(multilabel)), weights_only=True, **arguments
+        )
         return {"": type(objective).__name__, **objective.state_dict()}
 
     with tempfile.TemporaryDirectory() as folder:
@@ -225,8 +229,12 @@ LAWS = (
 )
 
 
-def _ready(make: Make) -> Objective:
-    objective = make(tiny_plm_ca())
+def _kind(multilabel: bool) -> dict[str, Any]:
+    return {"num_classes": NUM_CLASSES, "multilabel": multilabel}
+
+
+def _ready(make: Make, multilabel: bool) -> Objective:
+    objective = make(tiny_plm_ca(multilabel=multilabel))
     require(isinstance(objective, Objective), f"{objective!r} is no Objective", "derive it from that class")
     objective.setup("fit")
     return objective

@@ -115,6 +115,7 @@ class Term(nn.Module, ABC):
     """
 
     measured: ClassVar[bool] = False  # whether validation measures terms of this class by default
+    suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
     independent_of_batch: bool = True  # False if values depend on neighbors or padding by definition
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
@@ -125,6 +126,10 @@ class Term(nn.Module, ABC):
 
     def check_network(self, network: Classifier) -> None:
         """Raises ValueError if the term cannot train `network`. Called when the objective is built."""
+        if network.multilabel and not self.suits_multilabel:
+            raise ValueError(
+                f"{type(self).__name__} needs one class per text: choose single-label data, or leave it out"
+            )
 
     def check_data(self, data: Any) -> None:
         """Raises ValueError if the term cannot use the data module `data`. Called before training."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.attention import token_attention
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.targets import select_targets
+from lightning_xai.functional.targets import gold_targets
 from lightning_xai.functional.units import count_units, kept_tokens, unit_ids
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
@@ -139,16 +139,16 @@ class EGT(Term):
         return float(made.forward + made.backward) + 3.0  # and the pass over the masked input
 
     def example_weights(self, batch: Batch) -> Tensor:
-        return _gold(batch)[1].any(dim=1).float()
+        return gold_targets(batch.labels)[1].any(dim=1).float()
 
     def prepare(self, task: Task) -> Tensor:
         """Returns the normalized scores [B, K, T] of the gold classes; 0 where a class is padding."""
-        inputs, (targets, gold) = task.batch.inputs, _gold(task.batch)
+        inputs, (targets, gold) = task.batch.inputs, gold_targets(task.batch.labels)
         scores = self.method.attribute(task.network, inputs, targets, gold).scores
         return smoothed(scores.abs(), inputs.token_mask) * gold.unsqueeze(-1)
 
     def value(self, clean: CleanPass, prepared: Tensor) -> TermValue:
-        inputs, mask, (targets, gold) = clean.inputs, clean.inputs.token_mask, _gold(clean.task.batch)
+        inputs, mask, (targets, gold) = clean.inputs, clean.inputs.token_mask, gold_targets(clean.task.batch.labels)
         reads_tokens = clean.network.readout_is_attention
         masked = lowest_words(prepared.sum(dim=1), unit_ids(mask, inputs.word_ids), self.masked_fraction)
         fewer = replace(inputs, input_ids=torch.where(masked, inputs.baseline_ids, inputs.input_ids))
@@ -163,11 +163,3 @@ class EGT(Term):
         total = torch.stack([divergences(first, second, mask) for first, second in pairs]).sum(dim=0)  # [B, K]
         values = total.masked_fill(~gold, 0.0).sum(dim=1) / gold.sum(dim=1).clamp_min(1)
         return TermValue(values, {"masked_fraction": masked.sum() / mask.sum().clamp_min(1)})
-
-
-def _gold(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Returns the gold classes [B, K], and the mask [B, K] that is False where K is padding."""
-    labels = batch.labels
-    if labels.dim() == 1:
-        return labels.unsqueeze(1), torch.ones_like(labels, dtype=torch.bool).unsqueeze(1)
-    return select_targets("gold", labels, labels)

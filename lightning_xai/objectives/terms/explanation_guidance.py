@@ -12,7 +12,6 @@ from lightning_xai.attributions.base import AttributionMethod, DifferentiableAtt
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
-from lightning_xai.objectives.expected_weight import examples
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.objectives.terms.guidance_scores import (
     Normalization,
@@ -31,6 +30,7 @@ from lightning_xai.objectives.terms.guided_maps import (
     method_map,
 )
 from lightning_xai.objectives.terms.guided_rows import GuidedRows, Unannotated, guided_rows
+from lightning_xai.objectives.terms.rationale_check import require_evidence
 from lightning_xai.objectives.terms.weights import Weight
 from lightning_xai.types import Batch
 
@@ -173,24 +173,7 @@ class ExplanationGuidance(Term):
             check_method(self.method, network)
 
     def check_data(self, data: Any) -> None:
-        if not (hasattr(data, "split") and hasattr(data, "collate")):
-            return
-        cut = False
-        for batch in examples(data):
-            if batch.rationale is None:
-                break
-            if guided_rows(batch, unannotated="leave_out").mask.any():
-                return
-            cut = cut or (batch.evidence_cut is not None and bool(batch.evidence_cut.any()))
-        if cut:
-            raise ValueError(
-                "truncation removed the rationales of all training texts: raise the encoder's max_length, or choose "
-                "texts whose evidence comes earlier"
-            )
-        raise ValueError(
-            "the training data have no rationales for gold classes, but ExplanationGuidance compares attributions with "
-            "them: use data with evidence, such as data/vader.yaml, or leave the term out"
-        )
+        require_evidence(data, "ExplanationGuidance")
 
     def needs(self, network: Classifier) -> Needs:
         return Needs(attentions=True) if self.layers or self.heads else self.method.needs(network)

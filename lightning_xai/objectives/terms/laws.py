@@ -14,7 +14,7 @@ from lightning_xai.functional.untouched import random_states_kept
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives import laws
-from lightning_xai.objectives.laws import MULTILABEL, planted_batch, tiny_plm_ca
+from lightning_xai.objectives.laws import NUM_CLASSES, planted_batch, tiny_plm_ca
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
 from lightning_xai.runs.progress import quiet
@@ -45,15 +45,17 @@ def check_term(make: MakeTerm) -> None:
         warnings.simplefilter("ignore")
         for law in LAWS:
             law(make)
-    laws.check_objective(lambda network: Supervised(network, terms={"checked": make()}))
+    laws.check_objective(
+        lambda network: Supervised(network, terms={"checked": make()}), multilabel=make().suits_multilabel
+    )
 
 
 def gradient_trains_the_network(make: MakeTerm) -> None:
     """The term has one value for each example, with a finite gradient for a weight of the network."""
     term = make()
     objective = _objective(term)
-    objective.try_terms(planted_batch(**MULTILABEL))
-    values = _values(objective, planted_batch(**MULTILABEL))
+    objective.try_terms(_batch(term))
+    values = _values(objective, _batch(term))
     require(values.shape == (6,), f"{_name(term)}: values have shape {list(values.shape)} for 6 examples", "return [B]")
 
 
@@ -62,7 +64,7 @@ def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
     term = make()
     if not term.independent_of_batch:
         return
-    objective, batch = _objective(term), planted_batch(**MULTILABEL)
+    objective, batch = _objective(term), _batch(term)
     together = _values(objective, batch)
     alone = torch.cat([_values(objective, batch[row : row + 1]) for row in range(len(batch))])
     padded = _values(objective, with_padding(batch, 3))
@@ -77,7 +79,7 @@ def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -
     term = make()
     if not term.independent_of_batch:
         return
-    objective, batch = _objective(term), planted_batch(**MULTILABEL)
+    objective, batch = _objective(term), _batch(term)
     objective.expected_weights["checked"] = float(term.example_weights(batch).mean())
     weight = objective.network.encoder_layers()[0].value.weight
 
@@ -96,18 +98,19 @@ def other_terms_keep_their_numbers(make: MakeTerm) -> None:
     Both objectives have the same needs. For a network whose `embedding` is "module", the first term that needs
     embeddings makes the embedding module draw its dropout masks twice, which moves all later draws.
     """
-    batch = planted_batch(**MULTILABEL)
+    checked = make()
+    batch = _batch(checked)
 
     def losses(**terms: Term) -> dict[str, Tensor]:
         torch.manual_seed(3)
-        objective = Supervised(tiny_plm_ca(), terms=terms).train()
+        objective = Supervised(tiny_plm_ca(multilabel=checked.suits_multilabel), terms=terms).train()
         torch.manual_seed(5)
         return objective.losses(batch)
 
-    alone, both = losses(second=_SecondPass()), losses(checked=make(), second=_SecondPass())
+    alone, both = losses(second=_SecondPass()), losses(checked=checked, second=_SecondPass())
     same = all(torch.allclose(alone[key], both[key], rtol=1e-5) for key in ("classification", "second"))
     remedy = "draw random numbers from Task.seed and the examples' indices, and switch modes in `prepare` alone"
-    require(same, f"{_name(make())}: it changes the own loss or the terms after it", remedy)
+    require(same, f"{_name(checked)}: it changes the own loss or the terms after it", remedy)
 
 
 LAWS = (
@@ -150,13 +153,18 @@ class _SecondPass(Term):
         return TermValue(clean.task.losses(clean.again(clean.inputs).logits))
 
 
+def _batch(term: Term) -> Batch:
+    return planted_batch(num_classes=NUM_CLASSES, multilabel=term.suits_multilabel)
+
+
 def _name(term: Term) -> str:
     return f"term {type(term).__name__}"
 
 
 def _objective(term: Term) -> Supervised:
     """Returns Supervised on a tiny network in float64 without dropout; the term's name is "checked"."""
-    objective = Supervised(tiny_plm_ca(dropout=0.0).double(), terms={"checked": term})
+    network = tiny_plm_ca(multilabel=term.suits_multilabel, dropout=0.0).double()
+    objective = Supervised(network, terms={"checked": term})
     return objective.train()
 
 

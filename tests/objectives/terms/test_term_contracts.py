@@ -58,7 +58,8 @@ def test_law(law, term_class):
 @pytest.mark.parametrize("law", objective_laws.LAWS, ids=lambda law: law.__name__)
 def test_law_of_an_objective_with_the_term(law, term_class, monkeypatch):
     monkeypatch.setenv("PL_GLOBAL_SEED", "0")
-    law(lambda network: Supervised(network, terms={"term": build(term_class)}, optimizer=fast_optimizer))
+    make = lambda network: Supervised(network, terms={"term": build(term_class)}, optimizer=fast_optimizer)  # noqa: E731
+    law(make, multilabel=term_class.suits_multilabel)
 
 
 @every_term

@@ -1,0 +1,87 @@
+"""A rationale alone that supports its class more than the rest of the text does."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.erasure import erase
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.forward_pass import Needs
+from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue
+from lightning_xai.objectives.terms.guided_rows import GuidedRows, guided_rows
+from lightning_xai.objectives.terms.rationale_check import require_evidence
+from lightning_xai.types import Batch
+
+
+def contrast(rationale: Tensor, rest: Tensor) -> Tensor:
+    """Returns -log(e^r / (e^r + e^s)) [B] in nats, for the logits r [B] of the rationale and s [B] of the rest.
+
+    Example:
+        >>> contrast(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
+        tensor([0.6931, 0.1269])
+    """
+    return torch.nn.functional.softplus(rest - rationale)
+
+
+class RationaleContrast(Term):
+    """The contrast between the gold logit of a text's human rationale and that of the rest of the text.
+
+    The rationale is the text whose other tokens are replaced by the fill token; the rest is the text whose rationale is
+    replaced. Special tokens stay in both. Texts without evidence for their class do not count. The paper compares
+    networks along factors of the own loss (`task_weight`) and of this term (`weight`).
+
+    Args:
+        **kwargs: arguments of `Term`.
+
+    Raises:
+        ValueError: the network is multi-label. Before training: no training text has evidence.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> from lightning_xai.objectives.supervised import Supervised
+        >>> from lightning_xai.types import Attribution, TextInputs
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])
+        >>> rationale = Attribution.of_scores([[[0.0, 1.0, 0.0, 0.0]]], inputs.token_mask)
+        >>> objective = Supervised(random_bert(), terms={"contrast": RationaleContrast()})
+        >>> bool(objective.losses(Batch(inputs, torch.tensor([0]), rationale))["contrast"] > 0)
+        True
+
+    Reference: Resck, Raimundo, Poco (2024), "Exploring the Trade-off Between Model Performance and Explanation
+        Plausibility of Text Classifiers Using Human Rationales", arXiv 2404.03098.
+    """
+
+    measured = True
+    suits_multilabel: ClassVar[bool] = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def check_data(self, data: Any) -> None:
+        require_evidence(data, "RationaleContrast")
+
+    def needs(self, network: Classifier) -> Needs:
+        return Needs(readout=False)
+
+    def passes(self, num_tokens: int) -> float:
+        return 6.0  # two passes and their backward passes
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        return self._rows(batch).mask.any(dim=1).float()
+
+    def value(self, clean: CleanPass, prepared: None) -> TermValue:
+        rows = self._rows(clean.task.batch)
+        evidence = rows.evidence.any(dim=1)  # [B, T]
+        sides = []
+        for keep in (evidence, ~evidence):
+            fewer, _ = erase(clean.inputs, keep, "mask")
+            logits = clean.again(fewer, output_readout=False).logits
+            sides.append(logits.gather(1, rows.targets).squeeze(1))
+        rationale, rest = sides
+        return TermValue(contrast(rationale, rest), {"margin": (rationale - rest).detach().mean()})
+
+    @staticmethod
+    def _rows(batch: Batch) -> GuidedRows:
+        return guided_rows(batch, unannotated="leave_out")
