@@ -28,7 +28,8 @@ UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
-PAPER = sorted((CONFIGS / "ferreira2024").glob("*.yaml"))  # experiments on networks that must be downloaded
+OF_PAPERS = ("ferreira2024", "li2023")  # folders of experiments on networks that must be downloaded
+PAPER = sorted(path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml"))
 SEARCHES = sorted((CONFIGS / "search").glob("*.yaml"))
 PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER) - set(SEARCHES))
 DATA, NETWORKS, METHOD_PARTS = (
