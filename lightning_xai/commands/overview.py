@@ -39,8 +39,12 @@ COMMANDS = {
         "compare the explanations of finished runs",
         "stability runs/tm/seed0 runs/tm/seed1",
     ),
+    "tables": (
+        "compare several models over their seeds, with figures",
+        "tables runs/supervised_attention runs/tm --supervised supervised_attention",
+    ),
 }
-MODULES = ("search", "data", "explain", "racu", "stability")  # commands with a module of the same name
+MODULES = ("search", "data", "explain", "racu", "stability", "tables")  # commands with a module of the same name
 
 
 def overview(program: str = "run.py") -> str:
@@ -72,6 +76,6 @@ def unknown_command(name: str) -> str:
 
     Example:
         >>> unknown_command("fti")
-        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, stability'
+        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, stability, tables'
     """
     return f"{name} is no command: choose one of {', '.join(COMMANDS)}"

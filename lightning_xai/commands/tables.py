@@ -1,0 +1,61 @@
+"""`run.py tables`: tables and figures over the seeds of several models, in the form of Edin et al. (2024)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from lightning_xai.commands.parser.typed_command import run_command
+from lightning_xai.commands.racu import default_output
+from lightning_xai.report.models_report import write_models_report
+
+
+def tables_command(argv: Sequence[str]) -> None:
+    """Parses the command line of `tables` and runs it.
+
+    Raises:
+        ValueError: for the reasons that `tables` lists.
+    """
+    run_command(tables, argv, name="tables")
+
+
+def tables(
+    experiments: Sequence[str],
+    names: Sequence[str] = (),
+    unsupervised: str | None = None,
+    supervised: str | None = None,
+    split: str = "test",
+    preset: str = "edin",
+    output: str | None = None,
+) -> None:
+    """Prints means and population standard deviations over seeds, and writes them with figures 2, 3, 4 and 6.
+
+    Args:
+        experiments: one folder for each model: an experiment, such as runs/tm, or a folder of runs in the format of
+            Edin et al. (2024), each with plausibility_and_sparsity.csv. Also their file special_token_results.csv.
+        names: names of the models, one for each folder; by default the names of the folders.
+        unsupervised: name of the model B_U. Means better than its mean are marked by *, in tables.md by bold numbers.
+        supervised: name of the model B_S. Means better than its mean are marked by _, in tables.md by underlined ones.
+        split: the split whose results are compared.
+        preset: the preset whose results are compared, such as edin or edin_code.
+        output: folder for the report; by default `report` in the experiment's folder. If there are several experiments,
+            the default is `report` in the folder that holds all of them.
+
+    Raises:
+        ValueError: no experiment is named or does not exist, a name is not that of a model, or there are no results.
+    """
+    if not experiments:
+        raise ValueError("no experiment is named: give folders of finished runs, such as runs/unsupervised runs/tm")
+    places = [Path(experiment) for experiment in experiments]
+    for place in places:
+        if not place.exists():
+            raise ValueError(f"there is no {place}: give the folder of an experiment with finished runs")
+    folder = Path(output) if output else default_output(places)
+    width = max(shutil.get_terminal_size((100, 24)).columns, 80)
+    print(
+        write_models_report(
+            places, folder, names=names, unsupervised=unsupervised, supervised=supervised, split=split, preset=preset,
+            width=width,
+        )
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Figures 2, 3, 4 and 6 of Edin et al. (2024), from the results of several models with several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lightning_xai.report.seed_plots import Boxes, Scatter, boxes_figure, scatter_figure
+
+METHODS = ("attention", "input_x_gradient", "att_in_grad")  # that figures 3, 4 and 6 compare
+TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
+
+
+def paper_figures(
+    rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None
+) -> dict[str, Figure]:
+    """Returns the figures of which there are numbers: name -> figure.
+
+    "approaches" (Figure 2) compares attention of B_S and B_U with AttInGrad of every other model. "faithfulness"
+    (Figure 3) and "plausibility" (Figure 6) compare three methods of all models. "symbols" (Figure 4) sets f1 and
+    comprehensiveness against the share of tokens without a letter or digit among the five top tokens, for B_U.
+
+    Args:
+        rows: rows that `read_models` returns.
+        unsupervised: name of the model B_U; None draws neither Figure 2 nor Figure 4.
+        supervised: name of the model B_S.
+
+    Example:
+        >>> values = [("B_U", "attention", 0.36), ("B_U", "att_in_grad", 0.41), ("TM", "att_in_grad", 0.42)]
+        >>> rows = pd.DataFrame(values, columns=["model", "method", "value"]).assign(run="a", part="all", metric="f1")
+        >>> list(paper_figures(rows, unsupervised="B_U"))
+        ['approaches', 'plausibility']
+    """
+    rows = rows[rows["part"] == "all"]
+    panels: dict[str, list[Boxes]] = {
+        "approaches": _approaches(rows, unsupervised, supervised) if unsupervised else [],
+        "faithfulness": _by_model(rows, {"comprehensiveness": 1, "sufficiency": 1}),
+        "plausibility": _by_model(rows, {"f1": 100, "iou": 100}),
+    }
+    figures = {name: boxes_figure(shown) for name, shown in panels.items() if shown}
+    scatters = _symbols(rows[rows["model"] == unsupervised])
+    return figures | ({"symbols": scatter_figure(scatters)} if scatters else {})
+
+
+def _values(rows: pd.DataFrame, model: str, method: str, metric: str) -> pd.Series:
+    """Returns the values of a metric by run."""
+    chosen = rows[(rows["model"] == model) & (rows["method"] == method) & (rows["metric"] == metric)]
+    return chosen.set_index("run")["value"].dropna()
+
+
+def _approaches(rows: pd.DataFrame, unsupervised: str, supervised: str | None) -> list[Boxes]:
+    baselines = [("attention", model) for model in (supervised, unsupervised) if model is not None]
+    others = [model for model in dict.fromkeys(rows["model"]) if model not in (supervised, unsupervised)]
+    panels = []
+    for metric in ("f1", "empty", "recall_at_5"):
+        groups = {}
+        for method, model in [*baselines, *(("att_in_grad", model) for model in others)]:
+            values = 100 * _values(rows, model, method, metric)
+            if len(values):
+                kind = "supervised" if model == supervised else "unsupervised"
+                groups[f"{method}\n{model}"] = {kind: list(values)}
+        if groups:
+            panels.append(Boxes(f"{metric} [%]", groups))
+    return panels
+
+
+def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
+    """Returns a panel for each metric with a group for each model and a box for each of METHODS."""
+    panels = []
+    for metric, scale in metrics.items():
+        groups = {}
+        for model in dict.fromkeys(rows["model"]):
+            found = {method: list(scale * _values(rows, model, method, metric)) for method in METHODS}
+            if series := {method: values for method, values in found.items() if values}:
+                groups[str(model)] = series
+        if groups:
+            panels.append(Boxes(f"{metric} [%]" if scale == 100 else metric, groups))
+    return panels
+
+
+def _symbols(rows: pd.DataFrame) -> list[Scatter]:
+    """Returns the panels of Figure 4 from the rows of B_U; the dotted line is the share within the evidence."""
+    shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
+    panels = []
+    for metric in ("f1", "comprehensiveness"):
+        series: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+        for method in METHODS:
+            wide = rows[rows["method"] == method].pivot(index="run", columns="metric", values="value")
+            if {metric, TOP_SHARE} <= set(wide) and len(points := wide[[TOP_SHARE, metric]].dropna()):
+                series[method] = (list(100 * points[TOP_SHARE]), list(100 * points[metric]))
+        if series:
+            label = "tokens without a letter or digit in the top five [%]"
+            reference = 100 * float(shares.mean()) if len(shares) else None
+            panels.append(Scatter("", label, f"{metric} [%]", series, reference))
+    return panels

@@ -1,0 +1,63 @@
+"""The report on several models with several seeds: tables and figures in the form of Edin et al. (2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from lightning_xai.report.curves import figure_image, save_png
+from lightning_xai.report.models_figures import paper_figures
+from lightning_xai.report.models_results import over_seeds, read_models
+from lightning_xai.report.models_tables import LEGEND, TABLES, markdown_table, paper_tables
+from lightning_xai.report.tables import wrap
+from lightning_xai.runs.files.whole_files import write_whole
+
+
+def write_models_report(
+    places: Sequence[Path],
+    output: Path,
+    *,
+    names: Sequence[str] = (),
+    unsupervised: str | None = None,
+    supervised: str | None = None,
+    split: str = "test",
+    preset: str = "edin",
+    width: int = 100,
+) -> str:
+    """Writes tables.csv, tables.md and the figures, and returns as text the tables and the paths of written files.
+
+    Args:
+        places, names, split, preset: as in `read_models`.
+        output: folder of the files.
+        unsupervised, supervised: as in `over_seeds`.
+        width: number of characters in a line.
+
+    Raises:
+        ValueError: for the reasons of `read_models` and `over_seeds`.
+
+    Example:
+        >>> import pandas as pd, tempfile
+        >>> from lightning_xai.report.authors_results import METRICS, PLAUSIBILITY
+        >>> folder = Path(tempfile.mkdtemp()) / "tm"
+        >>> (folder / "3hvf").mkdir(parents=True)
+        >>> row = {"explainability_method": "laat", "prediction_split": "all"} | dict.fromkeys(METRICS, 0.5)
+        >>> pd.DataFrame([row]).to_csv(folder / "3hvf" / PLAUSIBILITY, index=False)
+        >>> printed = write_models_report([folder], folder / "report")
+        >>> sorted(file.name for file in (folder / "report").iterdir())
+        ['plausibility.png', 'tables.csv', 'tables.md']
+    """
+    rows = read_models(places, split=split, preset=preset, names=names)
+    summary = over_seeds(rows, unsupervised=unsupervised, supervised=supervised)
+    output.mkdir(parents=True, exist_ok=True)
+    write_whole(output / "tables.csv", lambda file: summary.to_csv(file, index=False))
+    parts = [text for table in TABLES.values() if (text := markdown_table(summary, table))]
+    legend = LEGEND.replace("*: mean", "bold: mean").replace("_: mean", "underlined: mean")
+    markdown = "\n\n".join([legend, *parts]) + "\n"
+    write_whole(output / "tables.md", lambda file: file.write_text(markdown, encoding="utf-8"))
+    files = [output / "tables.csv", output / "tables.md"]
+    for name, figure in paper_figures(rows, unsupervised=unsupervised, supervised=supervised).items():
+        files.append(output / f"{name}.png")
+        write_whole(files[-1], partial(save_png, figure_image(figure)))
+    tables = [*paper_tables(summary, width=width).values(), "\n".join(wrap(LEGEND, width))]
+    return "\n\n".join([*tables, "\n".join(f"written: {file}" for file in files)])

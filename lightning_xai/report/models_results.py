@@ -1,0 +1,138 @@
+"""Collects the results of several models, each trained with several seeds, and summarizes them over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lightning_xai.report.authors_results import COLUMNS, is_authors_run, read_authors_run, read_special_tokens
+from lightning_xai.report.names import experiment_names
+from lightning_xai.runs.experiment import runs_of
+from lightning_xai.runs.results_table import ResultsTable, read_table
+
+LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
+PARTS = ("predicted", "missed", "zeroed")  # prefixes of metrics that EvidenceOverlap measures on a part
+_EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
+_COSTS = ("forward_passes", "backward_passes", "seconds")
+_WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
+
+
+def read_models(
+    places: Sequence[Path], *, split: str = "test", preset: str = "edin", names: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Returns one row for each model, run, part, method and metric.
+
+    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; and "zeroed": all pairs, after
+    the scores of tokens without a letter or digit were set to 0. Numbers of the classifier have the part and method "".
+
+    Args:
+        places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files
+            in their format of special_token_results.csv, which have the names of models in a column.
+        split: the split whose results are read.
+        preset: the preset whose results are read.
+        names: names of the models, by default those of the experiments.
+
+    Returns:
+        A table with the columns model, run, part, method, metric and value.
+
+    Raises:
+        ValueError: a place has no results of the split and preset, or the number of names is wrong.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_xai.runs.results_table import ResultsTable
+        >>> folder = Path(tempfile.mkdtemp()) / "tm"
+        >>> (folder / "seed0").mkdir(parents=True)
+        >>> row = {"split": "test", "preset": "edin", "method": "attention", "metric": "evidence/missed_f1"}
+        >>> row |= {"value": 0.5, "checkpoint": "0a1b"} | dict.fromkeys(["forward_passes", "backward_passes"], 1)
+        >>> ResultsTable(folder / "seed0").write(pd.DataFrame([row | {"seconds": 0.25}]), {})
+        >>> row = read_models([folder]).iloc[0]
+        >>> row[["part", "method", "metric"]].tolist(), float(row["value"])
+        (['missed', 'attention', 'f1'], 0.5)
+    """
+    if names and len(names) != len(places):
+        raise ValueError(f"{len(names)} names for {len(places)} models: give one for each, or none")
+    parts = []
+    for place, name in zip(places, names or experiment_names(places), strict=True):
+        if place.is_file():
+            parts.append(read_special_tokens(place))
+            continue
+        authors = sorted(folder for folder in place.glob("*") if is_authors_run(folder))
+        if authors:
+            parts += [read_authors_run(folder, name) for folder in authors]
+            continue
+        runs = [run for run in runs_of(place) if ResultsTable(run.path).exists]
+        if not runs:
+            raise ValueError(f"{place} has no seed*/results.parquet: name the folder of an experiment whose runs ended")
+        parts += [_read_run(run.path, name, split, preset) for run in runs]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
+    """Returns the results of one run of this package."""
+    table = read_table(ResultsTable(folder).parquet)
+    table = table[(table["split"] == split) & table["preset"].isin(["", preset])]
+    explained = table[table["preset"] == preset]
+    if not len(explained):
+        raise ValueError(f"{folder} has no results of split {split!r} and preset {preset!r}: test it with this preset")
+    rows = []
+    for _, row in table.iterrows():
+        part, metric = _part_of(row["metric"]) if row["method"] else ("", row["metric"])
+        rows.append((model, folder.name, part, row["method"], metric, row["value"]))
+    for _, row in explained.drop_duplicates("method").iterrows():
+        rows += [(model, folder.name, "all", row["method"], cost, row[cost]) for cost in _COSTS]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _part_of(metric: str) -> tuple[str, str]:
+    """Splits the name of a metric in results.csv into a part and a metric of the table."""
+    metric = metric.removeprefix(_EVIDENCE)
+    for part in PARTS:
+        if metric.startswith(f"{part}_"):
+            return part, metric.removeprefix(f"{part}_")
+    return "all", metric
+
+
+def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervised: str | None = None) -> pd.DataFrame:
+    """Returns mean and population standard deviation over the runs of each model.
+
+    Args:
+        rows: rows that `read_models` returns.
+        unsupervised: name of the model B_U.
+        supervised: name of the model B_S.
+
+    Returns:
+        The columns model, part, method, metric, mean, std, num_runs, beats_unsupervised and beats_supervised. The last
+        two say whether the mean is better than that of B_U and B_S for the same part, method and metric. No test is
+        behind this comparison. Costs and shares of tokens are not compared.
+
+    Raises:
+        ValueError: there is no model of a given name.
+
+    Example:
+        >>> values = [("B_U", 0.25), ("B_U", 0.75), ("TM", 0.75)]
+        >>> rows = pd.DataFrame(values, columns=["model", "value"]).assign(part="all", method="attention", metric="f1")
+        >>> over_seeds(rows, unsupervised="B_U")[["model", "mean", "std", "num_runs", "beats_unsupervised"]]
+          model  mean   std  num_runs  beats_unsupervised
+        0   B_U  0.50  0.25         2               False
+        1    TM  0.75  0.00         1                True
+    """
+    keys = ["model", "part", "method", "metric"]
+    grouped = rows.groupby(keys, sort=False)["value"]
+    table = grouped.agg(mean="mean", std=lambda values: values.std(ddof=0), num_runs="count").reset_index()
+    for name, baseline in (("unsupervised", unsupervised), ("supervised", supervised)):
+        known = list(dict.fromkeys(table["model"]))
+        if baseline is not None and baseline not in known:
+            raise ValueError(f"{name} is {baseline!r}, but the models are {', '.join(known)}: give one of them")
+        of_baseline = table[table["model"] == baseline].set_index(keys[1:])["mean"]
+        compared = table.set_index(keys[1:]).index.map(of_baseline.to_dict()).to_numpy(dtype=float)
+        table[f"beats_{name}"] = (table["metric"].map(_direction) * (table["mean"] - compared) > 0).to_numpy()
+    return table
+
+
+def _direction(metric: str) -> int:
+    if metric in _COSTS or metric.startswith(_WITHOUT_DIRECTION):
+        return 0
+    return -1 if metric in LOWER_IS_BETTER else 1

@@ -1,0 +1,171 @@
+"""Tables in the form of Edin et al. (2024): a row for each method and model, means and deviations over seeds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from lightning_xai.report.tables import Column, text_table, wrap
+
+LEGEND = (
+    "mean and population standard deviation over runs; *: mean better than the unsupervised baseline; _: mean better "
+    "than the supervised baseline; no test is behind either mark"
+)
+SWAPPED = "the published tables 2, 7 and 9 to 12 print span_recall and span_cover in each other's column"
+
+
+class PaperTable(NamedTuple):
+    """One kind of table.
+
+    Attributes:
+        title: text above the table.
+        part: the part of the pairs that it shows, as in `read_models`.
+        metrics: metric -> header of its column.
+        scale: factor on the values.
+        digits: number of digits after the point.
+        note: text below the table.
+
+    Example:
+        >>> TABLES["plausibility"].metrics["f1"]
+        'f1'
+    """
+
+    title: str
+    part: str
+    metrics: dict[str, str]
+    scale: float = 100.0
+    digits: int = 1
+    note: str = ""
+
+
+def _named(*metrics: str) -> dict[str, str]:
+    return {metric: metric for metric in metrics}
+
+
+_PLAUSIBILITY = _named(
+    "precision", "recall", "f1", "auprc", "empty", "span_recall", "span_cover", "iou", "precision_at_5", "recall_at_5"
+)
+TABLES = {
+    "plausibility": PaperTable("plausibility, in percent (Tables 2, 7, 9, 12)", "all", _PLAUSIBILITY, note=SWAPPED),
+    "predicted": PaperTable("plausibility of predicted codes (Table 10)", "predicted", _PLAUSIBILITY, note=SWAPPED),
+    "missed": PaperTable("plausibility of missed codes (Table 11)", "missed", _PLAUSIBILITY, note=SWAPPED),
+    "faithfulness": PaperTable(
+        "faithfulness (Table 8)", "all", _named("comprehensiveness", "sufficiency"), scale=1, digits=2,
+        note="the published row B_U, Rollout repeats the numbers of B_S",
+    ),
+    "entropy": PaperTable("entropy (Table 6)", "all", _named("entropy"), scale=1, digits=2),
+    "symbols": PaperTable(
+        "tokens without a letter or digit: their share of all tokens, of evidence and of the top five (Figure 4)",
+        "all", {f"symbol_share/{place}": place for place in ("all", "evidence", "top_5")},
+    ),
+    "prediction": PaperTable(
+        "prediction, in percent (Table 5)", "",
+        _named("present_micro_f1", "present_macro_f1", "example_map"),
+    ),
+    "cost": PaperTable(
+        "cost of one explained document", "all", _named("forward_passes", "backward_passes", "seconds"), scale=1,
+        digits=2,
+    ),
+    "zeroed": PaperTable(
+        "f1 before and after the scores of tokens without a letter or digit are set to 0, in percent (Table 3)",
+        "zeroed", _named("before", "after"),
+        note="the published Table 3 differs from the authors' result files by up to 0.9",
+    ),
+}  # fmt: skip
+
+
+def paper_tables(summary: pd.DataFrame, *, width: int = 100) -> dict[str, str]:
+    """Returns the tables of which there are numbers, as text: name -> table.
+
+    Args:
+        summary: result of `over_seeds`.
+        width: number of characters in a line.
+
+    Example:
+        >>> values = [("B_U", 0.3662, 0.053), ("TM", 0.37, 0.055)]
+        >>> summary = pd.DataFrame(values, columns=["model", "mean", "std"])
+        >>> summary = summary.assign(part="all", method="attention", metric="f1", num_runs=10, beats_supervised=False)
+        >>> print(paper_tables(summary.assign(beats_unsupervised=[False, True]))["plausibility"])
+        plausibility, in percent (Tables 2, 7, 9, 12)
+                               f1  runs
+        attention B_U   36.6+-5.3    10
+        attention TM   37.0+-5.5*    10
+        the published tables 2, 7 and 9 to 12 print span_recall and span_cover in each other's column
+    """
+    tables = {name: _text(summary, table, width) for name, table in TABLES.items()}
+    return {name: text for name, text in tables.items() if text}
+
+
+def _cells(summary: pd.DataFrame, table: PaperTable) -> pd.DataFrame:
+    """Returns the cells of a table with the method and the model as index, the metrics and "runs" as columns."""
+    summary = _with_before(summary) if table.part == "zeroed" else summary
+    rows = summary[(summary["part"] == table.part) & summary["metric"].isin(list(table.metrics))]
+    if table.part == "":
+        rows = rows[rows["method"] == ""]
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for method in dict.fromkeys(rows["method"]):
+        for _, row in rows[rows["method"] == method].iterrows():
+            line = cells.setdefault((method, row["model"]), {})
+            line[row["metric"]] = _cell(row, table.scale, table.digits)
+            line["runs"] = str(row["num_runs"])
+    return pd.DataFrame.from_dict(cells, orient="index").fillna("-")
+
+
+def _with_before(summary: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows of f1 of the part "zeroed" as metric "after", and the same rows of all pairs as "before"."""
+    f1 = summary[summary["metric"] == "f1"]
+    after = f1[f1["part"] == "zeroed"]
+    before = f1[f1["part"] == "all"].merge(after[["method", "model"]])
+    return pd.concat([before.assign(metric="before"), after.assign(metric="after")]).assign(part="zeroed")
+
+
+def _cell(row: pd.Series, scale: float, digits: int) -> str:
+    if pd.isna(row["mean"]):
+        return "-"
+    marks = "*" * bool(row["beats_unsupervised"]) + "_" * bool(row["beats_supervised"])
+    return f"{scale * row['mean']:.{digits}f}+-{scale * row['std']:.{digits}f}{marks}"
+
+
+def _text(summary: pd.DataFrame, table: PaperTable, width: int) -> str:
+    cells = _cells(summary, table)
+    if cells.empty:
+        return ""
+    shown = [name for name in [*table.metrics, "runs"] if name in cells]
+    columns = [Column(table.metrics.get(name, name), list(cells[name])) for name in shown]
+    rows = [" ".join(filter(None, key)) for key in cells.index]
+    text = text_table(rows, columns, title=table.title, width=width)
+    return "\n".join([text, *(wrap(table.note, width) if table.note else [])])
+
+
+def markdown_table(summary: pd.DataFrame, table: PaperTable) -> str:
+    """Returns a table in Markdown: bold if better than B_U, underlined if better than B_S; "" without numbers.
+
+    Example:
+        >>> row = {"model": "TM", "part": "all", "method": "attention", "metric": "f1", "mean": 0.37, "std": 0.055}
+        >>> summary = pd.DataFrame([row | {"num_runs": 10, "beats_unsupervised": True, "beats_supervised": False}])
+        >>> print(markdown_table(summary, TABLES["plausibility"]).splitlines()[4])
+        | attention | TM | **37.0**±5.5 | 10 |
+    """
+    cells = _cells(summary, table)
+    if cells.empty:
+        return ""
+    shown = [name for name in [*table.metrics, "runs"] if name in cells]
+    headers = ["method", "model", *(table.metrics.get(name, name) for name in shown)]
+    lines = [f"**{table.title}**", "", _line(headers), _line(["---"] * len(headers))]
+    lines += [_line([*key, *map(_marked, row)]) for key, row in zip(cells.index, cells[shown].values, strict=True)]
+    return "\n".join([*lines, *(["", table.note] if table.note else [])])
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _marked(cell: str) -> str:
+    """Replaces the marks at the end of a cell by bold and underlined text."""
+    number, _, deviation = cell.partition("+-")
+    if not deviation:
+        return cell
+    number = f"**{number}**" if "*" in deviation else number
+    number = f"<u>{number}</u>" if "_" in deviation else number
+    return f"{number}±{deviation.rstrip('*_')}"

@@ -1,0 +1,53 @@
+"""tables compares models over their seeds: runs of this package, and result files of Edin et al. (2024)."""
+
+import pandas as pd
+import pytest
+
+from lightning_xai.runs.results_table import ResultsTable
+from tests.commands.conftest import command, refusal
+
+COST = {"forward_passes": 1.0, "backward_passes": 1.0, "seconds": 0.5}
+
+
+def write_run(folder, values: dict[str, float], preset: str = "edin", method: str = "attention"):
+    """Writes the results of one run: one method, and the micro-F1 of the classifier."""
+    folder.mkdir(parents=True)
+    rows = [{"preset": preset, "method": method, "metric": name, "value": value} for name, value in values.items()]
+    rows.append({"preset": "", "method": "", "metric": "present_micro_f1", "value": 0.5})
+    table = pd.DataFrame([COST | {"split": "test", "checkpoint": "0a1b"} | row for row in rows])
+    ResultsTable(folder).write(table, {})
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for seed, f1 in enumerate([0.3, 0.5]):
+        write_run(tmp_path / "bu" / f"seed{seed}", {"evidence/f1": f1, "evidence/missed_f1": 0.2, "entropy": 0.5})
+    write_run(tmp_path / "tm" / "seed0", {"evidence/f1": 0.6, "evidence/zeroed_f1": 0.7, "symbol_share/top_5": 0.1})
+    return tmp_path
+
+
+def test_models_are_compared_and_marked(runs):
+    printed = command("tables", runs / "bu", runs / "tm", "--unsupervised", "bu")
+    lines = {" ".join(line.split()) for line in printed.splitlines()}
+    assert {"attention bu 40.0+-10.0 2", "attention tm 60.0+-0.0* 1"} <= lines
+    assert {"attention bu 20.0+-0.0 2", "attention tm 60.0+-0.0* 70.0+-0.0 1"} <= lines  # missed; before and after
+    assert {"bu 50.0+-0.0 2", "attention bu 0.50+-0.00 2"} <= lines  # prediction; entropy
+    report = runs / "report"
+    files = {"tables.csv", "tables.md", "plausibility.png", "approaches.png"}
+    assert {path.name for path in report.iterdir()} == files
+    assert "| attention | tm | **60.0**±0.0 | 1 |" in (report / "tables.md").read_text()
+
+
+def test_runs_in_the_format_of_the_authors_are_read(shared, tmp_path):
+    folder = shared / "golden" / "edin_results" / "perturbation"
+    printed = command("tables", folder, "--output", tmp_path)
+    assert "lime perturbation" in printed and (tmp_path / "tables.csv").is_file()
+
+
+def test_what_cannot_be_compared_is_refused(runs):
+    assert "give folders of finished runs" in refusal("tables")
+    assert "there is no" in refusal("tables", runs / "typo")
+    assert "name the folder of an experiment whose runs ended" in refusal("tables", runs)
+    assert "no results of split 'test' and preset 'eraser'" in refusal("tables", runs / "bu", "--preset", "eraser")
+    assert "2 names for 1 models" in refusal("tables", runs / "bu", "--names", "a", "b")
+    assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")

@@ -1,0 +1,22 @@
+"""Fitted lines and correlations equal those that Edin et al. (2024) print in their Figure 4."""
+
+import numpy as np
+import pytest
+
+from lightning_xai.report.models_figures import paper_figures
+from lightning_xai.report.models_results import read_models
+from lightning_xai.report.seed_plots import fitted_line
+
+
+def test_correlations_are_those_of_figure_4(shared):
+    rows = read_models([shared / "golden" / "edin_results" / "special_token_results.csv"])
+    figure = paper_figures(rows, unsupervised="B_U")["symbols"]
+    found = [[text.get_text() for text in axis.get_legend().get_texts()] for axis in figure.axes]
+    # the paper prints .89, .50, .71 and .86, .00, .83 without signs
+    of_f1 = ["attention (r = -0.89)", "input_x_gradient (r = -0.50)", "att_in_grad (r = -0.71)"]
+    assert found == [of_f1, ["attention (r = -0.86)", "input_x_gradient (r = 0.00)", "att_in_grad (r = -0.83)"]]
+
+
+@pytest.mark.parametrize("points", [([], []), ([1.0], [2.0]), ([1.0, 1.0], [2.0, 3.0]), ([1.0, 2.0], [2.0, 2.0])])
+def test_a_line_needs_two_different_values_on_both_axes(points):
+    assert np.isnan(fitted_line(*points)).all()
