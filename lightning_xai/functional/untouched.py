@@ -99,14 +99,16 @@ def weight_checksums(network: nn.Module) -> dict[str, int]:
         ['bias']
     """
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
-    return {name: int(_bits(tensor).sum()) for name, tensor in tensors.items()}
+    return {name: _checksum(tensor) for name, tensor in tensors.items()}
 
 
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the bits of a tensor's values as integers."""
-    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+def _checksum(tensor: torch.Tensor) -> int:
+    """Returns the sum of the bits of a tensor's values, read as integers of 8 bytes, which sum up fastest."""
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return values.detach().contiguous().view(integers[values.element_size()])
+    octets = values.detach().contiguous().flatten().view(torch.uint8)
+    size = len(octets) // 8 * 8
+    words = octets[:size] if octets.storage_offset() % 8 == 0 else octets[:size].clone()
+    return int(words.view(torch.int64).sum()) + int(octets[size:].sum())
 
 
 @contextmanager

@@ -1,10 +1,16 @@
 import random
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
-from lightning_xai.functional.untouched import attributes_kept, network_kept, random_states_kept
+from lightning_xai.functional.untouched import (
+    attributes_kept,
+    network_kept,
+    random_states_kept,
+    weight_checksums,
+)
 
 
 def test_all_generators_continue_from_their_states():
@@ -56,3 +62,17 @@ def test_new_changed_and_deleted_attributes_are_as_before():
         vars(instance)["new"] = 6
         del instance.deleted
     assert vars(instance) == {"changed": 1, "deleted": 2}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.bfloat16, torch.float32, torch.float64, torch.cfloat])
+def test_checksum_of_any_length_and_place_changes_with_every_value(dtype):
+    network = nn.Module()
+    for length in (0, 1, 7, 8, 11):
+        for offset in (0, 1):
+            network.values = nn.Buffer(torch.zeros(length + 1).to(dtype)[offset:])
+            before = weight_checksums(network)
+            for value in network.values:  # a view of each value
+                value.fill_(1)
+                assert weight_checksums(network) != before
+                value.fill_(0)
+            assert weight_checksums(network) == before
