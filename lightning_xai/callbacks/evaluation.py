@@ -15,7 +15,7 @@ from lightning_xai.callbacks.base import (
     first_examples,
     test_splits,
 )
-from lightning_xai.callbacks.trial_parts import try_metrics
+from lightning_xai.callbacks.trial_metrics import try_metrics
 from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.callbacks.workload import part_of
 from lightning_xai.functional.sizes import require_max_examples
@@ -71,6 +71,7 @@ class AttributionEvaluation(ExplainedCallback):
         self.metrics = metrics
         require_max_examples(max_examples)
         self.max_examples = max_examples
+        self.left_out: set[tuple[str, str]] = set()  # (method, metric) that the trial leaves out
         self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by (split, method)
         self._rows: list[ResultRow] = []
 
@@ -146,7 +147,11 @@ class AttributionEvaluation(ExplainedCallback):
         """Returns the copies of the metrics for a split and method."""
         key = (split, method)
         if key not in self._copies:
-            self._copies[key] = [copy.deepcopy(metric).to(self.module.device) for metric in self.metrics]
+            self._copies[key] = [
+                copy.deepcopy(metric).to(self.module.device)
+                for metric in self.metrics
+                if (method, metric.name) not in self.left_out
+            ]
         return self._copies[key]
 
     def _finish(self, splits: list[str]) -> None:

@@ -19,7 +19,7 @@ from lightning_xai.callbacks.base import (
     first_examples,
     is_dry_run,
 )
-from lightning_xai.callbacks.trial_parts import made_up_batch
+from lightning_xai.callbacks.trial_metrics import made_up_batch
 from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.functional.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument

@@ -1,9 +1,7 @@
-"""The single steps of a `Trial`: try the network, the methods and metrics, the objective, and the longest text."""
+"""The single steps of a `Trial`: try the network, the methods, the objective, and the longest text."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,23 +9,19 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
-from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import (
     AttributionSource,
-    ExplainedBatch,
     callbacks_of,
     decision_threshold_of,
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
-from lightning_xai.callbacks.tried import Number, TrialRun, WeightsChanged
-from lightning_xai.functional.evaluate import predict_of
+from lightning_xai.callbacks.tried import Number, Scored, TrialRun, WeightsChanged
 from lightning_xai.functional.short_texts import confident_probs
 from lightning_xai.functional.targets import select_targets
 from lightning_xai.functional.untouched import attributes_kept, weight_checksums
-from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.runs.splits import VALIDATION
-from lightning_xai.types import Attribution, ClassifierOutput
+from lightning_xai.types import ClassifierOutput
 
 
 def sources_of(trial: TrialRun) -> list[Any]:
@@ -85,7 +79,7 @@ def try_network(trial: TrialRun) -> bool:
     network = trial.network
 
     def forward() -> None:
-        for split in _all_splits(trial):
+        for split in all_splits(trial):
             inputs = trial.rows(split).short.inputs
             with torch.no_grad(), trial.trainer.precision_plugin.forward_context():
                 check_output(network, network(inputs), len(inputs))
@@ -101,13 +95,13 @@ def try_methods(trial: TrialRun, source: Any) -> None:
     for name, method in list(source.methods.items()):
         trial.attempt(
             f"method {name} ({type(method).__name__}){suffix}",
-            partial(_explain, trial, source, method),
+            partial(_explain, trial, source, name, method),
             numbers=[Number(user.preset, name, metric.name) for user in presets for metric in user.metrics],
             leave_out=partial(source.methods.pop, name, None),
         )
 
 
-def _explain(trial: TrialRun, source: Any, method: AttributionMethod) -> None:
+def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod) -> None:
     for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
         # a network that is not trained yet predicts at random, and stored scores may lack those classes
         confident = confident_probs(batch, trial.network.num_classes)
@@ -117,9 +111,10 @@ def _explain(trial: TrialRun, source: Any, method: AttributionMethod) -> None:
         before = weight_checksums(trial.network)
         try:
             with attributes_kept(method_of_split):
-                method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
+                attribution = method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
         finally:
             _refuse_changes(trial.network, before)
+        trial.scores.setdefault(id(source), {}).setdefault(name, Scored(batch, attribution, probs))
 
 
 def _refuse_changes(network: torch.nn.Module, before: dict[str, int]) -> None:
@@ -142,79 +137,9 @@ def targets_of(trial: TrialRun, source: Any, probs: Tensor, labels: Tensor) -> t
     )
 
 
-def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
-    """Returns short (or `whole`) examples of a split with made-up scores, to try callbacks that use attributions.
-
-    The network counts as predicting the gold classes, so that metrics of predicted classes have rows to measure.
-    """
-    network, rows = trial.network, trial.rows(split, max_examples_of(trial, source))
-    batch = rows.whole if whole else rows.short
-    probs = confident_probs(batch, network.num_classes)
-    targets, target_mask = targets_of(trial, source, probs, batch.labels)
-    scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)
-    attribution = Attribution(scores, targets, target_mask, batch.inputs.token_mask)
-    threshold = decision_threshold_of(trial.module)
-    predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
-    predict.probs = probs
-    return ExplainedBatch(batch, {"made-up scores": attribution}, predict, split)
-
-
-def try_metrics(trial: TrialRun, evaluation: Any) -> None:
-    """Tries copies of an evaluation's metrics, which never gather records from other processes.
-
-    Args:
-        trial: the trial.
-        evaluation: a callback with a `preset`, a list of `metrics` and the `source` of their attributions.
-    """
-    explained = {split: partial(made_up_batch, trial, evaluation.source, split) for split in _all_splits(trial)}
-    made: dict[str, ExplainedBatch] = {}
-
-    def batch(split: str) -> ExplainedBatch:
-        if split not in made:
-            made[split] = explained[split]()
-        return made[split]
-
-    for metric in list(evaluation.metrics):
-        for stage in trial.stages_of(evaluation):
-            if stage != "predict":
-                trial.attempt(
-                    f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
-                    partial(_measure, metric, batch, trial.stages[stage], only_tunes=stage == "test"),
-                    numbers=[Number(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
-                    leave_out=partial(_remove, evaluation.metrics, metric),
-                )
-
-
-def _all_splits(trial: TrialRun) -> list[str]:
+def all_splits(trial: TrialRun) -> list[str]:
+    """Returns the splits of all stages of the trial."""
     return list(dict.fromkeys(split for splits in trial.stages.values() for split in splits))
-
-
-def _remove(metrics: list[Any], metric: Any) -> None:
-    metrics[:] = [
-        other for other in metrics if other is not metric
-    ]  # `is not`, because == of two metrics gives a metric
-
-
-def _measure(
-    metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
-) -> None:
-    """Updates and computes copies of a metric. With `only_tunes`, the validation split only tunes the metric."""
-    copies = {}
-    for split in splits:
-        if only_tunes and split == VALIDATION and not metric.needs_tuning:
-            continue
-        explained = batch(split)
-        (attribution,) = explained.attributions.values()
-        copies[split] = copy.deepcopy(metric).to(explained.batch.inputs.device)
-        copies[split].distributed_available_fn = lambda: False
-        copies[split].update(attribution, explained.batch, explained.predict)
-    for split, measured in copies.items():
-        if only_tunes and split == VALIDATION:
-            continue
-        if metric.needs_tuning and VALIDATION in copies:
-            measured.tune_from(copies[VALIDATION])
-        if not metric.needs_tuning or VALIDATION in copies:
-            measured.compute()
 
 
 def try_objective(trial: TrialRun) -> None:

@@ -16,7 +16,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import data_of, network_of
 from lightning_xai.functional.short_texts import cut_batch, evidence_tokens, short_columns, text_forms
 from lightning_xai.models.base import Classifier
-from lightning_xai.types import Batch
+from lightning_xai.types import Attribution, Batch
 
 NUM_TOKENS = 8  # explainable tokens of a text in a trial
 
@@ -76,6 +76,20 @@ class ShortRows(NamedTuple):
     keep: Tensor
 
 
+class Scored(NamedTuple):
+    """The scores that a method gave for texts of a trial.
+
+    Attributes:
+        batch: the texts, B examples.
+        attribution: the method's scores.
+        probs: [B, C], the probabilities from which the explained classes were chosen.
+    """
+
+    batch: Batch
+    attribution: Attribution
+    probs: Tensor
+
+
 def reason_of(error: Exception) -> str:
     """Returns the message of an error in one line. Errors other than ValueError name their class and their place.
 
@@ -124,6 +138,7 @@ class TrialRun:
         removals: description of a part -> function that leaves the part out of the run.
         replays: whether the outcomes are already known. If so, nothing is tried, and only `removals` are collected.
         needs_backward: whether a part that was tried needs backward passes.
+        scores: id of a source of attributions -> name of a method -> its scores for the first texts.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -143,6 +158,7 @@ class TrialRun:
     removals: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
     replays: bool = False
     needs_backward: bool = False
+    scores: dict[int, dict[str, Scored]] = field(default_factory=dict)
     _rows: dict[tuple[str, int | None], ShortRows] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,152 @@
+"""Tries metrics in a `Trial`: on made-up scores, and on the scores that the methods gave for the trial's texts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightning_xai.attributions.random import random_scores
+from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
+from lightning_xai.callbacks.trial_parts import max_examples_of, targets_of
+from lightning_xai.callbacks.tried import Number, Scored, TrialRun
+from lightning_xai.functional.evaluate import predict_of
+from lightning_xai.functional.short_texts import confident_probs
+from lightning_xai.metrics.base import AttributionMetric, PredictOnce
+from lightning_xai.runs.splits import VALIDATION
+from lightning_xai.types import Attribution, Batch
+
+
+def made_up_batch(trial: TrialRun, source: Any, split: str, *, whole: bool = False) -> ExplainedBatch:
+    """Returns short (or `whole`) examples of a split with made-up scores, to try callbacks that use attributions.
+
+    The network counts as predicting the gold classes, so that metrics of predicted classes have rows to measure.
+    """
+    rows = trial.rows(split, max_examples_of(trial, source))
+    batch = rows.whole if whole else rows.short
+    probs = confident_probs(batch, trial.network.num_classes)
+    targets, target_mask = targets_of(trial, source, probs, batch.labels)
+    scores = random_scores(batch.inputs, targets, seed=0) * target_mask.unsqueeze(-1)
+    attribution = Attribution(scores, targets, target_mask, batch.inputs.token_mask)
+    return ExplainedBatch(batch, {"made-up scores": attribution}, _predict(trial, batch, probs), split)
+
+
+def _predict(trial: TrialRun, batch: Batch, probs: Tensor) -> PredictOnce:
+    """Returns the network's predictions, with `probs` [B, C] as those of the unchanged texts of the batch."""
+    network, threshold = trial.network, decision_threshold_of(trial.module)
+    predict = PredictOnce(predict_of(network), batch.inputs, decision_threshold=threshold, pad_id=network.pad_id)
+    predict.probs = probs
+    return predict
+
+
+def try_metrics(trial: TrialRun, evaluation: Any) -> None:
+    """Tries copies of an evaluation's metrics, which never gather records from other processes.
+
+    A metric that works with made-up scores is then tried with the scores of all methods. If this fails, every method is
+    tried alone, so that the failure names the methods.
+
+    Args:
+        trial: the trial.
+        evaluation: a callback with a `preset`, a list of `metrics`, the `source` of their attributions, and the set
+            `left_out`, to which (method, metric) is added if this number is left out.
+    """
+    made: dict[str, ExplainedBatch] = {}
+
+    def batch(split: str) -> ExplainedBatch:
+        if split not in made:
+            made[split] = made_up_batch(trial, evaluation.source, split)
+        return made[split]
+
+    for metric in list(evaluation.metrics):
+        stages = [stage for stage in trial.stages_of(evaluation) if stage != "predict"]
+        works = [
+            trial.attempt(
+                f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__})",
+                partial(_measure, metric, batch, trial.stages[stage], only_tunes=stage == "test"),
+                numbers=[Number(evaluation.preset, name, metric.name) for name in evaluation.source.methods],
+                leave_out=partial(_remove, evaluation.metrics, metric),
+            )
+            for stage in stages
+        ]
+        if works and all(works):
+            _try_scores(trial, evaluation, metric)
+
+
+def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> None:
+    """Tries a metric on the methods' scores: first all methods together, and each method alone if this fails."""
+    scores = trial.scores.get(id(evaluation.source), {})
+    together = replace(trial, failures={}, errors=[], removals={})
+    if not trial.replays and together.attempt("all methods", partial(_measure_scores, trial, metric, scores)):
+        return
+    for name in evaluation.source.methods:
+        trial.attempt(
+            f"metric {evaluation.preset}/{metric.name} ({type(metric).__name__}) of {name}",
+            partial(_measure_scores, trial, metric, {name: scores[name]} if name in scores else {}),
+            numbers=[Number(evaluation.preset, name, metric.name)],
+            leave_out=partial(evaluation.left_out.add, (name, metric.name)),
+        )
+
+
+def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
+    """Updates and computes a copy of a metric on scores of methods, as if the texts of each method were other texts."""
+    if not scores:
+        return
+    measured = _copy_of(metric, trial.module.device)
+    groups: dict[int, list[Scored]] = {}  # methods that explained the same batch
+    for scored in scores.values():
+        groups.setdefault(id(scored.batch), []).append(scored)
+    start = 0
+    for group in groups.values():
+        batch, probs = group[0].batch, group[0].probs
+        rows = torch.arange(len(batch)).repeat(len(group))
+        index = start + torch.arange(len(rows), device=batch.index.device)
+        repeated = replace(batch[rows], inputs=replace(batch.inputs[rows], index=index))
+        start += len(rows)
+        attributions = [scored.attribution for scored in group]
+        attribution = attributions[0][rows]
+        attribution = replace(attribution, scores=torch.cat([part.scores for part in attributions]))
+        measured.update(attribution, repeated, _predict(trial, repeated, probs[rows]))
+    if not metric.needs_tuning:
+        measured.compute()
+    elif trial.fits:  # texts of a test may have no evidence for the classes that a trained network predicts
+        measured.tune_from(measured)
+        measured.compute()
+
+
+def _copy_of(metric: AttributionMetric, device: torch.device) -> AttributionMetric:
+    """Returns a copy that never gathers records from other processes."""
+    copied = copy.deepcopy(metric).to(device)
+    copied.distributed_available_fn = lambda: False
+    return copied
+
+
+def _remove(metrics: list[Any], metric: Any) -> None:
+    metrics[:] = [
+        other for other in metrics if other is not metric
+    ]  # `is not`, because == of two metrics gives a metric
+
+
+def _measure(
+    metric: AttributionMetric, batch: Callable[[str], ExplainedBatch], splits: Sequence[str], *, only_tunes: bool
+) -> None:
+    """Updates and computes copies of a metric. With `only_tunes`, the validation split only tunes the metric."""
+    copies = {}
+    for split in splits:
+        if only_tunes and split == VALIDATION and not metric.needs_tuning:
+            continue
+        explained = batch(split)
+        (attribution,) = explained.attributions.values()
+        copies[split] = _copy_of(metric, explained.batch.inputs.device)
+        copies[split].update(attribution, explained.batch, explained.predict)
+    for split, measured in copies.items():
+        if only_tunes and split == VALIDATION:
+            continue
+        if metric.needs_tuning and VALIDATION in copies:
+            measured.tune_from(copies[VALIDATION])
+        if not metric.needs_tuning or VALIDATION in copies:
+            measured.compute()

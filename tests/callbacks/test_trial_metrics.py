@@ -1,0 +1,46 @@
+"""Metrics are tried on the scores that the methods give, and a failure names the method."""
+
+import pytest
+
+from lightning_xai.callbacks.evaluation import AttributionEvaluation
+from lightning_xai.callbacks.results import ResultsFile
+from lightning_xai.callbacks.trial import Trial
+from lightning_xai.metrics.complexity import Entropy
+from lightning_xai.runs.facts import RunFacts
+from tests.callbacks.conftest import compute, planted_data
+from tests.callbacks.test_trial import Broken, fails, silent
+
+
+class OnlySmall(Entropy):
+    """Fails on scores below -5, which made-up scores do not have."""
+
+    def measure(self, attribution, batch, predict):
+        if (attribution.scores < -5).any():
+            raise ValueError("a score is below -5: scale the scores")
+        return super().measure(attribution, batch, predict)
+
+
+class Negative(Broken):
+    def scores(self, model, inputs, targets):
+        return -10 * super().scores(model, inputs, targets)
+
+
+@pytest.mark.parametrize("stage", ["fit", "validate", "test"])
+def test_metrics_are_tried_on_the_scores_of_every_method(objective, tmp_path, stage):
+    parts = compute(Broken(), Negative()), AttributionEvaluation("own", [Entropy(), OnlySmall(name="strict")])
+    message = fails(tmp_path, objective, *parts, stage=stage)
+    assert (
+        "1 part does not work with HFClassifier: (1) metric own/strict (OnlySmall) of Negative: a score is" in message
+    )
+
+
+def test_metric_that_fails_for_one_method_is_left_out_for_this_method(objective, tmp_path):
+    trial, results = Trial(tests_after_fit=True, skip_unfit=True), ResultsFile(RunFacts("tm", seed=0))
+    preset = AttributionEvaluation("own", [OnlySmall(name="strict"), Entropy()])
+    run = silent(tmp_path, results, trial, compute(Broken(), Negative()), preset)
+    run.fit(objective, datamodule=planted_data())
+    run.test(objective, datamodule=planted_data(), verbose=False)
+    assert results.table is not None
+    rows = results.table[results.table["preset"] == "own"].set_index(["method", "metric"])
+    assert len(rows) == 4 and rows["left_out"]["Negative", "strict"].startswith("a score is below -5")
+    assert rows["value"].isna().to_dict() == {index: index == ("Negative", "strict") for index in rows.index}
