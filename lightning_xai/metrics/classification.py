@@ -17,9 +17,13 @@ from lightning_xai.metrics.thresholds import micro_f1_threshold
 
 SINGLE_LABEL_NAMES = frozenset({"macro_f1", "accuracy", "auroc", "log_loss"})
 MULTILABEL_NAMES = frozenset(
-    {"macro_f1", "micro_f1", "micro_precision", "micro_recall", "exact_match", "map", "auroc", "log_loss"}
-)
+    {
+        "macro_f1", "micro_f1", "micro_precision", "micro_recall", "exact_match", "map", "auroc", "log_loss",
+        "example_map", "present_micro_f1", "present_macro_f1",
+    }
+)  # fmt: skip
 LOWER_IS_BETTER = frozenset({"log_loss"})
+_EXAMPLES_AT_ONCE = 256
 _CLASSES_AT_ONCE = 256  # number of classes that are ranked at once; more classes need more memory
 _TINY = 1e-12  # keeps logarithms finite
 
@@ -91,8 +95,30 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor
     return torch.cat([metric(part.T, positives.T) for part, positives in parts]).nanmean()
 
 
+def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
+    """Returns the mean over examples of the average precision of each one's ranking of the classes.
+
+    Examples without a gold class are left out.
+
+    Args:
+        scores: [B, C] probabilities or log-odds.
+        gold: [B, C] bool, the gold classes.
+
+    Example:
+        >>> scores, gold = torch.tensor([[0.9, 0.2], [0.4, 0.3]]), torch.tensor([[True, False], [False, True]])
+        >>> float(mean_over_examples(scores, gold))  # 1 and 1/2
+        0.75
+    """
+    parts = zip(scores.split(_EXAMPLES_AT_ONCE), gold.split(_EXAMPLES_AT_ONCE), strict=True)
+    return torch.cat([average_precision(part, positives) for part, positives in parts]).nanmean()
+
+
 class ClassificationMetrics(Metric):
     """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
+
+    In multi-label tasks, map is the mean over classes of their average precision. example_map, present_micro_f1 and
+    present_macro_f1 cover only classes with a gold example in the split, so false positives of other classes do not
+    count. example_map is the mean over examples of the average precision of each one's ranking of these classes.
 
     A mean over classes leaves out undefined values. F1 is undefined for a class that is never gold and never predicted,
     average precision for a class that is never gold, and AUROC for a class that is never or always gold. Each example
@@ -109,6 +135,9 @@ class ClassificationMetrics(Metric):
         >>> metric.update(probs, labels=torch.tensor([0, 1]), index=torch.tensor([0, 1]))
         >>> float(metric.compute()["accuracy"])
         0.5
+
+    Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
+    Records", arXiv 2406.08958, Table 5, for the values of present classes.
     """
 
     full_state_update = False
@@ -196,6 +225,11 @@ class ClassificationMetrics(Metric):
             values["exact_match"] = (predicted == gold).all(dim=1).double().mean()
             values["map"] = mean_over_classes(average_precision, scores, gold)
             values["auroc"] = mean_over_classes(auroc, scores, gold)
+            present = gold.any(dim=0)
+            values["example_map"] = mean_over_examples(scores[:, present], gold[:, present])
+            counts = [count[present] for count in (true_positives, false_positives, false_negatives)]
+            values["present_micro_f1"] = f1(*(count.sum() for count in counts))
+            values["present_macro_f1"] = f1(*counts).nanmean()
             values["log_loss"] = -(inner.log().where(gold, (1 - inner).log())).mean()
         else:
             values["accuracy"] = (predicted & gold).any(dim=1).double().mean()

@@ -79,8 +79,8 @@ def test_rankings_are_those_of_exact_probabilities(num_classes, multilabel, scal
     from_probs = values_of(probs, labels, multilabel=multilabel)
     lost = any(abs(from_probs[name] - expected[name]) > 1e-4 for name in expected)
     assert lost == (scale == 60)
-    others = {name: float(value) for name, value in values.items() if name not in ("auroc", "map")}
-    assert others == {name: value for name, value in from_probs.items() if name not in ("auroc", "map")}
+    others = {name: float(value) for name, value in values.items() if "map" not in name and name != "auroc"}
+    assert others == {name: from_probs[name] for name in others}
 
 
 def exact_log_odds(logits: torch.Tensor, c: int, multilabel: bool) -> list[float]:
@@ -102,6 +102,23 @@ def test_rows_of_logits_that_differ_by_a_constant_stay_equal():
 def test_classes_without_positives_do_not_enter_the_mean_average_precision():
     probs, labels = torch.tensor([[0.9, 0.2, 0.3], [0.1, 0.8, 0.4]]), torch.tensor([[1.0, 0, 0], [0, 0, 0]])
     assert values_of(probs, labels, multilabel=True)["map"] == 1  # torchmetrics counts the others as 0 (#2494)
+
+
+@pytest.mark.parametrize("num_classes", [6, 300])
+def test_values_of_present_classes_equal_scikit_learn_without_the_other_classes(num_classes):
+    probs, labels = random_case(300, num_classes, True)
+    labels[:, [1, 4]] = 0  # predicted, but never gold
+    present = labels.any(dim=0)
+    values = values_of(probs, labels, multilabel=True, threshold=0.4)
+    gold, kept = labels[:, present], probs[:, present]
+    some = gold.any(dim=1)
+    expected = {
+        "example_map": average_precision_score(gold[some], kept[some], average="samples"),
+        "present_micro_f1": f1_score(gold, kept > 0.4, average="micro"),
+        "present_macro_f1": f1_score(gold, kept > 0.4, average="macro"),
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    assert values["present_micro_f1"] > values["micro_f1"] and values["present_macro_f1"] > values["macro_f1"]
 
 
 def test_value_follows_the_threshold_of_each_call():
