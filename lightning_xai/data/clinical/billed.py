@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from lightning_xai.data.clinical.codes import System, with_point
@@ -27,26 +26,28 @@ def tables_of(systems: Sequence[System]) -> list[str]:
 
 @dataclass(frozen=True)
 class Billed:
-    """The codes of all admissions.
+    """The codes of listed admissions.
 
     Attributes:
-        codes: admission -> its codes with their points, each once, in the tables' order.
+        codes: admission -> its codes with their points, each once, sorted; admissions without a code are left out.
         patients: admission -> patient.
+        known: the codes of all admissions, listed or not.
     """
 
-    codes: dict[int, list[str]]
+    codes: dict[int, tuple[str, ...]]
     patients: dict[int, int]
-
-    @cached_property
-    def known(self) -> set[str]:
-        """All codes."""
-        return {code for codes in self.codes.values() for code in codes}
+    known: set[str]
 
 
-def read_billed(folder: Path, systems: Sequence[System]) -> Billed:
+def read_billed(folder: Path, systems: Sequence[System], listed: Container[int]) -> Billed:
     """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD, as far as the systems ask for these tables.
 
     Rows without a code are left out.
+
+    Args:
+        folder: folder of the tables.
+        systems: code systems in use.
+        listed: the admissions whose codes are wanted.
 
     Raises:
         ValueError: a table is missing or damaged, as in `read_table`, or its codes have lost their leading zeros.
@@ -56,12 +57,12 @@ def read_billed(folder: Path, systems: Sequence[System]) -> Billed:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     rows = '"ROW_ID","SUBJECT_ID","HADM_ID","SEQ_NUM","ICD9_CODE"\\n1,9,101,1,"0389"\\n2,9,101,2,"0389"\\n'
         ...     _ = Path(folder, "DIAGNOSES_ICD.csv").write_text(rows)
-        ...     read_billed(Path(folder), ["ICD-9-CM"]).codes
-        {101: ['038.9']}
+        ...     read_billed(Path(folder), ["ICD-9-CM"], {101}).codes
+        {101: ('038.9',)}
     """
-    found: dict[int, dict[str, None]] = {}
+    found: dict[int, list[str]] = {}
     patients: dict[int, int] = {}
-    pointed: dict[str, str] = {}  # one string for all occurrences of a code
+    pointed: dict[tuple[str, str], str] = {}  # one string for all occurrences of a code
     for system in systems:
         name = TABLES[system]
         num_rows, with_zero = 0, False
@@ -71,15 +72,20 @@ def read_billed(folder: Path, systems: Sequence[System]) -> Billed:
             if admission is None or not code:
                 continue
             if len(code) < SHORTEST:
-                raise _without_zeros(f"{where}: ICD9_CODE is {code[:8]!r}")
+                raise _without_zeros(f"{where}: ICD9_CODE is {code!r}")
             num_rows, with_zero = num_rows + 1, with_zero or code.startswith("0")
+            code = pointed.setdefault((system, code), with_point(code, system))
+            if admission not in listed:
+                continue
             if admission not in patients:
                 patients[admission] = required_id(row["SUBJECT_ID"], "SUBJECT_ID", where)
-            code = pointed.setdefault(f"{system} {code}", with_point(code, system))
-            found.setdefault(admission, {})[code] = None
+            codes = found.setdefault(admission, [])
+            if code not in codes:
+                codes.append(code)
         if num_rows >= ENOUGH_ROWS and not with_zero:
             raise _without_zeros(f"{find_table(folder, name)}: none of {num_rows:,} codes begins with 0")
-    return Billed({admission: list(codes) for admission, codes in found.items()}, patients)
+    sorted_codes = {admission: tuple(sorted(found.pop(admission))) for admission in list(found)}
+    return Billed(sorted_codes, patients, set(pointed.values()))
 
 
 def _without_zeros(problem: str) -> ValueError:

@@ -49,9 +49,11 @@ class CodeMap:
                 self.cut.add(code)
         return found if self.is_class(found, "annotations") else None
 
-    def billed(self, codes: Collection[str]) -> list[str]:
-        """Returns those billed codes of an admission that are classes, sorted."""
-        return sorted(code for code in codes if self.is_class(code, "billed codes"))
+    def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns those billed codes of an admission that are classes; the same tuple if all are."""
+        if self.classes is None:
+            return codes
+        return tuple(code for code in codes if self.is_class(code, "billed codes"))
 
     def is_class(self, code: str | None, what: str) -> bool:
         """Returns whether a code is a class; otherwise it counts as dropped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lightning_xai.data.clinical.annotations import DISCHARGE, AnnotatedNote, chart_files, read_charts
 from lightning_xai.data.clinical.billed import Billed, read_billed
@@ -16,6 +17,8 @@ from lightning_xai.data.clinical.id_lists import require_apart
 from lightning_xai.data.clinical.note_store import NoteStore, read_notes
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.clinical.trimming import Trim
+
+NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # one for all admissions, to save memory
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,11 @@ def read_documents(request: Request) -> Reading:
     if request.needs_chart and request.charts is not None:
         _require_charts(lists, charts, request.charts)
     uses_icd9 = systems_of_one_version(request.systems) == "ICD-9"
-    billed = read_billed(request.mimic_dir, request.systems if uses_icd9 else ICD9[:1])  # ICD-10: for patients only
+    listed = {admission for admissions in lists.values() for admission in admissions}
+    of_patients = request.systems if uses_icd9 else ICD9[:1]
+    billed = read_billed(request.mimic_dir, of_patients, listed)
     if not request.shared_patients:
         require_apart(lists, billed.patients)
-    listed = [admission for admissions in lists.values() for admission in admissions]
     whole = {a for a in listed if a not in charts and a in billed.codes}
     annotated = {note.row_id: note for notes in charts.values() for note in notes}
     store, rows = read_notes(
@@ -169,7 +173,7 @@ class _Maker:
             elif not (codes := self.codes.billed(self.billed.codes[admission])):
                 self.report.dropped["admissions without a code among the classes"] += 1
             else:
-                found.append(Document(str(admission), admission, tuple(self.places[admission]), tuple(codes), {}))
+                found.append(Document(str(admission), admission, tuple(self.places[admission]), codes, NO_SPANS))
         return found
 
     def _annotated(self, notes: Sequence[AnnotatedNote]) -> list[Document]:
