@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from lightning_xai.callbacks.run_summary import data_lines
@@ -14,9 +15,10 @@ from lightning_xai.commands.parser.config_files import with_config_paths
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
-from lightning_xai.data.corpus_cache import CorpusCache
+from lightning_xai.data.corpus_cache import CorpusCache, last_use
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"
 MOST_CLASSES = 50  # whose numbers of rows are printed
@@ -76,7 +78,8 @@ def encode(argv: Sequence[str], *, verify: bool) -> None:
     command = with_part_paths(argv)
     if {"--config", "-c"}.intersection(names):
         arguments = with_config_paths(["fit", *command, "--trainer.fast_dev_run=true"])
-        DataCLI(with_merged_terms(arguments), verify=verify)
+        with quiet("Running in `fast_dev_run` mode"):  # nothing is trained
+            DataCLI(with_merged_terms(arguments), verify=verify)
     else:
         print("\n".join(encoded(data_of_options(command), verify=verify)))
 
@@ -145,7 +148,7 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
 
 
 def listing(cache: CorpusCache) -> list[str]:
-    """Returns a line for each encoded split: its name, source, rows, tokens and size.
+    """Returns a line for each encoded split: its name, source, rows, tokens, size and last use; the oldest use first.
 
     Example:
         >>> from pathlib import Path
@@ -153,10 +156,12 @@ def listing(cache: CorpusCache) -> list[str]:
         ['0 corpora of 0 MB in no/such/folder']
     """
     manifests = cache.manifests()
+    used = {folder: last_use(folder) for folder in manifests}
     lines = [
         f"{folder.name}  {facts.get('source', {}).get('class_path', '').rpartition('.')[2]} {facts.get('split', '')}: "
-        f"{facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}"
-        for folder, facts in manifests.items()
+        f"{facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}, "
+        f"last used {datetime.fromtimestamp(used[folder]):%Y-%m-%d %H:%M}"
+        for folder, facts in sorted(manifests.items(), key=lambda item: used[item[0]])
     ]
     total = sum(file["bytes"] for facts in manifests.values() for file in facts["files"].values())
     return [*lines, f"{len(manifests)} corpora of {total / 1e6:,.0f} MB in {cache.folder}"]

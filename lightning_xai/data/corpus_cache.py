@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,31 @@ def write_corpus(
     return Corpus(folder)
 
 
+def note_use(folder: Path) -> None:
+    """Notes that a corpus is used now, if its folder may be written.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> os.utime(folder, (0, 0))
+        >>> note_use(folder)
+        >>> last_use(folder) > 0
+        True
+    """
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # the files do not change, so the folder's time has no other meaning
+
+
+def last_use(folder: Path) -> float:
+    """Returns when a corpus was last opened or written, in seconds since 1970.
+
+    Example:
+        >>> last_use(Path("."))  # doctest: +ELLIPSIS
+        1...
+    """
+    return folder.stat().st_mtime
+
+
 class CorpusCache:
     """The corpora in a folder, by the hash of the facts that decide their contents.
 
@@ -92,7 +119,9 @@ class CorpusCache:
         if not folder.is_dir():
             return None
         try:
-            return Corpus(folder)
+            found = Corpus(folder)
+            note_use(folder)
+            return found
         except (ValueError, OSError) as error:
             say(f"{error}; it is encoded again")
             set_aside(folder)

@@ -51,8 +51,11 @@ LOGGERS = (
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet(*messages: str) -> Iterator[None]:
     """Silences SILENCED_WARNINGS and SILENCED_MESSAGES while a command runs, and shortens all other warnings.
+
+    Args:
+        messages: parts of further messages that are silenced.
 
     Example:
         >>> with quiet():
@@ -61,7 +64,7 @@ def quiet() -> Iterator[None]:
     loggers, formatted = [logging.getLogger(name) for name in LOGGERS], warnings.formatwarning
 
     def keep(record: logging.LogRecord) -> bool:
-        return not any(part in record.getMessage() for part in SILENCED_MESSAGES)
+        return not any(part in record.getMessage() for part in (*SILENCED_MESSAGES, *messages))
 
     for logger in loggers:
         logger.addFilter(keep)

