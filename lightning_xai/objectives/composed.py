@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +17,11 @@ from lightning_xai.metrics.example_mean import ExampleMean
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
+from lightning_xai.objectives.expected_weight import expected_weight, first_examples, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, values_of
-from lightning_xai.objectives.terms.gradient_check import check_term_gradient
+from lightning_xai.objectives.terms.gradient_check import try_term
 from lightning_xai.objectives.terms.names import check_term_names
 from lightning_xai.objectives.terms.weights import check_weight, is_ever_active, weight_at, weighted_mean
 from lightning_xai.runs.progress import say
@@ -250,13 +251,15 @@ class ComposedObjective(Objective):
         """Checks the gradient of every term with a weight above 0 on one example that counts for the term.
 
         Raises:
-            ValueError: a term's values are not [B], or their gradient is zero, not finite, or reaches no weight.
+            ValueError: as in `try_term`.
         """
         for name, term in self._all_terms():
-            rows = (term.example_weights(batch) > 0).nonzero().flatten()[:1]
-            if is_ever_active(term.weight) and len(rows):
-                value = self.term_values(batch[rows], {name: term})[name]
-                check_term_gradient(f"term {type(term).__name__}", value.values, self.network)
+            if is_ever_active(term.weight):
+                values = partial(self._values_of, name)
+                try_term(term, values, batch, lambda: first_examples(self.data_module), self.network)
+
+    def _values_of(self, name: str, batch: Batch) -> Tensor:
+        return self.term_values(batch, {name: self._term(name)})[name].values
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

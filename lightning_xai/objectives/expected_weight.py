@@ -33,6 +33,16 @@ def examples(data: Any, split: str = "train") -> Iterator[Batch]:
         yield data.collate(items[list(range(start, min(start + _ROWS_AT_ONCE, len(items))))])
 
 
+def first_examples(data: Any) -> Batch | None:
+    """Returns the first batch of `examples` of the training split; None if `data` is not a data module.
+
+    Example:
+        >>> first_examples(None) is None
+        True
+    """
+    return next(examples(data)) if hasattr(data, "split") and hasattr(data, "collate") else None
+
+
 def require_validation_examples(name: str, data: Any, weights: Callable[[Batch], Tensor]) -> None:
     """Raises ValueError if no validation example counts for a term; nothing is checked without a data module.
 

@@ -177,6 +177,27 @@ def test_a_term_whose_gradient_vanishes_is_refused_by_the_trial(tiny_hf):
         Supervised(tiny_hf, terms={"nothing": Nothing()}).try_terms(planted_batch())
 
 
+def test_the_trial_tries_more_examples_before_it_refuses_a_term_that_is_flat_on_one(tmp_path):
+    flat: list[int] = []
+
+    class FlatOnSome(LogitSize):
+        def value(self, clean, prepared):
+            values = super().value(clean, prepared).values
+            return TermValue(torch.where(torch.isin(clean.task.batch.index, torch.tensor(flat)), 0 * values, values))
+
+    source = Planted(num_classes=2, num_train=8, num_validation=2, num_test=2)
+    data = TextDataModule(source, VocabularyEncoder(words=95), batch_size=4)
+    objective = Supervised(tiny_classifier("bert", num_classes=2), terms={"size": FlatOnSome()})
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=0)
+    trainer.fit(objective, datamodule=data)
+    batch = data.collate(data.split("train")[[0, 1]])
+    flat[:] = [0]
+    objective.try_terms(batch)
+    flat[:] = range(8)
+    with pytest.raises(ValueError, match="term FlatOnSome: its gradient is 0"):
+        objective.try_terms(batch)
+
+
 def test_the_trial_tries_a_term_on_an_example_that_counts_for_it(tiny_plm_ca):
     batch = planted_batch(**DATA)
     assert batch.rationale is not None

@@ -2,20 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
+from lightning_xai.objectives.terms.base import Term
+from lightning_xai.types import Batch
 
-def check_term_gradient(subject: str, values: Tensor, network: nn.Module) -> None:
-    """Checks the values of a term on one example, and their gradient.
+
+class ZeroGradient(ValueError):
+    """The gradient of a term is 0 on the examples that were tried."""
+
+
+def try_term(
+    term: Term, values: Callable[[Batch], Tensor], batch: Batch, more: Callable[[], Batch | None], network: nn.Module
+) -> None:
+    """Checks the gradient of a term on the first example of `batch` that counts for it.
+
+    If the gradient is 0, eight examples of `more` are tried too, since a term may be flat on a single text: the softmax
+    of explanation guidance is, where a token has almost all attention.
 
     Args:
-        subject: description of the term, for messages.
-        values: [1] the term's values, in the graph.
+        term: the term.
+        values: function that returns the term's values [B] on a batch, in the graph.
+        batch: some examples; if none counts for the term, nothing is checked.
+        more: function that returns further examples, or None if there are none.
         network: the network that the term trains.
 
     Raises:
-        ValueError: the values are not [1], or the gradient is zero, not finite, or reaches no trainable weight.
+        ValueError: the values are not [B], or the gradient is zero, not finite, or reaches no trainable weight.
+    """
+    subject = f"term {type(term).__name__}"
+    part = _counting(term, batch, 1)
+    if not len(part):
+        return
+    try:
+        check_term_gradient(subject, values(part), network)
+    except ZeroGradient:
+        further = more()
+        if further is None:
+            raise
+        part = _counting(term, further.to(batch.labels.device), 8)
+        check_term_gradient(subject, values(part), network, num_examples=len(part))
+
+
+def _counting(term: Term, batch: Batch, limit: int) -> Batch:
+    return batch[(term.example_weights(batch) > 0).nonzero().flatten()[:limit]]
+
+
+def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num_examples: int = 1) -> None:
+    """Checks the values of a term on some examples, and their gradient.
+
+    Args:
+        subject: description of the term, for messages.
+        values: [B] the term's values, in the graph.
+        network: the network that the term trains.
+        num_examples: number B of examples.
+
+    Raises:
+        ValueError: the values are not [B], or the gradient is zero, not finite, or reaches no trainable weight.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -24,8 +70,10 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module) -> Non
         Traceback (most recent call last):
         ValueError: term size: its gradient reaches no trainable weight: do not detach it, and unfreeze the network
     """
-    if values.shape != (1,):
-        raise ValueError(f"{subject}: its values have shape {list(values.shape)}, but [B] is [1]: return [B] values")
+    if values.shape != (num_examples,):
+        raise ValueError(
+            f"{subject}: its values have shape {list(values.shape)}, but [B] is [{num_examples}]: return [B] values"
+        )
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     gradients: list[Tensor] = []
     if values.requires_grad:
@@ -40,4 +88,4 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module) -> Non
             f"{subject}: its gradient is not finite: train in float32 or bf16-mixed, or change its settings"
         )
     if not any(bool(gradient.any()) for gradient in gradients):
-        raise ValueError(f"{subject}: its gradient is 0, so it trains nothing: change its settings, or remove it")
+        raise ZeroGradient(f"{subject}: its gradient is 0, so it trains nothing: change its settings, or remove it")
