@@ -122,6 +122,7 @@ class ComposedObjective(Objective):
         if stage != "fit":
             return
         for name, term in self.used_terms().items():
+            term.check_precision(str(self.trainer.precision), self.network)
             term.check_data(self.data_module)
             if term.weighs_examples:
                 self.expected_weights[name] = expected_weight(self.data_module, term.example_weights)

@@ -134,6 +134,9 @@ class Term(nn.Module, ABC):
     def check_data(self, data: Any) -> None:
         """Raises ValueError if the term cannot use the data module `data`. Called before training."""
 
+    def check_precision(self, precision: str, network: Classifier) -> None:
+        """Raises ValueError if the term cannot train `network` in the trainer's precision. Called before training."""
+
     def needs(self, network: Classifier) -> Needs:
         """Returns what the term needs from the clean pass of `network`, beside logits and readout."""
         return Needs()

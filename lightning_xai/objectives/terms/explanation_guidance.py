@@ -172,6 +172,13 @@ class ExplanationGuidance(Term):
         else:
             check_method(self.method, network)
 
+    def check_precision(self, precision: str, network: Classifier) -> None:
+        if precision == "16-mixed" and self.needs(network).double_backward:
+            raise ValueError(
+                f"trainer.precision is 16-mixed, but {type(self.method).__name__} has gradients for scores, which lose "
+                "their small numbers in float16: use bf16-mixed or 32-true"
+            )
+
     def check_data(self, data: Any) -> None:
         require_evidence(data, "ExplanationGuidance")
 

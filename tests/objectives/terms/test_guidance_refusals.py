@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
+from lightning import Trainer
 from lightning.pytorch.callbacks import EarlyStopping
 
 from lightning_xai.attributions.attention import Attention
@@ -96,6 +97,16 @@ def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path
         with pytest.raises(ValueError, match="no validation example counts for term guidance"):
             trainer.fit(objective, datamodule=data)
     quiet_trainer(tmp_path, max_epochs=1, callbacks=[monitors[2]]).fit(joint, datamodule=data)
+
+
+def test_gradients_as_scores_are_refused_in_float16(tmp_path, monkeypatch):
+    # on a processor, Lightning replaces 16-mixed by bf16-mixed
+    monkeypatch.setattr(Trainer, "precision", property(lambda _: "16-mixed"))
+    network = tiny_classifier("bert", num_classes=2)
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_train_batches=0)
+    with pytest.raises(ValueError, match="trainer.precision is 16-mixed, but InputXGradient has gradients"):
+        trainer.fit(guided(InputXGradient("sum"), network), datamodule=planted_data())
+    trainer.fit(guided(Attention(), network), datamodule=planted_data())
 
 
 def test_scores_that_are_0_for_an_empty_rationale_leave_out_texts_without_evidence():
