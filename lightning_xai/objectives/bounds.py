@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
+BoundPreset = Literal["paper", "code"]
+LOGGED_STEPS = 50  # the authors' code logs the loss of one batch in this number of steps
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
 # settings that decide how small a loss can get; the runs that find a bound share them with the constrained run
 SHARED = (
@@ -38,21 +40,35 @@ def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
     return RunFolder(folder.with_name(f"{folder.name}_bounds") / name / f"seed{seed}")
 
 
-def bounds_from(minima: Sequence[Mapping[str, float]], name: str) -> Bounds:
+def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundPreset = "paper") -> Bounds:
     """Returns 1.5 times the mean of the smallest training losses, and the mean of the smallest validation losses.
 
     Args:
-        minima: of each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch.
+        minima: of each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
+            -> the smallest training loss of a single batch, of every 50th step.
         name: name of the loss.
+        preset: the training losses that count: "paper" takes means of epochs, "code" takes single batches as the
+            authors' code logs them, which gives lower bounds.
+
+    Raises:
+        ValueError: preset "code", and a run has fewer than 50 steps.
 
     Example:
         >>> bounds_from([{"train/igr": 0.2, "val/igr": 0.3}, {"train/igr": 0.4, "val/igr": 0.5}], "igr")
         Bounds(bound=0.45, validation_bound=0.4)
+        >>> bounds_from([{"train/igr": 0.2, "batch/igr": 0.1, "val/igr": 0.3}], "igr", "code")
+        Bounds(bound=0.15, validation_bound=0.3)
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
         Appendix; the means are those of the authors' README.
     """
-    train, validation = (sum(found[f"{split}/{name}"] for found in minima) / len(minima) for split in ("train", "val"))
+    source = "train" if preset == "paper" else "batch"
+    if not all(f"{source}/{name}" in found for found in minima):
+        raise ValueError(
+            f"bound_preset is {preset}, which takes the loss of every {LOGGED_STEPS}th step, but a run that found the "
+            f"bound of {name} has fewer steps: set bound_preset: paper, or train for longer"
+        )
+    train, validation = (sum(found[f"{part}/{name}"] for found in minima) / len(minima) for part in (source, "val"))
     return Bounds(round(MARGIN * train, 12), round(validation, 12))
 
 

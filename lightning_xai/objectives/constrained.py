@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,15 +15,16 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import read_checkpoint
-from lightning_xai.objectives.bounds import bound_run, bounds_from, check_same_settings
+from lightning_xai.objectives.bounds import LOGGED_STEPS, BoundPreset, bound_run, bounds_from, check_same_settings
+from lightning_xai.objectives.constraint_checks import TASK, check_constraints
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
+from lightning_xai.objectives.terms.epoch_means import smaller
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Batch
 
-TASK = "task"
 VAL = log_prefix(VALIDATION)
 DualDecay = Literal["network", "constant"]
 
@@ -55,6 +55,7 @@ class Constrained(Supervised):
         accumulate_grad_batches: number of micro-batches of an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
         bound_seeds: number of seeds of the runs that find a bound "auto".
+        bound_preset: training losses from which a bound "auto" follows, as in `bounds_from`: "paper" or "code".
         only: name of a constraint, whose loss is minimized alone; this is how a bound "auto" is found.
         **kwargs: arguments of `Supervised`.
 
@@ -90,6 +91,7 @@ class Constrained(Supervised):
         accumulate_grad_batches: int = 1,
         gradient_clip_val: float | None = None,
         bound_seeds: int = 3,
+        bound_preset: BoundPreset = "paper",
         only: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -97,7 +99,10 @@ class Constrained(Supervised):
         for name, term in (terms or {}).items():
             term.validate |= name in constraints
         super().__init__(network, terms=terms, **kwargs)
-        require_choices({"dual_decay": DualDecay}, {"dual_decay": dual_decay})
+        require_choices(
+            {"dual_decay": DualDecay, "bound_preset": BoundPreset},
+            {"dual_decay": dual_decay, "bound_preset": bound_preset},
+        )
         if accumulate_grad_batches < 1:
             raise ValueError(f"accumulate_grad_batches is {accumulate_grad_batches}: give at least 1")
         if gradient_clip_val is not None and gradient_clip_val <= 0:
@@ -108,6 +113,7 @@ class Constrained(Supervised):
             raise ValueError(f"only is {only!r}, which has no constraint: choose one of {', '.join(constraints)}")
         self.automatic_optimization = False
         self.bound_seeds = bound_seeds
+        self.bound_preset: BoundPreset = bound_preset
         self.only = only
         self.constraints = constraints
         self.dual = DualAscent(len(constraints), dual_optimizer, averaging)
@@ -177,7 +183,7 @@ class Constrained(Supervised):
                 raise ValueError(f"the bound of {name} is auto, but {run.path} is not finished: use run.py fit")
             found.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
         for name, minima in found.items():
-            self.constraints[name] = Constraint(*bounds_from(minima, name))
+            self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset))
 
     @property
     def bounds(self) -> dict[str, list[float | None]]:
@@ -203,6 +209,8 @@ class Constrained(Supervised):
         loss = super().training_step(batch, batch_idx)
         self.manual_backward(loss / self.accumulate_grad_batches)
         number = batch_idx + 1
+        if self.only is not None and (self.trainer.global_step + 1) % LOGGED_STEPS == 0:
+            self.minima = smaller(self.minima, {f"batch/{self.only}": float(loss.detach())})
         if number % self.accumulate_grad_batches == 0 or number == self.trainer.num_training_batches:
             self._step()
         return loss.detach()
@@ -269,26 +277,3 @@ def logged_name(constraint: str) -> str:
         ('val/guidance', 'val/log_loss')
     """
     return f"{VAL}/{'log_loss' if constraint == TASK else constraint}"
-
-
-def check_constraints(constraints: Mapping[str, Constraint], terms: Mapping[str, Term]) -> None:
-    """Raises ValueError if a constraint names no term, or if a constrained term has a weight of its own.
-
-    Example:
-        >>> check_constraints({"guidance": Constraint(0.1)}, {})
-        Traceback (most recent call last):
-        ValueError: constraints name 'guidance', but no term has this name: choose one of task
-    """
-    if not constraints:
-        raise ValueError("there are no constraints: name a term and its bound, or use Supervised")
-    known = [*terms, TASK]
-    for name in constraints:
-        if name not in known:
-            raise ValueError(f"constraints name {name!r}, but no term has this name: choose one of {', '.join(known)}")
-    for name, term in terms.items():
-        default = inspect.signature(type(term)).parameters.get("weight")
-        if name in constraints and term.weight != (1.0 if default is None else default.default):
-            raise ValueError(
-                f"term {name} has the weight {term.weight} and a constraint, which makes alpha its weight: leave out "
-                "one of them"
-            )

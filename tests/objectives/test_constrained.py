@@ -13,7 +13,9 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
 
 from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
-from lightning_xai.objectives.constrained import TASK, Constrained
+from lightning_xai.objectives.bounds import bounds_from
+from lightning_xai.objectives.constrained import Constrained
+from lightning_xai.objectives.constraint_checks import TASK
 from lightning_xai.objectives.dual_ascent import Constraint
 from lightning_xai.objectives.laws import Batches
 from lightning_xai.objectives.terms.base import Term, TermValue
@@ -209,6 +211,27 @@ def test_two_processes_end_with_the_weights_and_multipliers_of_one(tmp_path):
     assert one["dual.alpha"].ne(1).all() and one["bound_met"]
     assert all(torch.allclose(one[name], two[name], rtol=1e-6, atol=1e-9) for name in one)
     assert minima[0] == pytest.approx(minima[1], rel=1e-6)
+
+
+def test_the_smallest_loss_of_every_fiftieth_batch_is_kept_for_bounds_of_the_preset_code(tmp_path):
+    seen = []
+
+    class Recording(Constrained):
+        def losses(self, batch):
+            losses = super().losses(batch)
+            seen.append(losses["loss"].item())
+            return losses
+
+    arguments: dict[str, Any] = {"only": "size", "optimizer": fast_optimizer}
+    objective = Recording(tiny_classifier("bert"), {"size": Constraint("auto")}, {"size": LogitSize()}, **arguments)
+    trainer = quiet_trainer(tmp_path, max_epochs=1, limit_val_batches=0)
+    trainer.fit(objective, loader(101))
+    assert objective.minima["batch/size"] == pytest.approx(min(seen[49], seen[99]))
+
+
+def test_bound_of_the_preset_code_needs_fifty_steps():
+    with pytest.raises(ValueError, match="bound_preset is code.*fewer steps: set bound_preset: paper"):
+        bounds_from([{"train/size": 1.0, "val/size": 1.0}], "size", "code")
 
 
 def test_validation_alone_needs_no_known_bound_and_meets_none(tmp_path):
