@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.progress import say
 
@@ -28,3 +29,17 @@ def bound_facts(run: RunFolder, objective: Any) -> dict[str, Any]:
     if not is_met:
         say(f"{run.path}: no epoch met the bounds, so there is no best checkpoint, and nothing is tested")
     return {"bound_met": is_met, "bounds": objective.bounds}
+
+
+def seeds_that_met(run: RunFolder) -> str:
+    """Returns how many finished seeds of the experiment of `run` met their bounds; "" if `run` records no bounds.
+
+    Example:
+        >>> from pathlib import Path
+        >>> seeds_that_met(RunFolder(Path("runs/tm/seed0")))
+        ''
+    """
+    if "bound_met" not in run.manifest:
+        return ""
+    met = [bool(other.manifest["bound_met"]) for other in runs_of(run.experiment_dir) if "bound_met" in other.manifest]
+    return f"{sum(met)} of {len(met)} seeds of {run.experiment_dir} met the bound"

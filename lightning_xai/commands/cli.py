@@ -19,7 +19,7 @@ from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
-from lightning_xai.commands.bound_facts import bound_facts
+from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints
 from lightning_xai.commands.parser.config_files import check_formats, experiment_name, folder_of_config, save_config
 from lightning_xai.commands.parser.data_links import check_linked_ids
@@ -281,6 +281,8 @@ class XAICLI(LightningCLI):
             for path in [written.csv, self.run.heatmap_page("test")]:
                 if path.exists() and self.subcommand != "validate":
                     print(f"written: {path}")
+        if self.trainer.is_global_zero and (met := seeds_that_met(self.run)):
+            print(met)
         if self.subcommand == "fit":
             self.next_run = self._first_run(part.runs_after(self.trainer, self.datamodule) for part in self._asking())
 
