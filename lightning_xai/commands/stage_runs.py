@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from lightning import Callback
@@ -14,7 +15,7 @@ from lightning_xai.commands.parser.config_files import with_config_paths, with_o
 from lightning_xai.commands.parser.config_syntax import check_files
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.term_files import with_merged_terms
-from lightning_xai.runs.locks.lock import release
+from lightning_xai.runs.locks.lock import Taken, release
 from lightning_xai.runs.progress import say
 
 
@@ -27,7 +28,7 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
     """
     import_all()
     find_shipped_parts()
-    argv = with_part_paths(argv)
+    given, argv = argv, with_part_paths(argv)
     check_files(with_config_paths(argv))
     trials = TrialMemory()
     stack, asked_for = [argv], [argv]
@@ -36,6 +37,14 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
         try:
             own = callbacks if command is argv else ()
             cli = XAICLI(with_merged_terms(with_config_paths(command)), trials, own)
+        except Taken as error:
+            if len(stack) == 1:
+                raise
+            # tasks of an array that start together ask for the same run
+            raise Taken(
+                f"{error}. This command needs that run. Before an array of such commands, let one of them end: "
+                f"python run.py {shlex.join(given)}"
+            ) from None
         finally:
             release()  # the folder of each stage is owned only while the stage runs
         if cli.is_done or not cli.next_run:

@@ -13,6 +13,7 @@ from lightning_xai.commands.main import main
 from lightning_xai.models.checkpoint import read_checkpoint
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import command, refusal, save, tiny_config
+from tests.runs.processes import owner_of
 
 IGR = "lightning_xai.objectives.terms.input_gradient.InputGradient"
 
@@ -38,7 +39,7 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
     printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
     run = tmp_path / "runs" / "missed" / "seed0"
     manifest = json.loads((run / "manifest.json").read_text())
-    assert "no epoch met the bounds" in printed
+    assert "no epoch met the bounds" in printed and "0 of 1 seeds of" in printed
     assert manifest["status"] == "finished" and manifest["bound_met"] is False
     assert not (run / "checkpoints" / "best.ckpt").exists() and not (run / "results.csv").exists()
     assert "finished already" in command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
@@ -46,7 +47,11 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
 
 def test_met_bound_is_recorded_and_the_run_is_tested(tmp_path):
     file = save(constrained_config(1e3), tmp_path / "met.yaml")
-    command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+    missed = RunFolder(tmp_path / "runs" / "met" / "seed1")
+    missed.path.mkdir(parents=True)
+    missed.write_manifest(status="finished", bound_met=False)
+    printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
+    assert f"1 of 2 seeds of {tmp_path / 'runs' / 'met'} met the bound" in printed
     run = tmp_path / "runs" / "met" / "seed0"
     assert json.loads((run / "manifest.json").read_text())["bound_met"] is True
     assert (run / "results.csv").exists()
@@ -87,6 +92,16 @@ def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_pat
     arguments = printed_arguments("fit", "--config", save(config, tmp_path / "old.yaml"))
     assert arguments["task_weight"] == 0.75
     assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
+
+
+def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_to_run_first(tmp_path):
+    config = constrained_config(1.0)
+    config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 1}
+    file, runs = save(config, tmp_path / "auto.yaml"), tmp_path / "runs"
+    with owner_of(RunFolder(runs / "auto_bounds" / "igr" / "seed0").lock_file) as (process, _):
+        message = refusal("fit", "--config", file, "--runs_dir", runs, "--seed_everything", "3")
+    assert f"auto_bounds/igr/seed0 belongs to process {process.pid}" in message
+    assert f"let one of them end: python run.py fit --config {file}" in message
 
 
 @pytest.mark.slow
