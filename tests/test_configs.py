@@ -22,14 +22,16 @@ EXPERIMENTS = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.en
 TEACHERS = sorted(CONFIGS.glob("*_teacher.yaml"))
 # they have dozens of runs, of which only the first is tried; it measures no attributions
 CHAINS = {path.stem for path in EXPERIMENTS if path.stem.startswith(("fresh", "roar"))}
-PRESET_OF = {"few_shot": "aml", "joint_input_x_gradient": "er"}  # of experiments without the preset eraser
+PRESET_OF = {"few_shot": "aml"}  # of experiments without the preset eraser
 QUICK = {"tm"}  # experiments that run in the quick tests, too
 UNMEASURED = CHAINS | {"stability"}  # without a preset
 BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
-OF_PAPERS = ("ferreira2024", "li2023")  # folders of experiments on networks that must be downloaded
+PRESET_OF_PAPER = {"ferreira2024": "er", "ferreira2024_minilm": "er_plausibility"}  # folder -> preset
+OF_PAPERS = (*PRESET_OF_PAPER, "li2023")  # folders of experiments for a paper's tables
 PAPER = sorted(path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml"))
+RUN_OF_PAPER = [path for path in PAPER if path.parent.name in PRESET_OF_PAPER]
 SEARCHES = sorted((CONFIGS / "search").glob("*.yaml"))
 PARTS = sorted(set(CONFIGS.glob("*/**/*.yaml")) - set(PAPER) - set(SEARCHES))
 DATA, NETWORKS, METHOD_PARTS = (
@@ -142,6 +144,8 @@ def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> p
     else:
         search = {"search": {"num_steps": 3}} if "token_masking" in experiment.read_text() else {}
         tiny["model"] = {"init_args": {"network": network} | search}
+    if experiment.stem.startswith("constrained"):  # a tiny network meets no bound in an epoch
+        tiny["model"]["init_args"]["constraints"] = {"guidance": {"bound": 1.0, "validation_bound": 10.0}}
     if experiment.stem in CHAINS:
         argv += ["--follow_up", "false"]
     main([*argv, "--config", save(tiny, folder / "tiny.yaml"), "--runs_dir", str(folder / "runs")])
@@ -157,10 +161,12 @@ def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypa
 
 
 @pytest.mark.slow
-def test_experiment_of_a_paper_runs_on_a_tiny_network(tmp_path, plain, monkeypatch):
-    test_experiment_runs_on_a_tiny_network(
-        CONFIGS / "ferreira2024/joint_input_x_gradient.yaml", tmp_path, plain, monkeypatch
-    )
+@pytest.mark.parametrize("experiment", RUN_OF_PAPER, ids=names(RUN_OF_PAPER))
+def test_experiment_of_a_paper_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results = run_tiny(experiment, tmp_path, plain)
+    presets = set(results.loc[results["value"].notna(), "preset"])
+    assert presets == {"", PRESET_OF_PAPER[experiment.parent.name]}
 
 
 def measure(plain: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from lightning_xai.metrics.example_mean import ExampleMean
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.base import Objective
-from lightning_xai.objectives.expected_weight import expected_weight, first_examples, require_validation_examples
+from lightning_xai.objectives.expected_weight import expected_weight, require_validation_examples
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.epoch_means import EpochMeans, smaller
 from lightning_xai.objectives.terms.evaluation import needs_of, prepare_all, values_of
@@ -256,11 +256,7 @@ class ComposedObjective(Objective):
         """
         for name, term in self._all_terms():
             if is_ever_active(term.weight):
-                values = partial(self._values_of, name)
-                try_term(term, values, batch, lambda: first_examples(self.data_module), self.network)
-
-    def _values_of(self, name: str, batch: Batch) -> Tensor:
-        return self.term_values(batch, {name: self._term(name)})[name].values
+                try_term(term, partial(self.term_values, terms={name: term}), batch, self.data_module, self.network)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.objectives.terms.base import Term
+from lightning_xai.objectives.expected_weight import first_examples
+from lightning_xai.objectives.terms.base import Term, TermValue
 from lightning_xai.types import Batch
 
 
@@ -16,35 +18,38 @@ class ZeroGradient(ValueError):
 
 
 def try_term(
-    term: Term, values: Callable[[Batch], Tensor], batch: Batch, more: Callable[[], Batch | None], network: nn.Module
+    term: Term, values_of: Callable[[Batch], Mapping[str, TermValue]], batch: Batch, data: Any, network: nn.Module
 ) -> None:
     """Checks the gradient of a term on the first example of `batch` that counts for it.
 
-    If the gradient is 0, eight examples of `more` are tried too, since a term may be flat on a single text: the softmax
+    If the gradient is 0, eight examples of `data` are tried too, since a term may be flat on a single text: the softmax
     of explanation guidance is, where a token has almost all attention.
 
     Args:
         term: the term.
-        values: function that returns the term's values [B] on a batch, in the graph.
+        values_of: function that returns name -> value of the term alone on a batch, in the graph.
         batch: some examples; if none counts for the term, nothing is checked.
-        more: function that returns further examples, or None if there are none.
+        data: the data module of the fit, or None.
         network: the network that the term trains.
 
     Raises:
         ValueError: the values are not [B], or the gradient is zero, not finite, or reaches no trainable weight.
     """
-    subject = f"term {type(term).__name__}"
-    part = _counting(term, batch, 1)
-    if not len(part):
+
+    def check(part: Batch) -> None:
+        (value,) = values_of(part).values()
+        check_term_gradient(f"term {type(term).__name__}", value.values, network, num_examples=len(part))
+
+    one = _counting(term, batch, 1)
+    if not len(one):
         return
     try:
-        check_term_gradient(subject, values(part), network)
+        check(one)
     except ZeroGradient:
-        further = more()
+        further = first_examples(data)
         if further is None:
             raise
-        part = _counting(term, further.to(batch.labels.device), 8)
-        check_term_gradient(subject, values(part), network, num_examples=len(part))
+        check(_counting(term, further.to(batch.labels.device), 8))
 
 
 def _counting(term: Term, batch: Batch, limit: int) -> Batch:
