@@ -2,12 +2,20 @@
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.input_x_gradient import InputXGradient
+from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.hf_classifier import HFClassifier
@@ -15,6 +23,7 @@ from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.aml import AML
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
 from lightning_xai.objectives.terms.input_gradient import InputGradient
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from lightning_xai.types import Attribution, Batch, TextInputs
@@ -61,6 +70,19 @@ def supervised_attention() -> tuple[Step, Batch]:
     return Step(objective), batch
 
 
+def guidance(method: DifferentiableAttribution) -> tuple[Step, Batch]:
+    network, inputs = HFClassifier(config=CONFIG, dropout=0.0).double(), texts()
+    term = ExplanationGuidance(method, average="token")
+    objective = Supervised(network, terms={"guidance": term})
+    evidence = torch.rand(4, 1, 8) > 0.5
+    evidence[0] = False  # the first process has one text with evidence, the second process has two
+    labels = torch.tensor([0, 1, 1, 0])
+    rationale = Attribution(evidence.float(), labels.unsqueeze(1), labels.unsqueeze(1) >= 0, inputs.token_mask)
+    batch = Batch(inputs, labels, rationale)
+    objective.expected_weights["guidance"] = float(term.example_weights(batch).mean())
+    return Step(objective), batch
+
+
 def aml() -> tuple[Step, Batch]:
     network = HFClassifier(config=CONFIG, dropout=0.0)
     # without `setup`, the network explains itself, and the path need only exist
@@ -69,7 +91,11 @@ def aml() -> tuple[Step, Batch]:
     return Step(objective.train()), Batch(texts(), torch.tensor([0, 1, 1, 0]))
 
 
-STEPS = {"aml": aml, "input_gradient": input_gradient, "supervised_attention": supervised_attention}
+GUIDES = [Attention(), AttentionRollout(), InputXGradient("sum"), ALTI(), DecompXReverse()]
+STEPS: dict[str, Callable[[], tuple[Step, Batch]]] = {
+    "aml": aml, "input_gradient": input_gradient, "supervised_attention": supervised_attention,
+    **{f"guidance by {type(method).__name__}": partial(guidance, method) for method in GUIDES},
+}  # fmt: skip
 
 
 def gradients(step: Step) -> dict[str, torch.Tensor]:

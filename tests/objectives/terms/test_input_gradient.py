@@ -170,7 +170,7 @@ def test_gradients_of_two_processes_are_those_of_one(tmp_path):
         port = server.getsockname()[1]
     ranks = [subprocess.Popen([sys.executable, str(script), str(tmp_path), str(rank), str(port)]) for rank in range(2)]
     try:
-        assert [process.wait(timeout=120) for process in ranks] == [0, 0]
+        assert [process.wait(timeout=300) for process in ranks] == [0, 0]
     finally:
         for process in ranks:
             process.kill()
