@@ -83,6 +83,8 @@ def test_a_second_file_and_an_argument_change_single_terms(tmp_path):
     igr, pgd = terms["igr"]["init_args"], terms["noise"]["init_args"]
     assert (igr["weight"], igr["wrt"], igr["norm"]) == (0.5, "table", "token_sum")
     assert (pgd["weight"], pgd["epsilon"]) == (0.0, 0.1)
+    none = save({"model": {"init_args": {"terms": None}}}, tmp_path / "none.yaml")
+    assert not printed_arguments("fit", "--config", tmp_path / "a.yaml", "--config", none)["terms"]
 
 
 def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_path: Path):

@@ -177,6 +177,15 @@ def test_a_term_whose_gradient_vanishes_is_refused_by_the_trial(tiny_hf):
         Supervised(tiny_hf, terms={"nothing": Nothing()}).try_terms(planted_batch())
 
 
+def test_a_term_whose_gradient_is_not_finite_is_refused_by_the_trial(tiny_hf):
+    class Root(LogitSize):
+        def value(self, clean, prepared):
+            return TermValue((0 * super().value(clean, prepared).values).sqrt())  # its derivative at 0 is infinite
+
+    with pytest.raises(ValueError, match="term Root: its gradient is not finite"):
+        Supervised(tiny_hf, terms={"root": Root()}).try_terms(planted_batch())
+
+
 def test_the_trial_tries_more_examples_before_it_refuses_a_term_that_is_flat_on_one(tmp_path):
     flat: list[int] = []
 

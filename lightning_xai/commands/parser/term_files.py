@@ -50,6 +50,8 @@ def _same_class(later: str | None, earlier: str | None) -> bool:
 def with_merged_terms(argv: Sequence[str]) -> list[str]:
     """Adds the merged terms to a command line whose --config files set terms more than once.
 
+    `terms: null` in a file removes all terms of earlier files.
+
     The parser alone would replace all terms of the earlier files by those of the last file.
 
     Example:
@@ -57,22 +59,29 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
         ['fit', '--config', 'configs/igr.yaml']
     """
     places = [place for place, argument in enumerate(argv[:-1]) if argument in ("-c", "--config")]
-    found = [terms for place in places if (terms := _terms_in(Path(argv[place + 1]))) is not None]
+    found = [terms for place in places for terms in _terms_in(Path(argv[place + 1]))]
     if len(found) < 2:
         return list(argv)
     merged: dict[str, Any] = {}
     for terms in found:
-        merged = merged_terms(merged, terms)
+        merged = {} if terms is None else merged_terms(merged, terms)
     end = places[-1] + 2  # arguments after the last file still change single terms
     return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]
 
 
-def _terms_in(file: Path) -> dict[str, Any] | None:
-    """Returns the terms that a file sets, with paths of YAML files made absolute; None if it sets no terms."""
-    settings = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
+def _terms_in(file: Path) -> list[dict[str, Any] | None]:
+    """Returns the terms that a file sets, with paths of YAML files made absolute.
+
+    The list is empty if the file does not name `terms`, and it holds None if they are null.
+    """
+    settings: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False) if file.is_file() else None
     for key in TERMS.split("."):
-        settings = settings.get(key) if isinstance(settings, dict) else None
-    return _with_absolute_paths(settings, file.parent.absolute()) if isinstance(settings, dict) else None
+        if not isinstance(settings, dict) or key not in settings:
+            return []
+        settings = settings[key]
+    if isinstance(settings, dict):
+        return [_with_absolute_paths(settings, file.parent.absolute())]
+    return [None] if settings is None else []
 
 
 def _with_absolute_paths(value: Any, folder: Path) -> Any:

@@ -50,6 +50,16 @@ def test_merged_terms_stand_behind_the_last_file_and_before_later_arguments(tmp_
     assert merged[:7] == argv[:7] and merged[8:] == argv[7:]
 
 
+def test_terms_that_are_null_in_a_file_remove_those_of_earlier_files(tmp_path):
+    first, second, third = (tmp_path / f"{name}.yaml" for name in "abc")
+    for file, terms in ((first, {"igr": IGR}), (second, None), (third, {"pgd": {"class_path": "PGD"}})):
+        file.write_text(yaml.safe_dump({"model": {"init_args": {"terms": terms}}}))
+    argv = ["fit", "--config", str(first), "--config", str(second)]
+    assert with_merged_terms(argv)[5:] == [f"--{TERMS}={{}}"]
+    merged = with_merged_terms([*argv, "--config", str(third)])[7:]
+    assert merged == [f"--{TERMS}={json.dumps({'pgd': {'class_path': 'PGD'}})}"]
+
+
 @pytest.mark.parametrize(
     ("old", "name", "expected", "task_weight"),
     [

@@ -78,6 +78,15 @@ def test_data_without_rationales_are_an_error_before_training(tmp_path, monkeypa
             quiet_trainer(tmp_path, max_epochs=1).fit(guided(method), datamodule=data)
 
 
+def test_rationales_that_truncation_removed_are_an_error_before_training(tmp_path):
+    # of 40 words, the first two stay, and none of them is evidence
+    data = planted_data(max_length=4, num_train=2, signals_per_document=(1, 1), words_per_document=(40, 40))
+    with pytest.raises(ValueError, match="truncation removed the rationales of all training texts: raise the encoder"):
+        quiet_trainer(tmp_path, max_epochs=1).fit(
+            guided(Attention(), tiny_classifier("bert", num_classes=2)), datamodule=data
+        )
+
+
 def test_a_monitor_or_bound_without_rationales_in_validation_is_refused(tmp_path, monkeypatch):
     data, collate = planted_data(), TextDataModule.collate
     data.batch_size = 8  # the training split is one batch of 8, the validation split one of 4
