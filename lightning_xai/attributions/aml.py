@@ -13,8 +13,10 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.dual_mask import masked_losses
 from lightning_xai.functional.modes import frozen
+from lightning_xai.functional.reading import Reading
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.scorer_checkpoint import TrainedScorer, load_scorer
+from lightning_xai.models.text_reader import TextRows
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.models.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
@@ -115,6 +117,8 @@ class AMLAttribution(AttributionMethod):
         self._source: Callable[[], TrainedScorer] | None = None  # set by `give_scorer`
         self._trained: TrainedScorer | None = None  # loaded at the first use
         self.kept_steps: Counter[int] = Counter()  # number of texts by the step after which their scores were kept
+        self._texts: TextRows | None = None  # set by `give_texts`
+        self._split: str | None = None
         self._checked: tuple[int, ...] = ()  # identity and versions of the weights that were compared
 
     @property
@@ -128,19 +132,24 @@ class AMLAttribution(AttributionMethod):
         settings = super().settings() | {"selected_on": self.selected_on}
         return {name: value for name, value in settings.items() if name != "kept_steps"}
 
+    def for_split(self, split: str) -> AttributionMethod:
+        self._split = split  # whose texts the index of the inputs counts
+        return self
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         trained = self._trained_for(model)
-        scorer = trained.scorer
+        scorer, reading = trained.scorer, trained.reading(inputs, self._split, self._texts)
         with frozen(scorer), torch.no_grad():
             probs = model.probabilities(model(inputs).logits).to(scorer.z.dtype)
             y, columns = self._conditions(scorer, probs, targets)
             repeated = inputs.repeat_interleave(columns)  # R = B * columns rows
-            scores = scorer(repeated, y).sigmoid()
-            rows = repeated.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps 0
+            read = reading.repeat_interleave(columns)
+            scores = read.keep(scorer(read.inputs, y))
+            rows = read.token_mask.any(dim=1).nonzero().flatten()  # a text without explainable tokens keeps 0
             if self.num_steps and len(rows):
                 with torch.enable_grad():
-                    scores[rows] = self._tuned(model, trained, repeated[rows], y[rows])
-        scores = scores.masked_fill(~repeated.token_mask, 0.0)
+                    scores[rows] = self._tuned(model, trained, repeated[rows], read[rows], y[rows])
+        scores = scores.masked_fill(~read.token_mask, 0.0)
         return scores.view(len(inputs), columns, -1).expand(-1, targets.shape[1], -1)
 
     def passes(self, num_tokens: int, num_targets: int) -> Passes:
@@ -182,13 +191,17 @@ class AMLAttribution(AttributionMethod):
             )
         return probs, 1
 
-    def _tuned(self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, y: Tensor) -> Tensor:
+    def _tuned(
+        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, reading: Reading, y: Tensor
+    ) -> Tensor:
         """Returns the best candidate [R, T] of each row."""
         best = []
         most = self._rows_at_once(trained.scorer, inputs)
         for rows in even_slices(len(inputs), most):
             part = inputs[rows].trim()
-            maps = self._candidates(model, trained, part, y[rows])  # [r, N, T]
+            read = reading[rows].trim(part.input_ids.shape[1])
+            maps = self._candidates(model, trained, part, read, y[rows])  # [r, N, T]
+            maps = maps.masked_fill(~read.token_mask.unsqueeze(1), 0.0)
             chosen = self._choice(model, part, y[rows], maps)
             self.kept_steps.update(chosen.tolist())
             kept = maps[torch.arange(len(part), device=maps.device), chosen.to(maps.device)]
@@ -203,7 +216,9 @@ class AMLAttribution(AttributionMethod):
         by_tokens = rows_per_forward(None, 2 * inputs.input_ids.shape[1], where, differentiated=True)
         return min(by_weights, by_tokens, self.chunk_size or by_tokens)
 
-    def _candidates(self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, y: Tensor) -> Tensor:
+    def _candidates(
+        self, model: Classifier, trained: TrainedScorer, inputs: TextInputs, reading: Reading, y: Tensor
+    ) -> Tensor:
         """Returns the scores [R, n + 1, T] before tuning and after each step."""
         rows = tuned_rows(trained.scorer, self.tuned, len(inputs))
         lr = trained.lr if self.lr is None else self.lr
@@ -211,11 +226,11 @@ class AMLAttribution(AttributionMethod):
         maps = []
         for step in range(self.num_steps + 1):
             with torch.set_grad_enabled(step < self.num_steps):
-                logits = row_logits(trained.scorer, inputs, y, rows)
-            maps.append(logits.detach().sigmoid())
+                logits = row_logits(trained.scorer, reading.inputs, y, rows)
+            maps.append(reading.keep(logits.detach()))
             if step == self.num_steps:
                 break
-            loss = masked_losses(model, inputs, y, logits, trained.loss)["loss"].sum()
+            loss = masked_losses(model, inputs, y, logits, trained.loss, reading)["loss"].sum()
             for leaf, gradient in zip(rows.leaves, torch.autograd.grad(loss, rows.leaves), strict=True):
                 leaf.grad = gradient
             optimizer.param_groups[0]["lr"] = lr * (1 - step / DECAY_STEPS)
@@ -226,8 +241,7 @@ class AMLAttribution(AttributionMethod):
         """Returns the number [R] of the best candidate of each row."""
         assert self.metric is not None
         targets = y.argmax(dim=1, keepdim=True).expand(-1, maps.shape[1])
-        scores = maps.masked_fill(~inputs.token_mask.unsqueeze(1), 0.0)
-        candidates = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
+        candidates = Attribution(maps, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
         values = self.metric.rate(candidates, Batch(inputs, targets[:, 0]), model)
         return best_candidates(values, higher_is_better=bool(self.metric.higher_is_better))
 
@@ -245,3 +259,18 @@ def give_scorer(methods: Iterable[AttributionMethod], source: Callable[[], Train
         if isinstance(method, AMLAttribution) and method.scorer is None:
             method._source, method._trained, method._checked = source, None, ()
         give_scorer((part for part in vars(method).values() if isinstance(part, AttributionMethod)), source)
+
+
+def give_texts(methods: Iterable[AttributionMethod], texts: TextRows | None) -> None:
+    """Gives every AMLAttribution, also inside other methods, the texts behind the inputs that it will explain.
+
+    Args:
+        texts: returns the text of a row; None if the texts are not known.
+
+    Example:
+        >>> give_texts([AMLAttribution(scorer=None)], None)
+    """
+    for method in methods:
+        if isinstance(method, AMLAttribution):
+            method._texts = texts
+        give_texts((part for part in vars(method).values() if isinstance(part, AttributionMethod)), texts)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from lightning_xai.attributions.aml import give_scorer
+from lightning_xai.attributions.aml import give_scorer, give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import (
@@ -31,6 +31,7 @@ from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.text_reader import text_rows
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION
@@ -105,6 +106,7 @@ class ComputeAttributions(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._forget()
         name_data(self.methods.values(), data_of(trainer))
+        give_texts(self.methods.values(), text_rows(data_of(trainer)))
         give_scorer(self.methods.values(), getattr(pl_module, "trained_scorer", None))
         self._receivers = receivers_after(trainer, self)
         self._active = stage != "fit" or self.during_fit

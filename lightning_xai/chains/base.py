@@ -13,6 +13,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
@@ -22,6 +23,7 @@ from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.modes import eager_attention
+from lightning_xai.models.text_reader import text_rows
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder
@@ -118,6 +120,7 @@ class ChainCallback(Callback, ABC):
             name = type(self).__name__
             raise ValueError(f"{name} explains one {self.explained} class per example: use single-label data")
         name_data(self.methods.values(), data_of(trainer))
+        give_texts(self.methods.values(), text_rows(data_of(trainer)))
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._in_fit = True

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients import EmbeddingModel
+from lightning_xai.functional.reading import Reading
 from lightning_xai.types import TextInputs
 
 Inverse = Literal["log_complement", "probability", "negative_entropy"]
@@ -126,7 +127,12 @@ def dual_mask_losses(
 
 
 def masked_losses(
-    model: EmbeddingModel, inputs: TextInputs, y: Tensor, scorer_logits: Tensor, settings: DualMask
+    model: EmbeddingModel,
+    inputs: TextInputs,
+    y: Tensor,
+    scorer_logits: Tensor,
+    settings: DualMask,
+    reading: Reading | None = None,
 ) -> dict[str, Tensor]:
     """Returns `dual_mask_losses` [B] of a model. Masked and inversely masked texts are one batch of 2B rows.
 
@@ -136,8 +142,9 @@ def masked_losses(
         model: the explained model.
         inputs: B texts.
         y: [B, C] the prediction that the masked texts shall keep.
-        scorer_logits: [B, T].
+        scorer_logits: [B, T], or [B, S] for the S tokens of a scorer that reads the texts in its own tokens.
         settings: factors and forms of the terms.
+        reading: what the scorer read; None if its tokens are those of the model. The size counts the scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -152,9 +159,14 @@ def masked_losses(
         filled = replace(inputs, input_ids=inputs.baseline_ids)
         fill = model.embed(filled) if settings.fill == "token" else torch.zeros_like(embeds)
     twice = inputs.map(_twice)
-    keep = torch.cat([scorer_logits.sigmoid(), (-scorer_logits).sigmoid()])
-    kept, inverse = model(twice, soft_mask(_twice(embeds), _twice(fill), keep, twice.token_mask)).logits.chunk(2)
-    return dual_mask_losses(kept, inverse, y, scorer_logits, inputs.token_mask, settings)
+    if reading is None or reading.places is None:
+        keep, masked = torch.cat([scorer_logits.sigmoid(), (-scorer_logits).sigmoid()]), inputs.token_mask
+    else:
+        carried, masked = reading.keep(scorer_logits), reading.token_mask
+        keep = torch.cat([carried, 1 - carried])
+    kept, inverse = model(twice, soft_mask(_twice(embeds), _twice(fill), keep, _twice(masked))).logits.chunk(2)
+    counted = inputs.token_mask if reading is None else reading.inputs.token_mask
+    return dual_mask_losses(kept, inverse, y, scorer_logits, counted, settings)
 
 
 def at_least_float32(values: Tensor) -> Tensor:

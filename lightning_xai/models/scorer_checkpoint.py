@@ -9,11 +9,14 @@ from typing import Any
 import torch
 
 from lightning_xai.functional.dual_mask import DualMask
+from lightning_xai.functional.reading import Reading
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import read_checkpoint
 from lightning_xai.models.explained_file import AML
+from lightning_xai.models.text_reader import TextReader, TextRows, reading_of
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
+from lightning_xai.types import TextInputs
 
 _PREFIX = "scorer."
 
@@ -29,6 +32,8 @@ class TrainedScorer:
         weight_decay: weight decay of the pretraining.
         selected_on: name of the metric that chose the checkpoint.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
+        reader: reads texts with the scorer's own tokenizer; None if it shares that of the explained network.
+        alignment: "path" of the own tokenizer and the "pool" of its scores; None without one.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -48,6 +53,12 @@ class TrainedScorer:
     weight_decay: float
     selected_on: str
     explained: Mapping[str, str]
+    reader: TextReader | None = None
+    alignment: Mapping[str, str] | None = None
+
+    def reading(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
+        """Returns what the scorer reads of inputs of the explained network, see `reading_of`."""
+        return reading_of(self.reader, inputs, split, texts)
 
     def check_explains(self, network: Classifier) -> None:
         """Raises ValueError if `network` has other weights than the network for which the scorer was pretrained."""
@@ -67,6 +78,7 @@ class TrainedScorer:
             "weight_decay": self.weight_decay,
             "selected_on": self.selected_on,
             "explained": dict(self.explained),
+            "alignment": None if self.alignment is None else dict(self.alignment),
         }
 
 
@@ -89,6 +101,7 @@ def load_scorer(path: str) -> TrainedScorer:
         scorer = TokenScorer(**facts["scorer"])
     state = {key: value for key, value in checkpoint["state_dict"].items() if key.startswith(_PREFIX)}
     scorer.load_state_dict({key.removeprefix(_PREFIX): value for key, value in state.items()})
+    alignment = facts.get("alignment")  # an older checkpoint has none
     return TrainedScorer(
         scorer.eval(),
         DualMask(**facts["loss"]),
@@ -96,4 +109,17 @@ def load_scorer(path: str) -> TrainedScorer:
         facts["weight_decay"],
         facts["selected_on"],
         facts["explained"],
+        reader_of(scorer, alignment),
+        alignment,
     )
+
+
+def reader_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> TextReader | None:
+    """Returns the reader of a scorer with a tokenizer of its own; None without one.
+
+    Raises:
+        ValueError: there is no fast tokenizer at the path.
+    """
+    if alignment is None:
+        return None
+    return TextReader(alignment["path"], scorer.max_length, alignment["pool"])

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
-from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.dual_mask import DualMask, masked_losses
+from lightning_xai.functional.reading import Reading
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
 from lightning_xai.models.class_order import check_class_order
 from lightning_xai.models.explained_file import AML as AML_KEY
 from lightning_xai.models.loading import copy_weights
-from lightning_xai.models.scorer_checkpoint import TrainedScorer
-from lightning_xai.models.token_scorer import Condition, TokenScorer
-from lightning_xai.models.transformers_loading import architecture_config
+from lightning_xai.models.scorer_checkpoint import TrainedScorer, reader_of
+from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.models.text_reader import reading_of, text_rows
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.schedules import Decay
 from lightning_xai.objectives.trained_first import TrainedFirst
@@ -30,54 +29,6 @@ from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 from lightning_xai.types import Attribution, Batch, TextInputs
-
-Start = Literal["pretrained", "explained"]
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """Settings of the scorer.
-
-    Args:
-        path: folder, hub id or "package:NAME/FOLDER" of its encoder; None takes the encoder of the explained network,
-            as it was before its training.
-        condition: "probabilities" explains the predicted class only; "class" trains with one-hot predictions, half of
-            them of another class, and explains any class.
-        start: the encoder starts with the weights at its path ("pretrained") or with those of the "explained" network.
-
-    Raises:
-        ValueError: the scorer starts as the explained network, but has a path of its own.
-
-    Example:
-        >>> Scorer(condition="class").start
-        'pretrained'
-    """
-
-    path: str | None = None
-    condition: Condition = "probabilities"
-    start: Start = "pretrained"
-
-    def __post_init__(self) -> None:
-        literals = {"condition": Condition, "start": Start}
-        require_choices(literals, {"condition": self.condition, "start": self.start})
-        if self.path is not None and self.start == "explained":
-            raise ValueError(f"start is explained, but the scorer has the path {self.path}: leave one of them out")
-
-    def build(self, network: Classifier) -> TokenScorer:
-        """Returns a new scorer for a network.
-
-        Raises:
-            ValueError: the network is no Hugging Face network, and the scorer has no path.
-        """
-        path: str | None = self.path or network.init_args.get("path")
-        options: dict[str, Any] = {"num_classes": network.num_classes, "condition": self.condition}
-        options["trust_remote_code"] = bool(network.init_args.get("trust_remote_code", False))
-        if path is not None and self.start == "pretrained":
-            return TokenScorer(path, **options)
-        transformer: Any = getattr(network, "transformer", None)
-        if transformer is None:
-            raise ValueError(f"{type(network).__name__} has no encoder of transformers: give scorer.path")
-        return TokenScorer(config=architecture_config(transformer.config), **options)
 
 
 class AML(Objective):
@@ -151,6 +102,7 @@ class AML(Objective):
         self.dual_mask = loss
         self.scorer_settings = scorer
         self.scorer = scorer.build(network)
+        self._reader = reader_of(self.scorer, scorer.alignment)
         self._facts: dict[str, str] = {}  # path, hash and weights of the explained network
 
     @property
@@ -174,7 +126,11 @@ class AML(Objective):
         """Returns the scorer with the facts that a checkpoint stores; the scorer is not copied."""
         group = self.optimizer([nn.Parameter(torch.zeros(1))]).param_groups[0]
         lr, weight_decay = float(group["lr"]), float(group.get("weight_decay", 0.0))
-        return TrainedScorer(self.scorer, self.dual_mask, lr, weight_decay, self.metric.name, self._facts)
+        reading = self._reader, self.scorer_settings.alignment
+        return TrainedScorer(self.scorer, self.dual_mask, lr, weight_decay, self.metric.name, self._facts, *reading)
+
+    def _read(self, inputs: TextInputs, split: str) -> Reading:
+        return reading_of(self._reader, inputs, split, text_rows(self.data_module))
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
         """Returns command-line options for the run that trains the explained network, or [] if it exists."""
@@ -193,9 +149,10 @@ class AML(Objective):
             check_class_order(trained.class_names, self.data_module.class_names, path)
         # compares the network's vocabulary, but does not copy it, since the texts already have their token ids
         self.take_encoder(trained.encoder and {**trained.encoder, "learned": {}}, path)
-        if self.scorer_settings.path is not None:
+        if self.scorer_settings.path is not None and self._reader is None:
             self.take_encoder(tokenizer_at(self.scorer_settings.path), self.scorer_settings.path)
-        for name, split in getattr(self.data_module, "splits", {}).items():
+        splits = {} if self._reader is not None else getattr(self.data_module, "splits", {})
+        for name, split in splits.items():
             self.scorer.check_length(int(split.lengths.max()), f"an example of split {name}")
         copy_weights(trained.network, self.network, path)
         self.network.requires_grad_(False)
@@ -228,9 +185,10 @@ class AML(Objective):
             nothing = self.scorer.z.sum() * 0
             return {name: nothing for name in ("loss", "kept", "inverse", "size")} | {"skipped": skipped}
         y = self.conditions(inputs)
-        logits = self.scorer(inputs, y)
-        terms = masked_losses(self.network, inputs, y, logits, self.dual_mask)
-        masks = logits.detach().sigmoid()[inputs.token_mask]
+        reading = self._read(inputs, "train")
+        logits = self.scorer(reading.inputs, y)
+        terms = masked_losses(self.network, inputs, y, logits, self.dual_mask, reading)
+        masks = logits.detach().sigmoid()[reading.inputs.token_mask]
         means = {name: value.mean() for name, value in terms.items()}
         return means | {"mean_mask": masks.float().mean(), "skipped": skipped}
 
@@ -256,8 +214,9 @@ class AML(Objective):
         probs, inputs = outputs["probs"], batch.inputs
         targets = probs.argmax(dim=1, keepdim=True)
         one_hot = nn.functional.one_hot(targets[:, 0], probs.shape[1]).to(probs)
-        logits = self.scorer(inputs, probs if self.scorer.condition == "probabilities" else one_hot)
-        scores = logits.float().sigmoid().masked_fill(~inputs.token_mask, 0.0).unsqueeze(1)
+        reading = self._read(inputs, VALIDATION)
+        logits = self.scorer(reading.inputs, probs if self.scorer.condition == "probabilities" else one_hot)
+        scores = reading.keep(logits.float()).masked_fill(~reading.token_mask, 0.0).unsqueeze(1)
         attribution = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
         predict = PredictOnce(self.network.predict, inputs, pad_id=self.network.pad_id)
         for metric in self._measured():

@@ -42,7 +42,7 @@ def best_trials_table(best: Mapping[str, dict[str, Any] | None], keys: Sequence[
     found = [row or {} for row in best.values()]
     columns = [
         Column("trial", [str(row.get("number", "-")) for row in found]),
-        Column("value", [_cell(row.get(tag)) for tag, row in best.items()]),
+        Column("value", [_cell(row.get(tag)) for tag, row in zip(best, found, strict=True)]),
         *(Column(name, [_cell(row.get(key)) for row in found]) for key, name in short_names(keys).items()),
     ]
     return text_table(list(best), columns, title="best trials", width=width)

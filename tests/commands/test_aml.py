@@ -7,11 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from transformers import BertConfig, BertModel
 
 from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.runs.fingerprint import weights_hash
-from tests.commands.conftest import ERASER, NETWORK, command, numbers, planted, refusal, save
+from tests.commands.conftest import BERT, ERASER, NETWORK, command, numbers, planted, refusal, save
 from tests.commands.test_processes import TWO, run_ranks
+from tests.functional.test_alignment import byte_level
 
 COMP: dict[str, Any] = {
     "class_path": "lightning_xai.metrics.faithfulness.Comprehensiveness",
@@ -101,3 +103,21 @@ def test_a_run_on_two_processes_has_the_numbers_of_one(fitted, tmp_path):
     two = numbers(run / "results.csv")
     command("test", "--config", run / "config.yaml", "--trainer.devices", "1", "--trainer.strategy", "auto")
     pd.testing.assert_frame_equal(numbers(run / "results.csv"), two, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_scorer_with_a_tokenizer_of_its_own(fitted, tmp_path):
+    folder = tmp_path / "scorer"
+    BertModel(BertConfig(**(BERT | {"vocab_size": 320}))).save_pretrained(folder)
+    byte_level().tokenizer.save_pretrained(folder)
+    config = aml_config(fitted.path, scorer={"path": str(folder), "align": "max"})
+    run = tmp_path / "runs" / "aml" / "seed0"
+    command("fit", "--config", save(config, tmp_path / "aml.yaml"), "--runs_dir", tmp_path / "runs")
+    results = pd.read_parquet(run / "results.parquet")
+    assert set(results[results["preset"] == "eraser"]["method"]) == {"paml", "faml"}
+    method = f'{{"class_path": "lightning_xai.attributions.aml.AMLAttribution", "init_args": {{"scorer": "{run}"}}}}'
+    explained = command("explain", "--ckpt", fitted.path, "--text", "w1 w2 w3", "--method", method)
+    assert "AMLAttribution" in explained
+    config["model"]["init_args"]["scorer"]["align"] = "none"
+    argv = ["--config", save(config, tmp_path / "equal.yaml"), "--runs_dir", tmp_path / "runs"]
+    assert "tokenizer" in refusal("fit", *argv)

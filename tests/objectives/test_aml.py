@@ -18,7 +18,8 @@ from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.bilstm import BiLSTMAttention
 from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
 from lightning_xai.models.scorer_checkpoint import load_scorer
-from lightning_xai.objectives.aml import AML, Scorer
+from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.objectives.aml import AML
 from lightning_xai.runs.format import with_format
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.objectives.conftest import fast_optimizer, loader, planted_batch, quiet_trainer, save_teacher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
@@ -20,6 +22,7 @@ from lightning_xai.functional.evaluate import Versions, predict_of
 from lightning_xai.functional.perturbation import version_outputs
 from lightning_xai.functional.targets import predicted_classes
 from lightning_xai.models.checkpoint import TrainedNetwork
+from lightning_xai.models.text_reader import RowText, row_text
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.strongest import strongest_words
 from lightning_xai.runs.encoder_facts import Facts
@@ -83,6 +86,7 @@ class Explainer:
         assert class_names is not None
         encoded = self._encode(texts, start)
         inputs = self._inputs(encoded, start)
+        give_texts(self.methods.values(), partial(self._row_text, texts, encoded, start))
         probs, predicted = self._predict(inputs)
         targets, target_mask = self._targets(probs, predicted)
         scores = {
@@ -108,6 +112,9 @@ class Explainer:
             documents.append(ExplainedDocument(name=f"text {start + row}", text=text, offsets=offsets, classes=classes))
         self._add_probabilities_without(documents, inputs)
         yield from documents
+
+    def _row_text(self, texts: list[str], encoded: list[Encoded], start: int, split: str | None, index: int) -> RowText:
+        return row_text({"text": texts[index - start], "text_pair": self.text_pair}, encoded[index - start])
 
     def _add_probabilities_without(self, documents: list[ExplainedDocument], inputs: TextInputs) -> None:
         """Sets `probability_without` of each class: its probability after the strongest words are deleted."""

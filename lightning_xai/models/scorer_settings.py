@@ -1,0 +1,74 @@
+"""The settings from which a new scorer is built for a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.models.base import Classifier
+from lightning_xai.models.token_scorer import Condition, TokenScorer
+from lightning_xai.models.transformers_loading import architecture_config
+
+Start = Literal["pretrained", "explained"]
+Align = Literal["none", "max", "mean"]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Settings of the scorer.
+
+    Args:
+        path: folder, hub id or "package:NAME/FOLDER" of its encoder; None takes the encoder of the explained network,
+            as it was before its training.
+        condition: "probabilities" explains the predicted class only; "class" trains with one-hot predictions, half of
+            them of another class, and explains any class.
+        start: the encoder starts with the weights at its path ("pretrained") or with those of the "explained" network.
+        align: "max" or "mean" if the tokenizer at `path` is another one than that of the explained network: the scorer
+            then reads the texts in its own tokens, and a token of the explained network takes the maximum or the mean
+            of the scores of the tokens with which it shares characters. "none" if the tokenizers are equal.
+
+    Raises:
+        ValueError: the scorer starts as the explained network, but has a path of its own, or it shall align without a
+            path.
+
+    Example:
+        >>> Scorer(condition="class").start
+        'pretrained'
+    """
+
+    path: str | None = None
+    condition: Condition = "probabilities"
+    start: Start = "pretrained"
+    align: Align = "none"
+
+    def __post_init__(self) -> None:
+        literals = {"condition": Condition, "start": Start, "align": Align}
+        require_choices(literals, {"condition": self.condition, "start": self.start, "align": self.align})
+        if self.path is not None and self.start == "explained":
+            raise ValueError(f"start is explained, but the scorer has the path {self.path}: leave one of them out")
+        if self.path is None and self.align != "none":
+            raise ValueError(
+                f"align is {self.align}, but the scorer has the explained network's tokenizer: give a path"
+            )
+
+    @property
+    def alignment(self) -> dict[str, str] | None:
+        """Path of the scorer's own tokenizer, and how scores are pooled; None if it shares the network's tokenizer."""
+        return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
+
+    def build(self, network: Classifier) -> TokenScorer:
+        """Returns a new scorer for a network.
+
+        Raises:
+            ValueError: the network is no Hugging Face network, and the scorer has no path.
+        """
+        path: str | None = self.path or network.init_args.get("path")
+        options: dict[str, Any] = {"num_classes": network.num_classes, "condition": self.condition}
+        options["trust_remote_code"] = bool(network.init_args.get("trust_remote_code", False))
+        if path is not None and self.start == "pretrained":
+            return TokenScorer(path, **options)
+        transformer: Any = getattr(network, "transformer", None)
+        if transformer is None:
+            raise ValueError(f"{type(network).__name__} has no encoder of transformers: give scorer.path")
+        return TokenScorer(config=architecture_config(transformer.config), **options)

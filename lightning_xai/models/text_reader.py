@@ -1,0 +1,194 @@
+"""Reads the texts behind encoded inputs with another tokenizer, and aligns the tokens of both by characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.alignment import Pool, overlaps, shared_end, without_overlap
+from lightning_xai.functional.reading import Reading, pad_places
+from lightning_xai.models.text_generator import tokenizer_of
+from lightning_xai.types import TextInputs
+
+
+class RowText(NamedTuple):
+    """A text with the explainable tokens of the explained network.
+
+    Example:
+        >>> RowText("a film", torch.tensor([5, 6]), torch.tensor([[0, 1], [2, 6]])).text
+        'a film'
+    """
+
+    text: str
+    ids: Tensor  # [N] token ids
+    offsets: Tensor  # [N, 2] begin and end in the text, without outer white space
+
+
+TextRows = Callable[[str | None, int], RowText]  # split and row -> its text; the split is None for given texts
+
+
+def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
+    """Returns the text of an example with its explainable tokens.
+
+    Args:
+        example: "text", and "text_pair" if there is one.
+        encoded: the tokens of the example, with input_ids [T], token_mask [T] and offsets [T, 2].
+
+    Raises:
+        ValueError: the example is a pair of texts.
+    """
+    if example.get("text_pair") is not None:
+        raise ValueError("a scorer with a tokenizer of its own reads single texts, but this is a pair: set align: none")
+    mask = encoded.token_mask
+    ids, offsets = (torch.from_numpy(part[mask]).long() for part in (encoded.input_ids, encoded.offsets))
+    return RowText(example["text"], ids, offsets)
+
+
+def text_rows(data: Any) -> TextRows | None:
+    """Returns the texts of a data module's splits; None if the module does not give its examples and tokens."""
+    if not (hasattr(data, "example") and hasattr(data, "encoded")):
+        return None
+    return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
+
+
+class TextReader:
+    """Encodes texts with the tokenizer of a scorer.
+
+    Both encodings end at the character where the first of them is cut off. Tokens of the explained network after it get
+    no score. A token without a common character takes the nearest score; `num_nearest` counts such tokens.
+
+    Args:
+        path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.
+        max_length: largest number of tokens of a text; None if there is no limit.
+        pool: a token of the explained network takes the "max" or the "mean" of the scores of its tokens.
+
+    Raises:
+        ValueError: there is no tokenizer, or it gives no character offsets.
+    """
+
+    def __init__(self, path: str, max_length: int | None, pool: Pool) -> None:
+        self.tokenizer = tokenizer_of(path)
+        if not self.tokenizer.is_fast:
+            raise ValueError(f"{path} has a tokenizer without character offsets: give one that has a tokenizer.json")
+        self.max_length, self.pool = max_length, pool
+        self.num_nearest = self.num_tokens = 0
+
+    def read(self, inputs: TextInputs, rows: Sequence[RowText]) -> Reading:
+        """Returns what the scorer reads for B inputs of the explained network, which are texts or windows of texts.
+
+        Args:
+            inputs: [B, T].
+            rows: their B texts.
+
+        Raises:
+            ValueError: the tokens of an input are not those of its text, for example because some are erased.
+        """
+        ids, masks, special, places, columns = [], [], [], [], []
+        for row, source in enumerate(rows):
+            where = inputs.token_mask[row].nonzero().flatten().cpu()
+            offsets = _window(source, inputs.input_ids[row, inputs.token_mask[row]].cpu(), row, inputs)
+            begin, end = _characters(offsets, source.text)
+            own, is_cut = self._encode(source.text[begin:end])
+            theirs = torch.tensor(own["offset_mapping"]).view(-1, 2) + begin
+            in_text = ~torch.tensor(own["special_tokens_mask"], dtype=torch.bool)
+            theirs = _bare(theirs, source.text)
+            scored = offsets[:, 0] < (shared_end(offsets, theirs[in_text]) if is_cut else len(source.text) + 1)
+            alone = without_overlap(offsets, theirs, scored, in_text)
+            self.num_nearest += int(alone.sum())
+            self.num_tokens += int(scored.sum())
+            places.append(overlaps(offsets, theirs, scored, in_text))
+            columns.append(where)
+            ids.append(own["input_ids"])
+            special.append(~in_text)
+            masks.append(scored)
+        token_mask = torch.zeros(inputs.token_mask.shape, dtype=torch.bool)
+        for row, (where, scored) in enumerate(zip(columns, masks, strict=True)):
+            token_mask[row, where[scored]] = True
+        own_inputs = self._inputs(ids, special, inputs.index)
+        aligned = pad_places(places, columns, inputs.input_ids.shape[1])
+        return Reading(own_inputs, token_mask, aligned, self.pool).to(inputs.device)
+
+    def _encode(self, text: str) -> tuple[Any, bool]:
+        """Returns the tokens of a text, and whether they were cut off."""
+        limit = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
+        found = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, **limit)
+        is_cut = bool(found.encodings[0].overflowing)
+        if not found["input_ids"]:  # a tokenizer without special tokens and a text without tokens
+            found = {
+                "input_ids": [self.tokenizer.eos_token_id or 0],
+                "offset_mapping": [(0, 0)],
+                "special_tokens_mask": [1],
+            }
+        return found, is_cut
+
+    def _inputs(self, ids: Sequence[list[int]], special: Sequence[Tensor], index: Tensor | None) -> TextInputs:
+        pad = self.tokenizer.pad_token_id or 0
+        plain = TextInputs.of_ids(ids, pad_id=pad)
+        mask = torch.ones_like(plain.attention_mask)
+        for row, part in enumerate(special):
+            mask[row, : len(part)] = part
+        types = torch.zeros_like(plain.input_ids)
+        return TextInputs(
+            plain.input_ids, plain.attention_mask, ~mask, mask, plain.input_ids, token_type_ids=types,
+            index=None if index is None else index.cpu(),
+        )  # fmt: skip
+
+
+def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
+    """Returns what a scorer reads of inputs of the explained network.
+
+    Args:
+        reader: reads texts in the scorer's own tokens; None if it shares the tokens of the inputs.
+        inputs: B texts.
+        split: the split that their index counts.
+        texts: the texts of the split, for a reader.
+
+    Raises:
+        ValueError: a reader gets no texts, or an input is not its text.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]])
+        >>> reading_of(None, inputs, None, None).inputs is inputs
+        True
+    """
+    if reader is None:
+        return Reading.same(inputs)
+    if texts is None or inputs.index is None:
+        raise ValueError(
+            "the scorer has a tokenizer of its own, so it needs the texts, which are not known here: explain texts of "
+            "a TextDataModule, or use run.py explain"
+        )
+    return reader.read(inputs, [texts(split, index) for index in inputs.index.tolist()])
+
+
+def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:
+    """Returns the offsets [N, 2] of the tokens of an input, which is a text or a window of it."""
+    starts = [0] if len(ids) == len(source.ids) else range(len(source.ids) - len(ids) + 1)
+    for start in starts:
+        if torch.equal(source.ids[start : start + len(ids)], ids):
+            return source.offsets[start : start + len(ids)]
+    number = row if inputs.index is None else int(inputs.index[row])
+    raise ValueError(
+        f"the tokens of example {number} are not those of its text, so a scorer with a tokenizer of its own cannot "
+        "read it: explain texts without erasures, or pretrain a scorer with align: none"
+    )
+
+
+def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
+    """Returns the first and the last character of tokens, with the white space at the ends of the whole text."""
+    begin, end = (int(offsets[0, 0]), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
+    return begin if text[:begin].strip() else 0, end if text[end:].strip() else len(text)
+
+
+def _bare(offsets: Tensor, text: str) -> Tensor:
+    """Returns offsets [S, 2] without outer white space, which some tokenizers count."""
+    bare = offsets.clone()
+    for token, (begin, end) in enumerate(offsets.tolist()):
+        piece = text[begin:end]
+        stripped = piece.strip()
+        first = begin + len(piece) - len(piece.lstrip()) if stripped else begin
+        bare[token, 0], bare[token, 1] = first, first + len(stripped)
+    return bare

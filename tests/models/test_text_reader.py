@@ -1,0 +1,151 @@
+"""A scorer with a tokenizer of its own: byte-level BPE beside WordPiece, with emoji and accents."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lightning_xai.attributions.aml import AMLAttribution, give_scorer, give_texts
+from lightning_xai.attributions.base import explaining
+from lightning_xai.data.collate import Item, collate
+from lightning_xai.functional.alignment import overlaps
+from lightning_xai.functional.dual_mask import DualMask, masked_losses
+from lightning_xai.functional.reading import Reading
+from lightning_xai.metrics.faithfulness import Comprehensiveness
+from lightning_xai.metrics.top_units import Percentages
+from lightning_xai.models.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.models.text_reader import TextReader, reading_of, row_text
+from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.runs.fingerprint import weights_hash
+from tests.conftest import TINY_CONFIGS, tiny_classifier
+from tests.functional.test_alignment import byte_level, word_piece
+
+TEXTS = [
+    "A na\u00efve caf\u00e9, unbelievably good.",
+    "I \U0001f600 this \U0001f469\u200d\U0001f4bb film \u2764\ufe0f!",
+    "cafe\u0301  two   spaces\tand a tab\n end  ",
+    "\U0001f600",
+    "the cat and the film, good",
+]
+ENCODERS = {"WordPiece": word_piece(), "BPE": byte_level()}
+
+
+def rows_of(encoder):
+    return [row_text({"text": text}, encoder.encode({"text": text})) for text in TEXTS]
+
+
+def inputs_of(encoder):
+    items = [Item(row, encoder.encode({"text": text}), 0) for row, text in enumerate(TEXTS)]
+    return collate(
+        items, pad_token_id=encoder.pad_token_id, num_classes=2, multilabel=False, has_rationales=False
+    ).inputs
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders with the tokenizers."""
+    found = {name: str(tmp_path_factory.mktemp("tokenizer")) for name in ENCODERS}
+    for name, encoder in ENCODERS.items():
+        encoder.tokenizer.save_pretrained(found[name])
+    return found
+
+
+@pytest.mark.parametrize("pool", ["max", "mean"])
+@pytest.mark.parametrize(("explained", "scorer"), [("WordPiece", "BPE"), ("BPE", "WordPiece")])
+def test_scores_cross_by_characters(explained, scorer, pool, folders):
+    encoder, inputs = ENCODERS[explained], inputs_of(ENCODERS[explained])
+    reader = TextReader(folders[scorer], None, pool)
+    reading = reader.read(inputs, rows_of(encoder))
+    logits = torch.randn(reading.inputs.input_ids.shape, generator=torch.Generator().manual_seed(0))
+    kept = reading.keep(logits)
+    for row, text in enumerate(TEXTS):
+        theirs, own = encoder.encode({"text": text}), ENCODERS[scorer].encode({"text": text})
+        assert reading.inputs.input_ids[row, : len(own)].tolist() == own.input_ids.tolist()  # the text alone, whole
+        places = overlaps(torch.from_numpy(theirs.offsets), torch.from_numpy(own.offsets))
+        for token, sources in enumerate(places.tolist()):
+            values = [float(logits[row, s].sigmoid()) for s in sources if s >= 0]
+            expected = max(values) if pool == "max" else sum(values) / len(values)
+            assert float(kept[row, token]) == pytest.approx(expected, abs=1e-6)
+    assert reading.token_mask.tolist() == inputs.token_mask.tolist()
+    assert 0 <= reader.num_nearest < reader.num_tokens == int(inputs.token_mask.sum())
+
+
+def test_both_encodings_end_where_the_first_is_cut(folders):
+    encoder = ENCODERS["WordPiece"]
+    reading = TextReader(folders["BPE"], 8, "max").read(inputs_of(encoder), rows_of(encoder))
+    assert reading.inputs.attention_mask.sum(dim=1).max() == 8
+    assert reading.token_mask[0].sum() < inputs_of(encoder).token_mask[0].sum()
+    scored = reading.places[0][reading.token_mask[0]]
+    assert (scored.amax(dim=-1) >= 0).all() and (reading.places[0][~reading.token_mask[0]] == -1).all()
+
+
+def test_a_window_of_a_text_is_read_alone_and_an_erased_text_is_refused(folders):
+    encoder, reader = ENCODERS["WordPiece"], TextReader(folders["BPE"], None, "max")
+    inputs, rows = inputs_of(encoder), rows_of(encoder)
+    first = inputs[:1].map(lambda tensor: tensor[:, :3] if tensor.dim() > 1 else tensor)
+    window = reader.read(first, rows[:1])
+    begin, end = encoder.encode({"text": TEXTS[0]}).offsets[[0, 2]].flatten()[[0, 3]]
+    assert (
+        window.inputs.input_ids[0].tolist() == ENCODERS["BPE"].encode({"text": TEXTS[0][begin:end]}).input_ids.tolist()
+    )
+    erased = inputs.input_ids.clone()
+    erased[0, 1] = inputs.baseline_ids[0, 1]
+    with pytest.raises(ValueError, match="the tokens of example 0 are not those of its text"):
+        reader.read(replace(inputs, input_ids=erased), rows)
+
+
+def test_texts_must_be_known_and_single(folders):
+    reader = TextReader(folders["BPE"], None, "max")
+    with pytest.raises(ValueError, match="it needs the texts, which are not known here"):
+        reading_of(reader, inputs_of(ENCODERS["WordPiece"]), "test", None)
+    with pytest.raises(ValueError, match="reads single texts, but this is a pair: set align: none"):
+        row_text({"text": "a", "text_pair": "b"}, ENCODERS["BPE"].encode({"text": "a"}))
+    with pytest.raises(ValueError, match="align is max, but the scorer has the explained"):
+        Scorer(align="max")
+
+
+def test_the_loss_with_equal_tokenizers_is_that_without_alignment(folders):
+    encoder, inputs = ENCODERS["BPE"], inputs_of(ENCODERS["BPE"])
+    network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"vocab_size": 400}).eval().double()
+    logits = torch.randn(inputs.input_ids.shape, dtype=torch.float64, requires_grad=True)
+    y = network.probabilities(network(inputs).logits).detach()
+    aligned = TextReader(folders["BPE"], None, "mean").read(inputs, rows_of(encoder))
+    # bytes of one character share their offsets, so each of them takes the pooled score of all
+    alone = aligned.places.ge(0).sum(dim=-1).le(1).all(dim=1)
+    assert alone.any()
+    losses = [masked_losses(network, inputs, y, logits, DualMask(), read)["loss"] for read in (None, aligned)]
+    assert torch.allclose(losses[0][alone], losses[1][alone])
+    assert torch.autograd.grad(losses[1].sum(), logits)[0][inputs.token_mask].ne(0).all()
+
+
+@pytest.mark.parametrize("num_steps", [0, 2])
+def test_a_batch_is_explained_like_each_text_alone(num_steps, folders):
+    encoder, inputs = ENCODERS["WordPiece"], inputs_of(ENCODERS["WordPiece"])
+    torch.manual_seed(0)
+    network = tiny_classifier("bert", config=TINY_CONFIGS["bert"] | {"vocab_size": 400}).double().eval()
+    scorer = TokenScorer(num_classes=3, config=TINY_CONFIGS["bert"] | {"vocab_size": 400}).double().eval()
+    with torch.no_grad():
+        for parameter in scorer.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    facts = {"path": "f", "hash": "0a1b", "weights": weights_hash(network)}
+    reader, alignment = TextReader(folders["BPE"], scorer.max_length, "max"), {"path": folders["BPE"], "pool": "max"}
+    trained = TrainedScorer(scorer, DualMask(), 4e-5, 0.01, "comprehensiveness", facts, reader, alignment)
+    metric = Comprehensiveness(Percentages([20, 50]))
+    options = {"num_steps": num_steps, "metric": metric, "lr": 3e-2} if num_steps else {}
+    method = AMLAttribution(None, **options)
+    give_scorer([method], lambda: trained)
+    rows = rows_of(encoder)
+    give_texts([method], lambda split, index: rows[index])
+    targets = network.predict(inputs).argmax(dim=1, keepdim=True)
+    with explaining(network, "cpu"):
+        together = method.scores(network, inputs, targets)
+        for row in range(len(inputs)):
+            single = method.scores(network, inputs[row : row + 1].trim(), targets[row : row + 1])
+            assert torch.allclose(together[row, :, : single.shape[-1]], single[0], rtol=0, atol=1e-8)
+    assert together[:, 0][inputs.token_mask].gt(0).all() and together[:, 0][~inputs.token_mask].eq(0).all()
+
+
+def test_the_same_tokens_need_no_places():
+    inputs = inputs_of(ENCODERS["BPE"])
+    assert Reading.same(inputs).places is None
