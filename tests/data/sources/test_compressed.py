@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -89,3 +90,25 @@ def test_the_line_of_bad_utf8_is_named_also_in_compressed_files(tmp_path, kind):
     (tmp_path / f"a.{kind}.gz").write_bytes(gzip.compress(b"\n".join(lines)))
     with pytest.raises(ValueError, match="is not UTF-8 .*; line 3 is the first that is wrong"):
         load(str(tmp_path / f"a.{kind}.gz"))
+
+
+def test_zstandard_without_its_package_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "a.csv.zst").write_bytes(compressed(content("csv"), "zst"))
+    without = SimpleNamespace(Codec=SimpleNamespace(is_available=lambda name: name != "zstd"))
+    monkeypatch.setattr("lightning_xai.runs.files.compressed_files.pa", without)
+    with pytest.raises(ValueError, match="a.csv.zst needs a pyarrow with zstd: install the pyarrow of PyPI"):
+        load(str(tmp_path / "a.csv.zst"))
+
+
+def test_files_of_several_kinds_are_refused():
+    with pytest.raises(ValueError, match=r"data_files end in \['.csv', '.jsonl'\]; give files of one kind among"):
+        Files({"train": "a.csv.gz", "test": "b.jsonl"})
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_the_place_of_a_wrong_byte_is_counted_from_the_beginning_of_the_file(tmp_path, kind):
+    data = content(kind, ROWS * 2000)
+    place = data.rindex("\u00e9".encode())
+    (tmp_path / f"a.{kind}").write_bytes(data[:place] + b"\xe9" + data[place + 2 :])
+    with pytest.raises(ValueError, match=rf"is not UTF-8 \(byte {place}\)"):
+        load(str(tmp_path / f"a.{kind}"))
