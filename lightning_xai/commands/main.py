@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> None:
         >>> main(["fti"])
         Traceback (most recent call last):
         SystemExit: error: fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, \
-stability, tables
+compare, stability, tables
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     asks_for_help = not argv or argv[0] in ("-h", "--help")

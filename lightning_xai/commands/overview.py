@@ -35,6 +35,10 @@ COMMANDS = {
         "compare the ROAR curves of finished chains",
         "racu runs/roar",
     ),
+    "compare": (
+        "compare results of finished experiments: tables, spread over seeds, correlations",
+        "compare runs/tm runs/igr",
+    ),
     "stability": (
         "compare the explanations of finished runs",
         "stability runs/tm/seed0 runs/tm/seed1",
@@ -44,7 +48,15 @@ COMMANDS = {
         "tables runs/supervised_attention runs/tm --supervised supervised_attention",
     ),
 }
-MODULES = ("search", "data", "explain", "racu", "stability", "tables")  # commands with a module of the same name
+MODULES = (
+    "search",
+    "data",
+    "explain",
+    "racu",
+    "compare",
+    "stability",
+    "tables",
+)  # commands with a module of the same name
 
 
 def overview(program: str = "run.py") -> str:
@@ -76,6 +88,7 @@ def unknown_command(name: str) -> str:
 
     Example:
         >>> unknown_command("fti")
-        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, stability, tables'
+        'fti is no command: choose one of fit, validate, test, predict, search, data, explain, racu, compare, \
+stability, tables'
     """
     return f"{name} is no command: choose one of {', '.join(COMMANDS)}"

@@ -14,7 +14,7 @@ from tests.commands.conftest import ROOT, refusal
 def test_all_commands_are_listed_with_an_example(argv, capsys):
     main(argv)
     printed = capsys.readouterr().out
-    names = "fit validate test predict search data explain racu stability tables"
+    names = "fit validate test predict search data explain racu compare stability tables"
     assert list(COMMANDS) == names.split()
     for name, (_, example) in COMMANDS.items():
         assert f"\n  {name} " in printed and f"run.py {example}" in printed and example.startswith(name)

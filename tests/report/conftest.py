@@ -1,6 +1,6 @@
 """Small roar.csv files made by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -41,3 +41,16 @@ def five_seeds(tmp_path: Path) -> Path:
         share = (seed + 1) / 10
         chain(tmp_path / "roar_sst", seed, gradient=[0.9, 0.8 - 0.5 * share, 0.5], positions=[0.5, 0.6, 0.5])
     return tmp_path / "roar_sst"
+
+
+def write_results(
+    experiment: Path, seed: int, numbers: Mapping[tuple[str, str, str, str], float], *, stem: str = "results",
+    checkpoint: str = "0a1b",
+) -> Path:  # fmt: skip
+    """Writes a table of results by (split, preset, method, metric) and returns the folder of the experiment."""
+    folder = experiment / f"seed{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [(seed, *key, value, checkpoint) for key, value in numbers.items()]
+    columns = ["seed", "split", "preset", "method", "metric", "value", "checkpoint"]
+    pd.DataFrame(rows, columns=columns).to_parquet(folder / f"{stem}.parquet")
+    return experiment

@@ -1,0 +1,196 @@
+"""Tables and pictures that compare finished experiments: classification, plausibility, faithfulness, correlations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lightning_xai.report.correlations import Correlation, correlation, paired_runs
+from lightning_xai.report.curves import Panel, curves_figure, figure_image, save_png
+from lightning_xai.report.experiments import means_table
+from lightning_xai.report.intervals import percent_curve, with_intervals
+from lightning_xai.report.run_points import PointPanel, scatter_figure, spread_figure
+from lightning_xai.runs.files.whole_files import write_whole
+from lightning_xai.runs.splits import VALIDATION
+
+LAYER = re.compile(r"(.+)_layer(\d+)")  # methods that explain the states after one layer
+PER_SIZE = re.compile(r"(normalized_\w+)/([\d.]+)")  # metrics with a value for each percentage
+
+
+def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Returns the rows of a classification metric.
+
+    Raises:
+        ValueError: no run has the metric.
+
+    Example:
+        >>> row = {"preset": "", "metric": "macro_f1", "split": "test"}
+        >>> len(classification_rows(pd.DataFrame([row]), "macro_f1"))
+        1
+    """
+    found = rows[(rows["preset"] == "") & (rows["metric"] == metric)]
+    if not len(found):
+        known = ", ".join(sorted(rows[rows["preset"] == ""]["metric"].unique()))
+        raise ValueError(f"no run has the metric {metric!r}: choose one of {known}")
+    return found
+
+
+def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None) -> pd.DataFrame:
+    """Returns the rows of an attribution metric, which no other preset may have unless `preset` is given.
+
+    Raises:
+        ValueError: several presets have the metric.
+
+    Example:
+        >>> row = {"preset": "er", "metric": "rationale/auroc", "split": "test"}
+        >>> len(attribution_rows(pd.DataFrame([row]), "rationale/auroc"))
+        1
+    """
+    found = rows[(rows["preset"] != "") & (rows["metric"] == metric)]
+    found = found if preset is None else found[found["preset"] == preset]
+    presets = sorted(found["preset"].unique())
+    if len(presets) > 1:
+        raise ValueError(f"{metric} is in the presets {', '.join(presets)}: choose one by --preset")
+    return found
+
+
+def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str | None, width: int) -> list[str]:
+    """Returns a table for each metric and split: a row for each experiment, a column for each method."""
+    tables = []
+    for metric in metrics:
+        found = attribution_rows(rows, metric, preset)
+        found = found[~found["method"].str.fullmatch(LAYER.pattern)]
+        for split, part in found.groupby("split", sort=False):
+            tables.append(means_table(part, "method", title=f"{metric} on {split}, in percent", width=width))
+    return tables
+
+
+def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
+    """Returns a panel for each split and family of methods such as alti_layer0, alti_layer1: the metric by layer."""
+    found = attribution_rows(rows, metric, preset)
+    parts = found["method"].str.extract(f"^{LAYER.pattern}$")
+    found = found.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])
+    panels = []
+    for (split, family), part in found.groupby(["split", "family"], sort=False):
+        summary = with_intervals(part, ["experiment", "layer"]).sort_values("layer")
+        curves = [percent_curve(str(name), group, "layer") for name, group in summary.groupby("experiment", sort=False)]
+        panels.append(Panel(f"{family}, {split}", "layer", f"{metric} [%]", curves))
+    return panels
+
+
+def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
+    """Returns a panel for each experiment, split and normalized metric of a preset: its value by percentage and method.
+
+    Args:
+        rows: rows that `read_experiments` returns.
+        preset: a preset whose metrics have one value for each percentage, such as "er".
+    """
+    found = rows[rows["preset"] == preset]
+    parts = found["metric"].str.extract(f"^{PER_SIZE.pattern}$")
+    found = found.assign(quantity=parts[0], size=parts[1].astype(float)).dropna(subset=["quantity"])
+    panels = []
+    for (experiment, split, quantity), part in found.groupby(["experiment", "split", "quantity"], sort=False):
+        summary = with_intervals(part, ["method", "size"]).sort_values("size")
+        curves = [percent_curve(str(name), group, "size") for name, group in summary.groupby("method", sort=False)]
+        title = f"{experiment}, {split}"
+        panels.append(Panel(title, "top % of tokens", f"{str(quantity).replace('_', ' ')} [%]", curves))
+    return panels
+
+
+def predictor_rows(
+    rows: pd.DataFrame, *, metric: str, plausibility: str, preset: str | None, in_domain: str, others: Sequence[str]
+) -> pd.DataFrame:
+    """Returns the quantities of every run that are correlated.
+
+    Args:
+        rows: rows that `read_experiments` returns.
+        metric: the classification metric.
+        plausibility: the plausibility metric.
+        preset: preset of the plausibility metric; None if only one has it.
+        in_domain: the split in domain.
+        others: the splits out of domain.
+
+    Returns:
+        The columns experiment, seed, quantity and value. The quantities are the metric in domain, the plausibility of
+        each method on each split, the metric on each split out of domain, and its mean over these splits.
+    """
+    scores = classification_rows(rows, metric)
+    chosen = scores[scores["split"].isin([in_domain, *others])]
+    parts = [chosen.assign(quantity=metric + " on " + chosen["split"])]
+    means = scores[scores["split"].isin(others)].groupby(["experiment", "seed"], sort=False)["value"]
+    complete = means.mean()[means.size() == len(others)].reset_index()
+    parts.append(complete.assign(quantity=f"{metric} out of domain"))
+    plausible = attribution_rows(rows, plausibility, preset)
+    plausible = plausible[plausible["split"].isin([in_domain, *others])]
+    parts.append(plausible.assign(quantity=plausibility + " of " + plausible["method"] + " on " + plausible["split"]))
+    return pd.concat(parts, ignore_index=True)[["experiment", "seed", "quantity", "value"]]
+
+
+def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFrame:
+    """Returns the correlation of every quantity in domain with every quantity out of domain, over all runs.
+
+    Args:
+        quantities: result of `predictor_rows`.
+        in_domain: the split in domain.
+    """
+    names = list(quantities["quantity"].unique())
+    inside = [name for name in names if name.endswith(f" on {in_domain}")]
+    found = []
+    for x in inside:
+        for y in [name for name in names if name not in inside]:
+            pairs = paired_runs(quantities, x, y)
+            found.append((x, y, *correlation(pairs["x"].tolist(), pairs["y"].tolist())))
+    return pd.DataFrame(found, columns=["x", "y", "pearson", "low", "high", "num_runs"])
+
+
+def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
+    """Returns quantity in domain -> its correlation with the quantity `y`, from the result of `correlations_frame`."""
+    rows = frame[frame["y"] == y]
+    columns = [rows[name].tolist() for name in ("x", "pearson", "low", "high", "num_runs")]
+    return {x: Correlation(*numbers) for x, *numbers in zip(*columns, strict=True)}
+
+
+def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
+    """Returns a panel for each predictor in domain, against the quantity `y`; the title is their correlation."""
+    panels = []
+    for x, found in correlations_with(frame, y).items():
+        points = paired_runs(quantities, x, y)
+        if len(points):
+            panels.append(PointPanel(str(found), x, y, points))
+    return panels
+
+
+def other_splits(rows: pd.DataFrame, in_domain: str) -> list[str]:
+    """Returns the splits out of domain: all but train, validation, test and the one in domain.
+
+    Example:
+        >>> other_splits(pd.DataFrame({"split": ["validation", "test", "imdb"]}), "test")
+        ['imdb']
+    """
+    return [str(split) for split in rows["split"].unique() if split not in ("train", VALIDATION, "test", in_domain)]
+
+
+def save_figure(figure: Figure, file: Path) -> Path:
+    """Writes a figure as PNG and returns the file."""
+    write_whole(file, partial(save_png, figure_image(figure)))
+    return file
+
+
+def write_pictures(
+    rows: pd.DataFrame, scatter: Sequence[PointPanel], layers: Sequence[Panel], curves: Sequence[Panel], *,
+    metric: str, output: Path,
+) -> list[Path]:  # fmt: skip
+    """Writes spread.png, and scatter.png, layers.png and faithfulness.png if they have panels; returns the files."""
+    scores = classification_rows(rows, metric)
+    written = [save_figure(spread_figure(scores, "split", y_label=metric), output / "spread.png")]
+    if scatter:
+        written.append(save_figure(scatter_figure(scatter), output / "scatter.png"))
+    for name, panels in (("layers", layers), ("faithfulness", curves)):
+        if panels:
+            written.append(save_figure(curves_figure(panels, max_columns=2), output / f"{name}.png"))
+    return written

@@ -1,0 +1,121 @@
+"""Reads the results of several experiments, each with runs of several seeds, and makes tables of their means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lightning_xai.report.names import experiment_names
+from lightning_xai.report.tables import Column, text_table
+from lightning_xai.runs.experiment import runs_of
+from lightning_xai.runs.folder import RunFolder
+from lightning_xai.runs.results_table import RESULTS, read_table
+
+KEYS = ["split", "preset", "method", "metric"]  # columns that identify a number of a run
+
+
+def run_results(run: RunFolder) -> pd.DataFrame:
+    """Returns all numbers of a run's tested checkpoint, also those of later tests on other data.
+
+    If several tables have a number, that of results.parquet counts, then that of the newest table.
+
+    Example:
+        >>> import tempfile
+        >>> run = RunFolder(Path(tempfile.mkdtemp()))
+        >>> row = {"checkpoint": "0a", "preset": "", "method": "", "metric": "accuracy"}
+        >>> pd.DataFrame([row | {"split": "test", "value": 0.5}]).to_parquet(run.path / "results.parquet")
+        >>> pd.DataFrame([row | {"split": "imdb", "value": 0.25}]).to_parquet(run.path / "results_12ab.parquet")
+        >>> run_results(run)["value"].tolist()
+        [0.5, 0.25]
+    """
+    own = read_table(run.results_file)
+    others = sorted(run.path.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
+    tables = [own, *(read_table(file) for file in others)]
+    checkpoint = own["checkpoint"].iloc[0]
+    rows = pd.concat([table[table["checkpoint"] == checkpoint] for table in tables if len(table)], ignore_index=True)
+    return rows.drop_duplicates(KEYS, ignore_index=True)
+
+
+def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
+    """Returns the results of all tested runs of several experiments.
+
+    Args:
+        folders: folders of experiments, such as runs/tm, which hold a folder for each seed.
+
+    Returns:
+        The columns experiment (a name that tells the folders apart), seed, split, preset, method, metric and value,
+        without the rows that have no value.
+
+    Raises:
+        ValueError: a folder is named twice, or has no tested run.
+
+    Example:
+        >>> read_experiments([Path("runs/none")])
+        Traceback (most recent call last):
+        ValueError: runs/none has no tested run of a seed (seed*/results.parquet): fit and test it first, or correct ...
+    """
+    if not folders:
+        raise ValueError("no experiment is named: give folders of finished experiments, such as runs/tm")
+    places = [folder.resolve() for folder in folders]
+    parts = []
+    for number, (name, folder) in enumerate(zip(experiment_names(folders), folders, strict=True)):
+        if places[number] in places[:number]:
+            raise ValueError(f"{folder} is named twice: name each experiment once")
+        runs = [run for run in runs_of(folder) if run.is_tested]
+        if not runs:
+            raise ValueError(
+                f"{folder} has no tested run of a seed (seed*/results.parquet): fit and test it first, or correct its "
+                "name"
+            )
+        parts += [run_results(run).assign(experiment=name) for run in runs]
+    rows = pd.concat(parts, ignore_index=True)[["experiment", "seed", *KEYS, "value"]]
+    return rows[rows["value"].notna()].reset_index(drop=True)
+
+
+def missed_bounds(folders: Sequence[Path]) -> list[str]:
+    """Returns a line for each experiment some of whose seeds did not meet their bounds.
+
+    Example:
+        >>> missed_bounds([Path("runs/none")])
+        []
+    """
+    lines = []
+    for name, folder in zip(experiment_names(folders), folders, strict=True):
+        runs = [run for run in runs_of(folder) if run.is_finished]
+        missed = sum(run.missed_its_bounds for run in runs)
+        if missed:
+            lines.append(f"{name}: {len(runs) - missed} of {len(runs)} seeds met the bounds")
+    return lines
+
+
+def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80) -> str:
+    """Returns a table in percent with a row for each experiment; "mean (deviation)" over seeds, the mean of one seed.
+
+    Args:
+        rows: one row for each experiment, seed and value of the column `columns`.
+        columns: name of the column whose values are the columns of the table.
+        title: text above the table.
+        width: number of characters in a line.
+
+    Example:
+        >>> rows = pd.DataFrame([("tm", 0, "test", 0.9), ("tm", 1, "test", 0.7), ("igr", 0, "test", 0.5)])
+        >>> rows.columns = ["experiment", "seed", "split", "value"]
+        >>> print(means_table(rows, "split", title="macro_f1"))
+        macro_f1
+                    test
+        tm   80.0 (14.1)
+        igr         50.0
+    """
+    experiments = [str(name) for name in rows["experiment"].unique()]
+    cells = {key: _cell(values) for key, values in rows.groupby(["experiment", columns])["value"]}
+    shown = [
+        Column(str(value), [cells.get((name, value), "-") for name in experiments]) for value in rows[columns].unique()
+    ]
+    return text_table(experiments, shown, title=title, width=width)
+
+
+def _cell(values: pd.Series) -> str:
+    mean = f"{100 * values.mean():.1f}"
+    return f"{mean} ({100 * values.std():.1f})" if len(values) > 1 else mean
