@@ -43,7 +43,7 @@ class Heatmaps(ExplainedCallback):
         during_fit: whether to draw also in the validation that `fit` runs every epoch.
 
     Raises:
-        ValueError: at setup, if the trainer has no TextDataModule to take texts from.
+        ValueError: at setup, if the trainer has no TextDataModule to take texts from, or if the texts are private.
 
     Example:
         >>> Heatmaps(num_documents=2, splits=["test"]).max_image_tokens
@@ -70,6 +70,11 @@ class Heatmaps(ExplainedCallback):
         super().setup(trainer, pl_module, stage)
         if not hasattr(data_of(trainer), "encoded"):
             raise ValueError("Heatmaps shows source texts, which only a TextDataModule has: pass one to the trainer")
+        if getattr(data_of(trainer), "text_is_private", False):
+            raise ValueError(
+                "Heatmaps writes texts into the run's folder, but the data are private: leave the callback out, or set "
+                "allow_text: true in the source, if your data use agreement covers that folder and all who read it"
+            )
         self._documents = {}
 
     def tried(self, trial: TrialRun) -> None:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.discovery import import_all
-from lightning_xai.commands.outputs import refuse_inputs, write_output
+from lightning_xai.commands.outputs import refuse_inputs, refuse_private, write_output
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.trained.explainer import Explainer
 from lightning_xai.commands.trained.trained_run import (
@@ -135,6 +135,8 @@ def explain(
         refuse_inputs("html", page, read | inputs, model)
     elif lines != STANDARD:
         refuse_inputs("output", Path(lines), {"file": Path(file)} | inputs, model)
+    if run is not None:
+        refuse_private(*(("html", page) if file is None else ("output", Path(lines))), run)
     loaded = load_trained_run(ckpt, device=device, trust_remote_code=trust_remote_code)
     explainer = loaded.explainer(method, num_classes=num_classes, text_pair=text_pair)
     if text is not None:

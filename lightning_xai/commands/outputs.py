@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+import yaml
 
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import remove_partial_files, write_whole
+from lightning_xai.runs.folder import RunFolder
 
 EXPLANATIONS = (".html", ".jsonl")  # the only files in a model's folder that an explanation may replace
 
@@ -38,6 +41,39 @@ def refuse_inputs(option: str, output: Path, inputs: Mapping[str, Path], model: 
     is_model = model is not None and model.is_dir() and output.resolve().is_relative_to(model.resolve())
     if is_model and output.exists() and output.suffix not in EXPLANATIONS:
         raise ValueError(f"{option} {output} is a file of the model in {model}: give another name")
+
+
+def refuse_private(option: str, output: Path, run: RunFolder) -> None:
+    """Raises ValueError if an output with texts lies among the runs, but the run's data are private.
+
+    Data are private if their source has the option `allow_text`, and it is false.
+
+    Args:
+        option: name of the option that names the output.
+        output: the output.
+        run: the run that explains.
+
+    Example:
+        >>> import tempfile
+        >>> run = RunFolder.of(tempfile.mkdtemp(), "mdace", 0)
+        >>> run.path.mkdir(parents=True)
+        >>> _ = run.config_file.write_text("data: {init_args: {source: {init_args: {allow_text: false}}}}")
+        >>> refuse_private("html", run.explain_page, run)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: html .../explain.html would hold texts, but the run's data are private: give --html a file ...
+    """
+    inside = output.resolve().is_relative_to(run.experiment_dir.parent.resolve())
+    if inside and _forbids_text(yaml.safe_load(run.config_file.read_text(encoding="utf-8"))):
+        raise ValueError(
+            f"{option} {output} would hold texts, but the run's data are private: give --{option} a file outside of "
+            "the folder of the runs, or train with allow_text: true in the source"
+        )
+
+
+def _forbids_text(settings: Any) -> bool:
+    if isinstance(settings, dict):
+        return settings.get("allow_text") is False or any(map(_forbids_text, settings.values()))
+    return isinstance(settings, list) and any(map(_forbids_text, settings))
 
 
 def write_output(file: Path, write: Callable[[TextIO], object]) -> None:

@@ -67,6 +67,11 @@ class Encoder(ABC):
         return False
 
     @property
+    def keeps_text(self) -> bool:
+        """Whether `state_dict` gets words or texts of the rows by `fit`."""
+        return self.needs_fit
+
+    @property
     def word_vectors(self) -> Tensor | None:
         """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
         return None

@@ -23,6 +23,7 @@ from lightning_xai.data.file_hashes import FileHashes
 from lightning_xai.data.row_stream import Rows, read_rows
 from lightning_xai.data.source_table import SourceTable
 from lightning_xai.data.sources.base import TextSource, check_example, check_split
+from lightning_xai.data.sources.privacy import has_private_text, require_public_vocabulary
 from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.files.whole_files import read_json, write_json
@@ -54,10 +55,16 @@ class EncodedSource:
     def __init__(
         self, source: TextSource, encoder: Encoder, cache_dir: str | None = None, *, verify: bool = False
     ) -> None:
+        require_public_vocabulary(source, encoder)
         self.source, self.encoder = source, encoder
         self.verify = verify
         self._folder = cache_folder(cache_dir)
         self._loaded: Mapping[str, Rows] | None = None
+
+    @property
+    def text_is_private(self) -> bool:
+        """Whether no text may leave the folder of the corpora."""
+        return has_private_text(self.source)
 
     @property
     def cache(self) -> CorpusCache:

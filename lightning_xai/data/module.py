@@ -121,6 +121,11 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         """Whether an example may have any number of labels."""
         return self.source.multilabel
 
+    @property
+    def text_is_private(self) -> bool:
+        """Whether no text may leave the folder of the encoded corpora."""
+        return self.encoded_source.text_is_private
+
     def _ensure_fitted_encoder(self) -> None:
         if not self.encoder.needs_fit:
             return

@@ -105,6 +105,10 @@ class PromptEncoder(TokenizerEncoder):
         return not self._is_built
 
     @property
+    def keeps_text(self) -> bool:
+        return self.num_drawn > 0
+
+    @property
     def verbalizer_ids(self) -> list[int]:
         """[C] id of the token that each class adds after the prompt."""
         return self._verbalizer_ids

@@ -175,6 +175,8 @@ class MimicLabels(TextSource):
         max_words: documents with more words are left out, counted after `normalize`. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
+        allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
+            vocabularies. A vocabulary from the training notes, as in the papers, needs it.
 
     Raises:
         ValueError: an option is out of range. `load` raises it if a file, a column or a listed admission is missing.
@@ -202,6 +204,7 @@ class MimicLabels(TextSource):
         validation_fraction: float = 0.12,
         test_fraction: float = 0.2,
         seed: int = 0,
+        allow_text: bool = False,
     ) -> None:
         require_choices({"task": Task}, {"task": task})
         require_fractions(validation_fraction=validation_fraction, test_fraction=test_fraction)
@@ -215,6 +218,7 @@ class MimicLabels(TextSource):
         self.max_words = max_words
         self.fractions = (validation_fraction, test_fraction)
         self.seed = seed
+        self.text_is_private = not allow_text
 
     def load(self) -> DatasetDict:
         diagnoses = read_diagnoses(self.data_dir)

@@ -1,0 +1,69 @@
+"""Keeps texts that are private, such as clinical notes, in the folder of the encoded corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning_xai.data.base import Encoder
+from lightning_xai.data.sources.base import TextSource
+
+
+def has_private_text(source: TextSource) -> bool:
+    """Returns whether the text of a source, or of a source among its arguments, is private.
+
+    Example:
+        >>> from lightning_xai.data.sources.bundle import Bundle
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> class Notes(Planted):
+        ...     text_is_private = True
+        >>> has_private_text(Planted()), has_private_text(Bundle([Notes()]))
+        (False, True)
+    """
+    return source.text_is_private or _any_private(source.init_args)
+
+
+def _any_private(value: Any) -> bool:
+    if isinstance(value, TextSource):
+        return has_private_text(value)
+    if isinstance(value, Mapping):
+        return any(map(_any_private, value.values()))
+    return isinstance(value, list | tuple) and any(map(_any_private, value))
+
+
+def require_public(source: TextSource, what: str, remedy: str) -> None:
+    """Refuses what would write text of a source into the folder of a run.
+
+    Args:
+        source: the source.
+        what: what writes the text, as the begin of a sentence.
+        remedy: what to do instead.
+
+    Raises:
+        ValueError: the text is private.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> require_public(Planted(), "Heatmaps shows texts", "leave it out")
+    """
+    if has_private_text(source):
+        raise ValueError(
+            f"{what}, but the text of {type(source).__name__} is private: {remedy}, or set allow_text: true in the "
+            "source, if your data use agreement covers the folder of the run and all who read it"
+        )
+
+
+def require_public_vocabulary(source: TextSource, encoder: Encoder) -> None:
+    """Refuses an encoder whose state, which checkpoints hold, would have words or texts of a private source.
+
+    Raises:
+        ValueError: the text is private, and the encoder learns from it.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> require_public_vocabulary(Planted(), VocabularyEncoder())
+    """
+    if encoder.keeps_text:
+        what = f"{type(encoder).__name__} learns from the training texts, and every checkpoint holds what it learned"
+        require_public(source, what, "take the tokenizer of a network (TokenizerEncoder), or name words or shots")
