@@ -12,6 +12,7 @@ from lightning_xai.callbacks.base import (
     ExplainedCallback,
     ResultRow,
     callbacks_of,
+    data_of,
     first_examples,
     test_splits,
 )
@@ -20,6 +21,7 @@ from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.callbacks.workload import part_of
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
+from lightning_xai.metrics.symbols import ReadsSymbols
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
@@ -98,6 +100,10 @@ class AttributionEvaluation(ExplainedCallback):
                     f"two evaluations measure {metric} of {method} as preset {preset!r}: rename one `preset`"
                 )
         self._copies = {}
+        encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack it
+        for metric in self.metrics:
+            if isinstance(metric, ReadsSymbols) and metric.needs_symbols and encoder is not None:
+                metric.take_symbols(encoder.symbol_mask)
         if stage == "test" and VALIDATION not in test_splits(trainer):
             self.refuse_tuned_metrics()
 

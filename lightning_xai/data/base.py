@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from lightning_xai.data.encoded import Encoded
@@ -75,6 +78,14 @@ class Encoder(ABC):
     def word_vectors(self) -> Tensor | None:
         """[V, D] pretrained embeddings of the ids, NaN for ids that have none; None if no id has one."""
         return None
+
+    @property
+    def symbol_mask(self) -> Tensor:
+        """[V] bool, True for ids whose vocabulary entry has no ASCII letter or digit, such as punctuation."""
+        ids = np.arange(self.vocab_size, dtype=np.int32)
+        none, zeros = np.zeros(len(ids), dtype=bool), np.zeros_like(ids)
+        entries = self.tokens(Encoded(ids, none, none, ids, zeros, zeros, np.zeros((len(ids), 2), dtype=np.int32)))
+        return torch.tensor([re.search("[A-Za-z0-9]", entry) is None for entry in entries])
 
     @property
     def verbalizer_ids(self) -> list[int] | None:

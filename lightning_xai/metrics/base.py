@@ -18,7 +18,7 @@ from lightning_xai.functional.targets import gold_pairs, predicted_classes
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 
-Explained = Literal["all", "gold", "predicted"]
+Explained = Literal["all", "gold", "predicted", "missed"]
 
 
 def with_special_tokens(inputs: TextInputs) -> Tensor:
@@ -34,8 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
 
-    The metrics share the probabilities of the batch's unchanged inputs. They also share `memo`, a dictionary of results
-    that do not depend on the attribution.
+    They share the probabilities of the unchanged inputs, and `memo`, results that do not depend on the attribution.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -112,8 +111,8 @@ class AttributionMetric(Metric, Selector, ABC):
     value is undefined for the row. Means leave NaN out, and the row counts as skipped for this value.
 
     Args:
-        explained: which rows are measured: "all" rows, only rows of "gold" classes, or only rows of "predicted"
-            classes.
+        explained: which rows are measured: "all" rows, or only rows of "gold" classes, of "predicted" classes, or of
+            "missed" classes, which are gold but not predicted.
         name: name in logs and tables; None takes the name of the Python class in snake_case.
 
     Example:
@@ -188,7 +187,7 @@ class AttributionMetric(Metric, Selector, ABC):
     def require_selection(self) -> None:
         """Raises ValueError unless the metric has a direction and one value, and reads no gold labels."""
         remedy = f"choose another metric than {self.name} to select explanations"
-        if self.explained == "gold" or self.reads_rationales:
+        if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")
         if self.higher_is_better is None:
             raise ValueError(f"{type(self).__name__} does not say whether higher is better: {remedy}")
@@ -240,7 +239,8 @@ class AttributionMetric(Metric, Selector, ABC):
             return gold_pairs(batch.labels, targets)
         probs, multilabel = predict(batch.inputs), batch.labels.dim() == 2
         predicted = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
-        return predicted.gather(1, targets)
+        rows = predicted.gather(1, targets)
+        return gold_pairs(batch.labels, targets) & ~rows if self.explained == "missed" else rows
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
         """Returns [B, K] bool: True for rows whose evidence was all truncated. By default, all values are False."""

@@ -122,8 +122,13 @@ class EvidenceMetric(AttributionMetric):
         """Returns [B, T] bool: the tokens that are compared, by default all tokens that may be explained."""
         return attribution.token_mask
 
+    @property
+    def num_compared(self) -> int:
+        """Number of columns that `compare` returns; a subclass may have further columns."""
+        return len(self.columns)
+
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
-        shape = (*attribution.targets.shape, len(self.columns))
+        shape = (*attribution.targets.shape, self.num_compared)
         records = torch.full(shape, torch.nan, dtype=torch.float64, device=attribution.scores.device)
         evidence = evidence_of(attribution, batch, match=self.match)
         rows = evidence.any(dim=-1) & attribution.target_mask  # [B, K]

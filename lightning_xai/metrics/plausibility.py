@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.ranking import Ties, top_mask
 from lightning_xai.functional.signs import Sign
+from lightning_xai.functional.targets import gold_pairs, predicted_classes
+from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.evidence import EvidenceMetric
 from lightning_xai.metrics.precision_recall import (
     PrecisionRecallCurve,
@@ -16,7 +22,11 @@ from lightning_xai.metrics.precision_recall import (
     span_ids,
     spans_above,
 )
+from lightning_xai.metrics.symbols import ReadsSymbols
 from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold
+from lightning_xai.types import Attribution, Batch
+
+Part = Literal["predicted", "missed", "zeroed"]
 
 _EPSILON = 1e-11  # the authors' guard against division by zero and log of zero
 
@@ -58,7 +68,7 @@ _GRID = ThresholdGrid()
 _CURVE = PrecisionRecallCurve()
 
 
-class EvidenceOverlap(EvidenceMetric):
+class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
     """Compares attributions, normalized to a distribution over the tokens of a text, with evidence for the class.
 
     Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
@@ -75,6 +85,10 @@ class EvidenceOverlap(EvidenceMetric):
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
+        parts: further values, with the part's name and _ before their names, at the threshold that all rows of the
+            validation split give: of "predicted" gold classes (true positives), of "missed" gold classes (false
+            negatives), and "zeroed": of all rows, after the scores of tokens without an ASCII letter or digit are set
+            to 0 and the others are normalized again.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -91,7 +105,8 @@ class EvidenceOverlap(EvidenceMetric):
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, section 4.
     Differs: the published code selects among 101 thresholds from 0 to 0.1, and computes the area by trapezoids over 101
-        thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover.
+        thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover. The
+        paper does not say which threshold it takes after zeroing; in the authors' result files it is the same.
     """
 
     def __init__(
@@ -102,9 +117,12 @@ class EvidenceOverlap(EvidenceMetric):
         ks: list[int] = [5],  # noqa: B006  (never mutated; jsonargparse prints it in its help)
         ties: Ties = "first",
         sign: Sign = "absolute",
+        parts: list[Part] = [],  # noqa: B006
         **kwargs,
     ) -> None:
         super().__init__(sign=sign, **kwargs)
+        for part in parts:
+            require_choices({"parts": Part}, {"parts": part})
         if min(ks, default=1) < 1:
             raise ValueError(f"ks are {ks}: each must be a number of tokens >= 1")
         if sign == "signed":
@@ -119,10 +137,31 @@ class EvidenceOverlap(EvidenceMetric):
         # a record concatenates these parts: single numbers, and counts at each threshold
         singles = ("num_evidence", "num_spans", "iou", "kl", *(f"top_{k}" for k in ks))
         self.widths = dict.fromkeys(singles, 1)
-        counts = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")
-        self.widths |= dict.fromkeys(counts, len(self.thresholds))
+        of_grid = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")
+        self.widths |= dict.fromkeys(of_grid, len(self.thresholds))
         self.widths |= dict.fromkeys(("curve_hits", "curve_selected"), len(self.curve_thresholds))
-        self.columns = tuple(f"{name}_{place}" for name, width in self.widths.items() for place in range(width))
+        names = [f"{name}_{place}" for name, width in self.widths.items() for place in range(width)]
+        self.parts, self._num_compared = parts, len(names)
+        zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
+        self.columns = (*names, *zeroed, *(["part"] if {"predicted", "missed"} & set(parts) else []))
+
+    @property
+    def num_compared(self) -> int:
+        return self._num_compared
+
+    @property
+    def needs_symbols(self) -> bool:
+        return "zeroed" in self.parts
+
+    def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
+        records = [super().measure(attribution, batch, predict)]
+        if "zeroed" in self.parts:
+            symbols = self.symbols_of(batch.inputs).unsqueeze(1)
+            zeroed = replace(attribution, scores=attribution.scores.masked_fill(symbols, 0))
+            records.append(super().measure(zeroed, batch, predict))
+        if self.columns[-1] == "part":
+            records.append(_part_of_rows(attribution, batch, predict).to(records[0]).unsqueeze(-1))
+        return torch.cat(records, dim=-1)
 
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
         shares = normalize(scores, mask)
@@ -139,8 +178,8 @@ class EvidenceOverlap(EvidenceMetric):
         counts += [counts_above(shares, evidence, curve_grid), counts_above(shares, mask, curve_grid)]
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
-    def _parts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the parts of all n defined records: name of the part -> [n, width of the part]."""
+    def _counts(self, records: Tensor) -> dict[str, Tensor]:
+        """Returns the counts of all n defined records: name -> [n, width of the name]."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
@@ -150,38 +189,66 @@ class EvidenceOverlap(EvidenceMetric):
         Raises:
             ValueError: no row has evidence.
         """
-        parts = self._parts(self.table()[1])
-        if not len(parts["num_hits"]):
+        counts = self._counts(self.table()[1][:, : self.num_compared])
+        if not len(counts["num_hits"]):
             raise ValueError(f"{self.name} has no evidence to tune its threshold on: give threshold as a number")
-        sums = (parts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
+        sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
+        values = self._values(records[:, : self.num_compared])
+        for part in self.parts:
+            for name, value in self._values(self._records_of(part, records)).items():
+                if name != "threshold":
+                    values[f"{part}_{name}"] = value
+        return values
+
+    def _records_of(self, part: Part, records: Tensor) -> Tensor:
+        """Returns the records [n, num_compared] of a part."""
+        if part == "zeroed":
+            return records[:, self.num_compared : 2 * self.num_compared]
+        return records[records[:, -1] == (part == "predicted"), : self.num_compared]
+
+    def counted_rows(self, key: str, records: Tensor) -> Tensor:
+        rows = super().counted_rows(key, records)
+        part = key.partition("_")[0]
+        return rows & (records[:, -1] == (part == "predicted")) if part in ("predicted", "missed") else rows
+
+    def _values(self, records: Tensor) -> dict[str, Tensor]:
+        """Returns the values of some records [n, num_compared]."""
         threshold = self.tuned.get("threshold") if isinstance(self.threshold, ThresholdGrid) else self.threshold
         if threshold is None:
             raise ValueError(f"{self.name} has no threshold: evaluate a validation split first, or give threshold")
         place = int((self.thresholds == threshold).nonzero())
-        parts = self._parts(records)
-        num_evidence = parts["num_evidence"].sum()
+        counts = self._counts(records)
+        num_evidence = counts["num_evidence"].sum()
         names = ("num_hits", "num_selected", "num_span_hits", "num_span_tokens")
-        hits, selected, span_hits, span_tokens = (parts[name][:, place] for name in names)
+        hits, selected, span_hits, span_tokens = (counts[name][:, place] for name in names)
         precision, recall, f1 = precision_recall_f1(hits.sum(), selected.sum(), num_evidence)
-        curve_hits, curve_selected = parts["curve_hits"].sum(0), parts["curve_selected"].sum(0)
+        curve_hits, curve_selected = counts["curve_hits"].sum(0), counts["curve_selected"].sum(0)
         values = {
             "precision": precision,
             "recall": recall,
             "f1": f1,
             "auprc": pooled_area(curve_hits, curve_selected, num_evidence, self.area),
             "empty": (selected == 0).double().mean(),
-            "span_recall": (span_hits / parts["num_spans"][:, 0]).mean(),
+            "span_recall": (span_hits / counts["num_spans"][:, 0]).mean(),
             "span_cover": (hits / span_tokens.clamp(min=1)).mean(),
-            "iou": parts["iou"].mean(),
-            "kl": parts["kl"].mean(),
+            "iou": counts["iou"].mean(),
+            "kl": counts["kl"].mean(),
             "threshold": torch.tensor(threshold, dtype=torch.float64),
         }
         for k in self.ks:
-            values[f"precision_at_{k}"] = parts[f"top_{k}"].sum() / (k * len(selected))
-            values[f"recall_at_{k}"] = parts[f"top_{k}"].sum() / num_evidence
+            values[f"precision_at_{k}"] = counts[f"top_{k}"].sum() / (k * len(selected))
+            values[f"recall_at_{k}"] = counts[f"top_{k}"].sum() / num_evidence
         if not len(selected):
             return {name: torch.full_like(value, torch.nan) for name, value in values.items()}
         return values
+
+
+def _part_of_rows(attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
+    """Returns [B, K]: 1 for predicted gold classes, 0 for missed gold classes, -1 for classes that are not gold."""
+    probs, multilabel = predict(batch.inputs), batch.labels.dim() == 2
+    predicted = predicted_classes(probs, multilabel=multilabel, decision_threshold=predict.decision_threshold)
+    rows = predicted.gather(1, attribution.targets).long()
+    return rows.masked_fill(~gold_pairs(batch.labels, attribution.targets), -1)

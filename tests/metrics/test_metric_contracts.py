@@ -21,11 +21,13 @@ from lightning_xai.metrics import laws
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.metrics.complexity import SpecialTokenShare
+from lightning_xai.metrics.symbols import ReadsSymbols
 from lightning_xai.metrics.top_units import Percentages
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
 PRESETS = sorted((Path(__file__).parents[2] / "configs" / "presets").glob("*.yaml"))
 LENGTHS = laws.LENGTHS
+SYMBOLS = torch.arange(100) % 3 == 0  # which token ids have no letter or digit
 
 
 def concrete_metrics():
@@ -45,7 +47,15 @@ def configured(entry):
     parser = ArgumentParser()
     parser.add_subclass_arguments(AttributionMetric, "metric")
     metric = parser.instantiate(parser.parse_object({"metric": entry})).metric
+    if isinstance(metric, ReadsSymbols):
+        metric.take_symbols(SYMBOLS)
     return lambda: copy.deepcopy(metric)
+
+
+def with_symbols(kind):
+    metric = kind()
+    metric.take_symbols(SYMBOLS)
+    return metric
 
 
 def preset_makers(preset):
@@ -63,7 +73,8 @@ def definitions():
     for kind in concrete_metrics():
         parameters = {name for parent in kind.__mro__ for name in inspect.signature(parent.__init__).parameters}
         arguments = {"sizes": Percentages([20, 50])} if "sizes" in parameters else {}
-        makers[kind.__name__] = partial(kind, **arguments)
+        reads_symbols = issubclass(kind, ReadsSymbols)
+        makers[kind.__name__] = partial(with_symbols, kind) if reads_symbols else partial(kind, **arguments)
     for preset in PRESETS:
         makers |= preset_makers(preset)
     return makers
