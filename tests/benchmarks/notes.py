@@ -1,13 +1,18 @@
 """Measures PLM-CA on a long note: versions of the note by segment and as whole notes, and a training step.
 
     python tests/benchmarks/notes.py [--codes 50,8900] [--tokens 6000] [--versions 50] [--threads 1] [--rows occlusion]
+    python tests/benchmarks/notes.py --rows lime,kernel_shap,integrated_gradients [--samples 60] [--captum 2]
 
 The network has MiniLM's shape and random weights. Times are processor seconds, so that another
 process does not change them much; extra memory is the growth of resident memory at the peak. "whole" is the time that
 a version takes as a whole note with the scores of all codes, measured on --versions versions and multiplied by the
 number of distinct versions. "ratio" is whole over the time by segment. The limit of the ratio is the number of segments
 of the note. "floor" is the time by segment over that of forward passes over the distinct segments alone. A training
-step is one forward and backward pass with fused attention of the head, over one with plain attention.
+step is one forward and backward pass, with plain or fused attention of the head, with layers computed again, and under
+autocast to bfloat16. LIME, KernelSHAP and IntegratedGradients are timed on --samples samples (or steps) and multiplied
+by the default number, unless --samples is 0. --captum is the number of samples (or steps) of captum's run for one code,
+which computes all codes; its time is multiplied by the default number and by the number of explained codes. "bounded"
+is AttInGrad with the graph of the whole note and of 8 segments.
 """
 
 import argparse
@@ -23,7 +28,9 @@ parser.add_argument("--versions", type=int, default=50, help="versions that are 
 parser.add_argument("--occluded", type=int, help="occlude the first tokens only; default all")
 parser.add_argument("--explained", type=int, default=14, help="number of explained codes")
 parser.add_argument("--threads", type=int, default=1)
-parser.add_argument("--rows", default="occlusion,faithfulness,training", help="what is measured")
+parser.add_argument("--samples", type=int, default=60, help="measured samples or steps; 0 measures all")
+parser.add_argument("--captum", type=int, default=0, help="samples or steps of captum's run; 0 leaves it out")
+parser.add_argument("--rows", default="occlusion,faithfulness,bounded,training", help="what is measured")
 options = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(options.threads)
@@ -31,9 +38,17 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch  # noqa: E402
 from cells import LONG, extra_memory, random_inputs, timed  # noqa: E402
+from peers import PEERS  # noqa: E402
 from torch import Tensor  # noqa: E402
 
+from lightning_xai.attributions.att_in_grad import AttInGrad  # noqa: E402
+from lightning_xai.attributions.base import AttributionMethod  # noqa: E402
+from lightning_xai.attributions.by_segment import BySegment  # noqa: E402
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients  # noqa: E402
+from lightning_xai.attributions.kernel_shap import KernelSHAP  # noqa: E402
+from lightning_xai.attributions.lime import LIME  # noqa: E402
 from lightning_xai.attributions.occlusion import Occlusion  # noqa: E402
+from lightning_xai.callbacks.gradient_checkpointing import checkpoint_layers  # noqa: E402
 from lightning_xai.functional.class_outputs import logits_only  # noqa: E402
 from lightning_xai.functional.evaluate import Versions, predict_of  # noqa: E402
 from lightning_xai.functional.perturbation import perturbed_outputs  # noqa: E402
@@ -113,10 +128,63 @@ def faithfulness(model: PLMCA, inputs: TextInputs) -> tuple[Callable[[], object]
     return update, 199 * CLASSES + 1  # without any unit, all classes have one version
 
 
-def training_step(model: PLMCA, inputs: TextInputs, *, fused: bool) -> None:
+SAMPLED: dict[str, Callable[[int | None], AttributionMethod]] = {
+    "lime": lambda n: LIME(num_samples=n),
+    "kernel_shap": lambda n: KernelSHAP(num_samples=n),
+    "integrated_gradients": lambda n: IntegratedGradients(num_steps=n or 50, delta_tolerance=None),
+}
+
+
+def sampled(row: str, model: PLMCA, inputs: TextInputs, targets: Tensor) -> None:
+    """Prints the time of a method by the number of its samples, or of all of them, and that of captum."""
+    number = int(SAMPLED[row](None).passes(options.tokens - 2, 1).forward)
+    method = SAMPLED[row](options.samples or None)
+    made = int(method.passes(options.tokens - 2, 1).forward)
+    seconds, memory = measured(partial(method.attribute, model, inputs, targets))
+    total = f"{seconds / made:.2f} s each, {seconds / made * number:,.0f} s for {number:,}"
+    print(f"  {row}: {seconds:.0f} s for {made:,} samples, {total}; {memory:.0f} MiB", flush=True)
+    if options.captum:
+        short = SAMPLED[row](options.captum)
+        run = PEERS[type(short).__name__](short, model, inputs, targets[:, :1])
+        seconds, memory = measured(run)
+        each = seconds / int(short.passes(options.tokens - 2, 1).forward)
+        all_runs = f"{each * number * CLASSES:,.0f} s for {number:,} in {CLASSES} runs"
+        print(f"  {row}, captum: {each:.2f} s each, {all_runs}; {memory:.0f} MiB", flush=True)
+
+
+def bounded(model: PLMCA, inputs: TextInputs, targets: Tensor) -> None:
+    """Prints the time and memory of AttInGrad with the graph of 8 segments and of the whole note."""
+    scores = {}
+    for label, method in {"8 segments": BySegment(AttInGrad(), 8), "whole": AttInGrad()}.items():
+
+        def run(label: str = label, method: AttributionMethod = method) -> None:
+            scores[label] = method.attribute(model, inputs, targets).scores
+
+        seconds, memory = measured(run)
+        print(f"  AttInGrad, graph of {label}: {seconds:.1f} s, {memory:.0f} MiB", flush=True)
+    gap = (scores["whole"] - scores["8 segments"]).abs().max() / scores["whole"].abs().max()
+    print(f"  largest difference, as a fraction of the largest score: {float(gap):.1e}", flush=True)
+
+
+def training_step(model: PLMCA, inputs: TextInputs, *, fused: bool, bf16: bool) -> None:
     model.zero_grad()
-    logits = logits_only(model, inputs) if fused else model(inputs).logits
-    torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.zeros_like(logits)).backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        logits = logits_only(model, inputs) if fused else model(inputs).logits
+    torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), torch.zeros(logits.shape)).backward()
+
+
+def training(model: PLMCA, inputs: TextInputs) -> None:
+    model.train()
+    for label, fused, again, bf16 in (
+        ("plain", False, False, False),
+        ("fused", True, False, False),
+        ("fused, layers again", True, True, False),
+        ("fused, bf16", True, False, True),
+        ("fused, layers again, bf16", True, True, True),
+    ):
+        checkpoint_layers(model, enabled=again)
+        seconds, memory = measured(partial(training_step, model, inputs, fused=fused, bf16=bf16))
+        print(f"  training step, {label}: {seconds:.2f} s, {memory:.0f} MiB", flush=True)
 
 
 def main() -> None:
@@ -144,13 +212,13 @@ def main() -> None:
             erasable = replace(inputs, token_mask=inputs.token_mask & first)
             run = partial(Occlusion().attribute, model, erasable, targets)
             by_segment(f"occlusion of {number} tokens", run, segments, each, whole * (number + 1))
+        for row in SAMPLED:
+            if row in rows:
+                sampled(row, model, inputs, targets)
+        if "bounded" in rows:
+            bounded(model, inputs, targets)
         if "training" in rows:
-            model.train()
-            for fused in (False, True):
-                seconds, memory = measured(partial(training_step, model, inputs, fused=fused))
-                print(
-                    f"  training step, {'fused' if fused else 'plain'}: {seconds:.2f} s, {memory:.0f} MiB", flush=True
-                )
+            training(model, inputs)
 
 
 if __name__ == "__main__":
