@@ -22,9 +22,8 @@ def windows(num_units: int, window: int) -> Tensor:
                 [0, 0, 1, 1]], dtype=torch.int32)
     """
     width = min(window, num_units)
-    units = torch.arange(num_units)
-    offsets = units - torch.arange(num_units - width + 1).unsqueeze(1)
-    return (offsets >= 0) & (offsets < width)
+    every = torch.ones(num_units - width + 1, num_units, dtype=torch.bool)
+    return every.triu().tril(width - 1)  # no matrix of numbers: with one of 64 bits, 6,000 units would take 288 MB
 
 
 def mean_over_windows(drops: Tensor, num_units: Tensor, window: int, width: int) -> Tensor:

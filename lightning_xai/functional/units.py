@@ -71,11 +71,12 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
         >>> kept_tokens(torch.tensor([-1, 0, 0, 1]), torch.tensor([[True, False], [False, True]])).tolist()
         [[True, True, True, False], [True, False, False, True]]
     """
-    units = units.expand(len(keep), -1)
-    outside = units < 0
+    outside, places = units < 0, units.clamp(min=0)
     if not keep.shape[1]:
-        return outside
-    return keep.gather(1, units.clamp(min=0)) | outside
+        return outside.expand(len(keep), -1)
+    # indices for all rows would take 8 bytes for each of R * T entries of one byte
+    kept = keep.index_select(1, places) if units.dim() == 1 else keep.gather(1, places)
+    return kept | outside
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
