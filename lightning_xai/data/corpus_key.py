@@ -127,6 +127,7 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
     )
 
 
+@cache  # a later change of the file is no change of the code that runs
 def code_hash(part: Any) -> str:
     """Returns a hash of the file that defines a class or a function, and of all files of this package that it uses.
 
