@@ -21,7 +21,7 @@ from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.callbacks.workload import part_of
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
-from lightning_xai.metrics.symbols import ReadsSymbols
+from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.runs.names import check_name
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 

@@ -22,7 +22,7 @@ from lightning_xai.metrics.precision_recall import (
     span_ids,
     spans_above,
 )
-from lightning_xai.metrics.symbols import ReadsSymbols
+from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold
 from lightning_xai.types import Attribution, Batch
 

@@ -1,4 +1,4 @@
-"""Symbols are tokens without an ASCII letter or digit, such as punctuation: their share of texts and of top tokens."""
+"""The share of tokens without an ASCII letter or digit among all tokens, evidence tokens and top tokens."""
 
 from __future__ import annotations
 
@@ -9,45 +9,8 @@ from lightning_xai.functional.ranking import Ties, top_mask
 from lightning_xai.functional.signs import Sign, with_sign
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.metrics.evidence import evidence_cut_of, evidence_of
-from lightning_xai.types import Attribution, Batch, TextInputs
-
-
-class ReadsSymbols:
-    """Mixin of metrics that need to know which token ids are symbols. AttributionEvaluation tells them.
-
-    Example:
-        >>> class Count(ReadsSymbols):
-        ...     def __call__(self, inputs):
-        ...         return self.symbols_of(inputs).sum(dim=1)
-        >>> count = Count()
-        >>> count.take_symbols(torch.tensor([False, False, True]))
-        >>> count(TextInputs.of_ids([[2, 1, 2]])).tolist()
-        [2]
-    """
-
-    symbol_mask: Tensor | None = None  # [V] bool
-
-    @property
-    def needs_symbols(self) -> bool:
-        """Whether the metric reads the mask; by default it does."""
-        return True
-
-    def take_symbols(self, symbol_mask: Tensor) -> None:
-        """Takes the mask [V] bool of the encoder, True for ids whose vocabulary entry has no ASCII letter or digit."""
-        self.symbol_mask = symbol_mask
-
-    def symbols_of(self, inputs: TextInputs) -> Tensor:
-        """Returns [B, T] bool: the tokens that are symbols, padding included if its id is one.
-
-        Raises:
-            ValueError: the mask was not given.
-        """
-        if self.symbol_mask is None:
-            raise ValueError(
-                f"{type(self).__name__} does not know which token ids are symbols: evaluate with a TextDataModule, or "
-                "call take_symbols with the symbol_mask of the encoder"
-            )
-        return self.symbol_mask.to(inputs.device)[inputs.input_ids]
+from lightning_xai.metrics.reads_symbols import ReadsSymbols
+from lightning_xai.types import Attribution, Batch
 
 
 class SymbolShare(ReadsSymbols, AttributionMetric):
@@ -64,6 +27,7 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         **kwargs: see AttributionMetric.
 
     Example:
+        >>> from lightning_xai.types import TextInputs
         >>> inputs = TextInputs.of_ids([[5, 2, 6, 2]])
         >>> attribution = Attribution.of_scores([[[1.0, 4.0, 3.0, 2.0]]], inputs.token_mask)
         >>> metric = SymbolShare(k=3)

@@ -21,7 +21,7 @@ from lightning_xai.metrics import laws
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.metrics.complexity import SpecialTokenShare
-from lightning_xai.metrics.symbols import ReadsSymbols
+from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.metrics.top_units import Percentages
 from tests.metrics.conftest import NUM_CLASSES, bag_of_words, explained_batch
 
