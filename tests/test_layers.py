@@ -33,7 +33,10 @@ ALLOWED = {
         {"lightning", "numpy", "pandas"},
     ),
     "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers
-    "commands": (None, {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "yaml"}),  # any room
+    "commands": (
+        None,
+        {"lightning", "jsonargparse", "omegaconf", "numpy", "pandas", "tensorboard", "yaml"},
+    ),  # any room
 }
 # rooms whose files are alternatives to one another, with the base of the alternatives
 ALTERNATIVES = {

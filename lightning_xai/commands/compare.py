@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from lightning_xai.commands.parser.typed_command import run_command
+from lightning_xai.commands.validation_losses import best_validation_losses
+from lightning_xai.report.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison import (
     classification_rows,
     correlations_frame,
@@ -15,12 +19,14 @@ from lightning_xai.report.comparison import (
     other_splits,
     plausibility_tables,
     predictor_rows,
+    save_figure,
     scatter_panels,
     write_pictures,
 )
 from lightning_xai.report.experiments import means_table, missed_bounds, read_experiments
-from lightning_xai.report.names import common_folder
-from lightning_xai.runs.experiment import report_dir
+from lightning_xai.report.names import common_folder, experiment_names
+from lightning_xai.report.run_points import PointPanel, scatter_figure
+from lightning_xai.runs.experiment import report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 
 RANKINGS = ("rationale/auroc", "rationale/average_precision", "rationale/recall_at_annotated")
@@ -43,6 +49,8 @@ def compare(
     faithfulness: str = "er",
     in_domain: str = "test",
     out_of_domain: Sequence[str] = (),
+    agreement: str | None = None,
+    trade_off: str | None = None,
     output: str | None = None,
 ) -> None:
     """Prints means over seeds of several experiments, and writes tables and pictures of all their runs.
@@ -60,10 +68,16 @@ def compare(
         faithfulness: preset with a value for each percentage of tokens.
         in_domain: the split in domain.
         out_of_domain: splits out of domain; by default, all but train, validation and test.
+        agreement: split on which stored attributions of different seeds are compared by Kendall's tau-b, for each
+            experiment with the first one, and for the first one with itself. Needs callbacks/attribution_cache.yaml.
+        trade_off: name of a term, whose validation loss is drawn against the log loss in trade_off.png, at each run's
+            best checkpoint, with a line at the validation bound of constrained runs. A run without the term has it
+            with weight 0.
         output: folder for the report; by default `report/compare` in the folder that holds all experiments.
 
     Raises:
-        ValueError: an experiment has no tested run, no run has a metric or a split, or several presets have a metric.
+        ValueError: an experiment has no tested run, no run has a metric or a split, several presets have a metric, the
+            runs stored no attributions, or did not validate the term.
     """
     folders = [Path(experiment) for experiment in experiments]
     rows = read_experiments(folders)
@@ -94,4 +108,36 @@ def compare(
             print(f"  {x}: {found}")
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, metric=metric, output=folder)
+    if agreement is not None:
+        written += _write_agreement(folders, agreement, folder)
+    if trade_off is not None:
+        written += _write_trade_off(folders, trade_off, folder)
     print("\n".join(f"written: {file}" for file in written))
+
+
+def _write_agreement(folders: Sequence[Path], split: str, output: Path) -> list[Path]:
+    """Prints the agreement between seeds, and writes agreement.csv and agreement.png."""
+    names = experiment_names(folders)
+    groups = {name: [run.path for run in runs_of(f) if run.is_tested] for name, f in zip(names, folders, strict=True)}
+    frame = agreement_frame(groups, split)
+    print(f"\n{agreement_table(frame, split, width=100)}")
+    write_whole(output / "agreement.csv", lambda file: frame.to_csv(file, index=False))
+    return [output / "agreement.csv", save_figure(agreement_figure(frame), output / "agreement.png")]
+
+
+def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[Path]:
+    """Prints mean validation losses, and writes trade_off.csv and trade_off.png."""
+    rows, bounds = [], []
+    for name, folder in zip(experiment_names(folders), folders, strict=True):
+        for run in runs_of(folder):
+            losses = best_validation_losses(run, (term, "log_loss"))
+            rows += [] if losses is None else [(name, run.path.name, losses[term], losses["log_loss"])]
+            bound = (run.manifest.get("bounds") or {}).get(term)
+            bounds += [] if bound is None or bound[1] is None else [bound[1]]
+    points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
+    write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
+    means = points.groupby("experiment", sort=False)[["x", "y"]].mean()
+    print(f"\nvalidation losses of the best checkpoints: {term}, log_loss")
+    print("\n".join(f"  {name}: {x:.4f}, {y:.4f}" for name, x, y in means.itertuples()))
+    panel = PointPanel("validation losses", term, "log_loss", points, bounds[0] if bounds else None)
+    return [output / "trade_off.csv", save_figure(scatter_figure([panel]), output / "trade_off.png")]

@@ -1,0 +1,157 @@
+"""Agreement of explanations between the seeds of experiments: Kendall's tau-b of the scores of each text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from lightning_xai.metrics.similarity import kendall
+from lightning_xai.report.curves import COLORS, DOTS_PER_INCH
+from lightning_xai.report.tables import Column, text_table
+from lightning_xai.runs.stores.stored_scores import StoredScores, open_scores, stored_methods
+
+BINS = np.linspace(-1.0, 1.0, 41)
+COLUMNS = ["experiment", "method", "index", "target", "kendall"]
+
+
+def pairs_of_runs(first: Sequence[Path], second: Sequence[Path]) -> list[tuple[int, int]]:
+    """Returns the pairs (i, j) of a run of `first` and a run of `second` with different seeds, each pair once.
+
+    Example:
+        >>> seeds = [Path("tm/seed0"), Path("tm/seed1"), Path("tm/seed2")]
+        >>> pairs_of_runs(seeds, seeds)
+        [(0, 1), (0, 2), (1, 2)]
+        >>> pairs_of_runs([Path("igr/seed0")], seeds)
+        [(0, 1), (0, 2)]
+    """
+    same = [run.resolve() for run in first] == [run.resolve() for run in second]
+    every = product(range(len(first)), range(len(second)))
+    return [(i, j) for i, j in every if first[i].name != second[j].name and not (same and i > j)]
+
+
+def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores], pairs: Sequence[tuple[int, int]]) \
+        -> list[tuple[int, int, float]]:  # fmt: skip
+    """Returns (example, class, mean tau-b over the pairs) for every text and class that all runs explain.
+
+    Absolute scores of all tokens are compared, also of special tokens.
+
+    Args:
+        first, second: stored scores of one method on one split, by run.
+        pairs: the pairs of runs, as `pairs_of_runs` returns them.
+
+    Raises:
+        ValueError: the scores have other method settings, examples, classes or numbers of tokens.
+    """
+    stores = [*first, *second]
+    reference = stores[0]
+    for other in stores[1:]:
+        facts = (reference.metadata.get(name) for name in ("method", "examples", "encoder", "class_names"))
+        other.require_method(*facts)
+    common = set(reference.keys()).intersection(*(store.keys() for store in stores[1:]))
+    found = []
+    for key in sorted(common):
+        length = len(reference.get(*key))
+        rows = np.stack([np.abs(store.row(key, length, str(reference.path))) for store in stores])
+        taus = kendall(torch.from_numpy(rows))[: len(first), len(first) :]
+        values = [float(taus[i, j]) for i, j in pairs]
+        found.append((*key, float(np.nanmean(values)) if not all(map(math.isnan, values)) else math.nan))
+    return found
+
+
+def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:
+    """Returns the agreement of each experiment with the first one, by method and text; the columns are COLUMNS.
+
+    The first experiment is compared with itself, which is the reference: what another seed changes.
+
+    Args:
+        runs: name of an experiment -> its runs, which stored attributions.
+        split: the split.
+
+    Raises:
+        ValueError: the first experiment has one run only, a run has stored no scores on the split, or the runs have no
+            method in common.
+    """
+    reference, *_ = runs
+    stored = {run: {m for s, m in stored_methods(run) if s == split} for group in runs.values() for run in group}
+    for run, names in stored.items():
+        if not names:
+            raise ValueError(
+                f"{run} has stored no attributions on {split}: test it with callbacks/attribution_cache.yaml"
+            )
+    if len(runs[reference]) < 2:
+        raise ValueError(f"{reference} has one run: its seeds are the reference, so test a second one")
+    methods = sorted(set.intersection(*stored.values()))
+    if not methods:
+        raise ValueError(f"the runs have no method in common on {split}: test them with the same methods")
+    rows = []
+    for name, group in runs.items():
+        pairs = pairs_of_runs(group, runs[reference])
+        for method in methods:
+            first, second = ([open_scores(run, split, method) for run in part] for part in (group, runs[reference]))
+            rows += [(name, method, *values) for values in (seed_agreement(first, second, pairs) if pairs else [])]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def agreement_table(frame: pd.DataFrame, split: str, *, width: int = 80) -> str:
+    """Returns the means of tau-b: a row for each experiment, a column for each method.
+
+    Example:
+        >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]
+        >>> print(agreement_table(pd.DataFrame(rows, columns=COLUMNS), "test"))
+        Kendall's tau-b with other seeds of tm on test, mean over texts
+            gradient
+        tm     0.500
+    """
+    names, methods = list(frame["experiment"].unique()), list(frame["method"].unique())
+    means = frame.groupby(["experiment", "method"])["kendall"].mean()
+    columns = [
+        Column(method, [f"{means[name, method]:.3f}" if (name, method) in means.index else "-" for name in names])
+        for method in methods
+    ]
+    title = f"Kendall's tau-b with other seeds of {names[0]} on {split}, mean over texts"
+    return text_table(names, columns, title=title, width=width)
+
+
+def agreement_figure(frame: pd.DataFrame, *, max_columns: int = 3) -> Figure:
+    """Returns a panel for each method: the distribution of tau-b over texts by experiment, and lines at the means.
+
+    Example:
+        >>> rows = [("tm", "gradient", 3, 0, 0.25), ("tm", "gradient", 4, 0, 0.75)]
+        >>> [axis.get_title() for axis in agreement_figure(pd.DataFrame(rows, columns=COLUMNS)).axes]
+        ['gradient']
+    """
+    methods, names = list(frame["method"].unique()), list(frame["experiment"].unique())
+    num_columns = min(len(methods), max_columns)
+    num_rows = math.ceil(len(methods) / num_columns)
+    size = (max(3.8 * num_columns, 5.0), 2.7 * num_rows + 0.8)
+    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(num_rows, num_columns, squeeze=False).flat)
+    lines = []
+    for method, axis in zip(methods, axes, strict=False):
+        for place, name in enumerate(names):
+            values = frame[(frame["method"] == method) & (frame["experiment"] == name)]["kendall"].dropna()
+            if not len(values):
+                continue
+            color = COLORS[place % len(COLORS)]
+            weights = np.full(len(values), 1 / len(values))
+            axis.hist(values, bins=BINS, weights=weights, histtype="step", color=color, linewidth=1.5)
+            axis.axvline(values.mean(), color=color, linewidth=1.0, linestyle="--")
+        axis.set_title(str(method), fontsize="medium")
+        axis.set(xlabel="Kendall's tau-b", ylabel="fraction of texts")
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes[len(methods) :]:
+        axis.set_axis_off()
+    for place, _ in enumerate(names):
+        (line,) = axes[0].plot([], [], color=COLORS[place % len(COLORS)])
+        lines.append(line)
+    figure.legend(lines, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False, fontsize="small")
+    return figure

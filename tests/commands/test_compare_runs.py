@@ -1,0 +1,57 @@
+"""`run.py compare`: what it reads from the runs themselves, stored attributions and validation losses."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch.utils.tensorboard import SummaryWriter
+
+from tests.commands.conftest import command, refusal
+from tests.report.conftest import write_results
+from tests.report.test_agreement import random_scores, store
+
+F1 = {("test", "", "", "macro_f1"): 0.5}
+
+
+def logged_run(
+    experiment: Path, seed: int, losses: list[tuple[float, float]], *, best: int, bound: float | None = None
+):
+    """Writes a run with the losses (guidance, log_loss) of each epoch of 10 steps, and its best epoch."""
+    write_results(experiment, seed, F1)
+    folder = experiment / f"seed{seed}"
+    with SummaryWriter(str(folder)) as writer:
+        for epoch, (guidance, log_loss) in enumerate(losses):
+            writer.add_scalar("val/guidance", guidance, 10 * epoch + 9)
+            writer.add_scalar("val/log_loss", log_loss, 10 * epoch + 9)
+    (folder / "checkpoints").mkdir()
+    torch.save({"global_step": 10 * (best + 1)}, folder / "checkpoints" / "best.ckpt")
+    facts = {"format": 2, "status": "finished"} | ({} if bound is None else {"bounds": {"guidance": [0.5, bound]}})
+    (folder / "manifest.json").write_text(json.dumps(facts))
+    return experiment
+
+
+def test_validation_losses_are_those_of_the_best_epoch(tmp_path):
+    first = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75), (0.25, 0.5), (0.125, 0.625)], best=1)
+    second = logged_run(tmp_path / "constrained", 0, [(0.0625, 0.75), (0.5, 0.125)], best=0, bound=0.03125)
+    printed = command("compare", first, second, "--trade_off", "guidance")
+    assert "lambda0: 0.2500, 0.5000" in printed and "constrained: 0.0625, 0.7500" in printed
+    folder = tmp_path / "report" / "compare"
+    assert pd.read_csv(folder / "trade_off.csv")[["x", "y"]].to_numpy().tolist() == [[0.25, 0.5], [0.0625, 0.75]]
+    assert (folder / "trade_off.png").is_file()
+
+
+def test_a_run_that_did_not_validate_the_term_is_named(tmp_path):
+    experiment = logged_run(tmp_path / "lambda0", 0, [(0.5, 0.75)], best=0)
+    assert "seed0 logged no val/vat: train it with" in refusal("compare", experiment, "--trade_off", "vat")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_agreement_is_computed_where_it_is_asked_for(named, tmp_path):
+    for name, seed in (("base", 0), ("base", 1), ("joint", 0)):
+        write_results(tmp_path / name, seed, F1)
+        store(tmp_path / name / f"seed{seed}", random_scores())
+    printed = command("compare", tmp_path / "base", tmp_path / "joint", *(["--agreement", "test"] if named else []))
+    assert ("Kendall's tau-b with other seeds of base on test" in printed) == named
+    assert (tmp_path / "report" / "compare" / "agreement.png").is_file() == named
