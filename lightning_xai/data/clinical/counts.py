@@ -16,6 +16,8 @@ PUBLISHED = {
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
 
+PAIRS_OF_RESULTS = {"mdace": {"test": 586}}  # on which the result files of Edin et al. rest; 583 in one sweep
+
 
 @dataclass(frozen=True)
 class AnnotationCounts:
@@ -51,13 +53,14 @@ class CountReport:
         pairs, spans: split -> number of (document, code) pairs and of spans after mapping.
         annotated: split -> counts of the annotations before mapping.
         table: counts of rows in NOTEEVENTS.
+        shared_patients: number of patients with admissions in several splits.
         dropped: what was left out or merged -> number.
 
     Example:
-        >>> report = CountReport("mdace", {"test": 61})
+        >>> report = CountReport("joint", {"test": 7})
         >>> report.add("test", [Document("7", 101, (0,), ("274.9",), {})])
         >>> print(*report.lines(), sep="\\n")
-        test: 1 of 61 listed admissions (published: 61), 1 documents, 1 pairs of document and code, 0 spans
+        test: 1 of 7 listed admissions (published: 3,131), 1 documents, 1 pairs of document and code, 0 spans
     """
 
     corpus: str
@@ -68,6 +71,7 @@ class CountReport:
     spans: dict[str, int] = field(default_factory=dict)
     annotated: dict[str, AnnotationCounts] = field(default_factory=dict)
     table: Mapping[str, int] = field(default_factory=dict)
+    shared_patients: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def add(self, split: str, documents: Collection[Document]) -> None:
@@ -85,6 +89,8 @@ class CountReport:
             line = f"{split}: {self.admissions[split]:,} of {listed:,} listed admissions"
             line += "" if published is None else f" (published: {published:,})"
             line += f", {self.documents[split]:,} documents, {self.pairs[split]:,} pairs of document and code"
+            of_results = PAIRS_OF_RESULTS.get(self.corpus, {}).get(split)
+            line += "" if of_results is None else f" (published results: {of_results:,})"
             line += f", {self.spans[split]:,} spans" if self.corpus != "mimic" else ""
             if (before := self.annotated.get(split)) is not None:
                 line += f"; before mapping {before.notes:,} notes, {before.pairs:,} pairs, {before.spans:,} spans"
@@ -93,5 +99,7 @@ class CountReport:
             lines.append(
                 "NOTEEVENTS: " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in self.table.items())
             )
+        if self.shared_patients:
+            lines.append(f"patients in several splits: {self.shared_patients:,}")
         counted = [f"{number:,} {name}" for name, number in sorted(self.dropped.items()) if number]
         return [*lines, *([f"left out or merged: {', '.join(counted)}"] if counted else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,21 @@ def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
                 raise ValueError(f"splits has admission {admission} {twice}: remove it from one of the lists")
             owners[admission] = split
     return parts
+
+
+def num_shared_patients(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -> int:
+    """Returns the number of patients with admissions in several splits.
+
+    Args:
+        parts: split -> admissions.
+        patients: admission -> patient.
+
+    Example:
+        >>> num_shared_patients({"train": [101, 103], "test": [102]}, {101: 1, 102: 1, 103: 2})
+        1
+    """
+    found = [{patients[admission] for admission in part if admission in patients} for part in parts.values()]
+    return sum(number > 1 for number in Counter(patient for part in found for patient in part).values())
 
 
 def require_apart(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -> None:

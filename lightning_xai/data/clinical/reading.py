@@ -13,7 +13,7 @@ from lightning_xai.data.clinical.code_map import CodeMap
 from lightning_xai.data.clinical.codes import ICD9, System, systems_of_one_version
 from lightning_xai.data.clinical.counts import AnnotationCounts, CountReport
 from lightning_xai.data.clinical.documents import Document, annotated_document, check_annotated, places_of_admissions
-from lightning_xai.data.clinical.id_lists import require_apart
+from lightning_xai.data.clinical.id_lists import num_shared_patients, require_apart
 from lightning_xai.data.clinical.note_store import NoteStore, read_notes
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.clinical.trimming import Trim
@@ -141,6 +141,7 @@ def read_documents(request: Request) -> Reading:
             notes = [note for admission in admissions for note in charts.get(admission, [])]
             report.annotated[split] = AnnotationCounts.of(notes, request.systems)
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
+    report.shared_patients = num_shared_patients(lists, billed.patients)
     report.dropped += codes.dropped
     report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
     found = {code for part in documents.values() for document in part for code in document.codes}

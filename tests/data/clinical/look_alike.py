@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.data.clinical.invented_codes import Code, invented_codes
-from tests.data.clinical.invented_notes import Text, planted_snippets, write_note
+from lightning_xai.data.sources.vader import Vader
+from tests.data.clinical.invented_codes import Code, described_codes, invented_codes
+from tests.data.clinical.invented_notes import Text, bundle_snippets, planted_snippets, write_note
 
 NOTES = (
     "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "STORETIME", "CATEGORY", "DESCRIPTION", "CGID",
@@ -204,9 +205,15 @@ if __name__ == "__main__":
     parser.add_argument("--words", type=int, nargs=2, default=(700, 4000))
     parser.add_argument("--other_notes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--mdace_dir", type=Path, help="copy of MDACE, whose codes and descriptions replace invented ones"
+    )
+    parser.add_argument("--vader", action="store_true", help="filler from VADER's editorials, which pip fetches once")
     options = parser.parse_args()
     written = write_corpus(
         options.folder, num_admissions=options.admissions, num_codes=options.codes, words=tuple(options.words),
         other_notes=options.other_notes, seed=options.seed, keep_texts=False,
+        codes=described_codes(options.mdace_dir, options.codes) if options.mdace_dir is not None else None,
+        filler=bundle_snippets([Vader("nyt", other_domains=[])]) if options.vader else None,
     )  # fmt: skip
     print(f"{options.admissions} admissions in {written.mimic_dir} and {written.mdace_dir}")
