@@ -122,7 +122,8 @@ class ComposedObjective(Objective):
         if stage != "fit":
             return
         for name, term in self.used_terms().items():
-            term.check_precision(str(self.trainer.precision), self.network)
+            if self._trainer is not None:  # the laws of objectives set up without a trainer
+                term.check_precision(str(self.trainer.precision), self.network)
             term.check_data(self.data_module)
             if term.weighs_examples:
                 self.expected_weights[name] = expected_weight(self.data_module, term.example_weights)
