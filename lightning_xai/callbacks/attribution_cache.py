@@ -146,11 +146,12 @@ class _MissingRows:
 
     def __init__(self, folder: Path, rank: int, metadata: dict[str, Any]) -> None:
         self._writer = RaggedWriter(folder, rank=rank, metadata=metadata)
-        self._stored = set(RaggedStore(folder).keys())
+        self._before = RaggedStore(folder)
+        self._added: set[tuple[int, int]] = set()
 
     def add(self, index: int, target: int, values: np.ndarray) -> None:
-        if (index, target) not in self._stored:
-            self._stored.add((index, target))
+        if (index, target) not in self._before and (index, target) not in self._added:
+            self._added.add((index, target))
             self._writer.add(index, target, values)
 
     def close(self) -> None:
