@@ -130,6 +130,10 @@ class CoalitionAttribution(AttributionMethod):
         """Returns an upper bound on the number of passes. Fewer units than tokens, or equal coalitions, save passes."""
         return Passes(forward=self.num_coalitions(num_tokens) if num_tokens else 0, backward=0)
 
+    def erased_units(self, num_units: int) -> Tensor:
+        """Returns [N, M] bool, the units that the coalitions of an example with `num_units` >= 1 units leave out."""
+        return ~self.coalitions(num_units, 0).keep
+
     def _groups(self, units: Tensor, inputs: TextInputs) -> Iterator[tuple[list[int], list[Coalitions]]]:
         """Yields groups of examples that fit in memory: their rows in the batch and their coalitions.
 

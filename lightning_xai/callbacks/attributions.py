@@ -167,7 +167,7 @@ class ComputeAttributions(Callback):
         predict = PredictOnce(
             predict_of(network), explained.inputs, decision_threshold=decision_threshold, pad_id=network.pad_id
         )
-        work = self._work(trainer, split)
+        work = self._work(trainer, split, network)
         work.begin_batch(split, num_examples=len(explained), num_tokens=float(explained.inputs.attention_mask.sum()))
         probs = predict(explained.inputs)  # float32, as in the metrics: equal predicted classes
         self._changed_classes.add(
@@ -190,7 +190,7 @@ class ComputeAttributions(Callback):
             receiver.on_explained(ExplainedBatch(explained, attributions, predict, split, magnitudes))
         work.end_batch()
 
-    def _work(self, trainer: Trainer, split: str) -> WorkInBatches:
+    def _work(self, trainer: Trainer, split: str, network: Classifier) -> WorkInBatches:
         """Returns the work of the running evaluation, which begins with the first batch of `split`."""
         if self.work is None:
             for method in self.methods.values():  # the trial may have tuned texts
@@ -198,7 +198,7 @@ class ComputeAttributions(Callback):
             splits = [split]
             if trainer.testing:
                 splits = [s for s in test_splits(trainer) if s != VALIDATION or self._explains_validation_in_test]
-            self.work = WorkInBatches(trainer, workload_of(trainer, self, splits))
+            self.work = WorkInBatches(trainer, workload_of(trainer, self, splits, network))
         return self.work
 
     def _finish(self, trainer: Trainer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -34,7 +34,9 @@ class Forecast(Callback):
     """Prints how long the explanations will take, before a test, a validation or a fit that ends with a test.
 
     The estimate is the number of passes through the network that methods and metrics count, times the tokens of the
-    explained examples, times the measured time of a pass over one batch. Methods with costly passes take longer.
+    explained examples, times the measured time of a pass over one batch. Methods with costly passes take longer. A
+    network that encodes each distinct segment of erased versions once makes fewer passes; a second line says how many
+    segments a version costs.
 
     Args:
         tests_after_fit: whether the fit ends with a test.
@@ -66,12 +68,14 @@ class Forecast(Callback):
         for source in callbacks_of(trainer):
             if isinstance(source, AttributionSource) and receivers_after(trainer, source):
                 splits = _explained_splits(trainer, source) if tests else [VALIDATION]
-                workload = workload_of(trainer, source, splits)
+                workload = workload_of(trainer, source, splits, network_of(module))
                 if workload is None:
                     continue
                 seconds = workload.seconds_left(seconds_per_token(trainer, module, splits[0]))
                 counts = [f"{num * trainer.world_size:,} {split}" for split, num in workload.num_examples.items()]
                 say(f"{when}{line_of(len(source.methods), counts)}, {duration(seconds or 0)}")
+                if workload.segments_of_text > 1 and workload.segments:
+                    say(line_of_segments(workload.segments, workload.segments_of_text))
 
 
 def say_ahead(trainer: Trainer, module: LightningModule, data: Any) -> None:
@@ -104,6 +108,20 @@ def line_of(num_methods: int, counts: Sequence[str]) -> str:
     """
     examples = f"{' and '.join(filter(None, [', '.join(counts[:-1]), counts[-1]]))} examples"
     return f"1 method explains {examples}" if num_methods == 1 else f"{num_methods} methods explain {examples}"
+
+
+def line_of_segments(segments: Mapping[str, float], segments_of_text: int) -> str:
+    """Returns how many of a text's segments an erased version costs, for each method and metric.
+
+    Example:
+        >>> line_of_segments({"occlusion": 1.0, "lime": 47.0, "eraser/aopc": 1.0}, 47)
+        'of the 47 segments of a text, an erased version costs: 1.0 for occlusion and eraser/aopc, 47.0 for lime'
+    """
+    parts: dict[str, list[str]] = {}
+    for name, number in segments.items():
+        parts.setdefault(f"{number:.1f}", []).append(name)
+    costs = [f"{number} for {' and '.join(names)}" for number, names in parts.items()]
+    return f"of the {segments_of_text} segments of a text, an erased version costs: {', '.join(costs)}"
 
 
 def _explained_splits(trainer: Trainer, source: Any) -> list[str]:

@@ -12,6 +12,7 @@ from lightning import Trainer
 
 from lightning_xai.callbacks.base import data_of, receivers_after
 from lightning_xai.callbacks.shown_work import show_work
+from lightning_xai.functional.encoded_segments import ErasesUnits, new_segments
 from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION
 
@@ -29,6 +30,8 @@ class Workload:
         num_examples: split -> number of examples that this process explains.
         num_tokens: split -> number of their tokens.
         passes: split -> part -> forward passes over each token.
+        segments: part -> segments that a version of a text adds, for networks that encode each distinct segment once.
+        segments_of_text: number of segments of a text of mean length.
 
     Example:
         >>> work = Workload({"test": 4}, {"test": 40}, {"test": {"gradient": 3.0, "random": 0.0}})
@@ -40,9 +43,15 @@ class Workload:
     """
 
     def __init__(
-        self, num_examples: Mapping[str, int], num_tokens: Mapping[str, float], passes: Mapping[str, dict[str, float]]
+        self,
+        num_examples: Mapping[str, int],
+        num_tokens: Mapping[str, float],
+        passes: Mapping[str, dict[str, float]],
+        segments: Mapping[str, float] | None = None,
+        segments_of_text: int = 1,
     ) -> None:
         self.num_examples = dict(num_examples)
+        self.segments, self.segments_of_text = dict(segments or {}), segments_of_text
         self.passes = {split: {p: max(n, SMALLEST) for p, n in parts.items()} for split, parts in passes.items()}
         self._left = {(split, part): float(num_tokens[split]) for split in self.passes for part in self.passes[split]}
         self._measured: dict[str, tuple[float, float]] = {}  # part -> seconds, passes times tokens
@@ -73,18 +82,21 @@ class Workload:
         return left
 
 
-def workload_of(trainer: Trainer, source: Any, splits: list[str]) -> Workload | None:
+def workload_of(trainer: Trainer, source: Any, splits: list[str], network: Any = None) -> Workload | None:
     """Returns the work of a source of attributions and its receivers; None if the data are not in a TextDataModule.
 
     Args:
         trainer: the trainer.
         source: a callback with `methods`, such as ComputeAttributions.
         splits: the splits that it explains. In a test, the validation split only tunes metrics.
+        network: the explained network. If it encodes each distinct segment of erased versions once, fewer passes count.
     """
     data = data_of(trainer)
     if not hasattr(data, "split"):
         return None
     num_examples, num_tokens, passes = {}, {}, {}
+    segments: dict[str, float] = {}
+    segments_of_text = 1
     presets = [r for r in receivers_after(trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
     for split in splits:
         rows = data.split(split)
@@ -94,18 +106,38 @@ def workload_of(trainer: Trainer, source: Any, splits: list[str]) -> Workload | 
         num_tokens[split] = float(lengths.sum()) / shares
         mean, targets = max(1, round(float(lengths.mean()))), _mean_targets(source, rows, data.num_classes)
         parts = {}
+        length = getattr(network, "segment_length", None) if hasattr(network, "version_logits") else None
+        segments_of_text = 1 if length is None else -(-mean // length)
         for name, method in source.methods.items():
             forward, backward = method.passes(mean, max(1, round(targets)))
+            new = None if length is None else _new_segments(method, mean, length)
+            if new is not None:
+                segments[name] = new
+                forward = min(forward, 1 + forward * new / segments_of_text)  # the text itself, and what versions add
             parts[name] = forward + BACKWARD * backward
         for preset in presets:
             share = min(1.0, _limit(preset, len(lengths)) / len(lengths))
             for metric in preset.metrics:
                 tunes = not trainer.validating and split == VALIDATION
                 if metric.needs_tuning or not tunes:
-                    count = metric.passes(mean, len(source.methods)) * targets * share
-                    parts[f"{preset.preset}/{metric.name}"] = count
+                    name = f"{preset.preset}/{metric.name}"
+                    count = metric.passes(mean, len(source.methods)) * targets
+                    new = None if length is None else _new_segments(metric, mean, length)
+                    if new is not None:
+                        segments[name] = new
+                        count = min(count, len(source.methods) + count * new / segments_of_text)
+                    parts[name] = count * share
         passes[split] = parts
-    return Workload(num_examples, num_tokens, passes)
+    return Workload(num_examples, num_tokens, passes, segments, segments_of_text)
+
+
+def _new_segments(part: Any, num_units: int, segment_length: int) -> float | None:
+    """Returns the mean number of segments that a version of a text adds; None if a part reads no versions."""
+    while not isinstance(part, ErasesUnits) and hasattr(part, "method"):
+        part = part.method  # such as the one that Transformed transforms
+    if not isinstance(part, ErasesUnits):
+        return None
+    return new_segments(part.erased_units(num_units), segment_length=segment_length, erasure=part.erasure)
 
 
 def _limit(callback: Any, num_examples: int) -> int:

@@ -110,6 +110,12 @@ class ErasureMetric(AttributionMetric):
     def passes(self, num_units: int, num_methods: int) -> float:
         return float(num_methods * len(set(self.sizes.of(torch.tensor([num_units]))[0].tolist())))
 
+    def erased_units(self, num_units: int) -> Tensor:
+        """Returns [J, M] bool, the units that are erased for each k if a text's M units are ranked at random."""
+        ranks = torch.randperm(num_units, generator=torch.Generator().manual_seed(0))
+        top = ranks < self.sizes.of(torch.tensor([num_units])).T
+        return top if self.erases_top else ~top
+
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         shape = (*attribution.targets.shape, len(self.columns))
         records = torch.full(shape, torch.nan, dtype=torch.float64)

@@ -3,7 +3,11 @@ from lightning import Trainer
 
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.kernel_shap import KernelSHAP
+from lightning_xai.attributions.lime import LIME
+from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.random import Random
+from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.workload import SMALLEST, Workload, workload_of
 from lightning_xai.metrics.complexity import Entropy
@@ -12,6 +16,7 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch
 from lightning_xai.metrics.top_units import Counts, Percentages
 from tests.callbacks.conftest import compute, planted_data
+from tests.conftest import tiny_classifier
 
 
 def test_each_part_keeps_its_own_speed():
@@ -45,6 +50,32 @@ def test_splits_share_the_speed_of_a_part():
 )
 def test_metrics_count_their_passes_for_all_methods(metric, passes):
     assert metric.passes(num_units=8, num_methods=3) == passes
+
+
+def planted_work(source, preset, folder, network=None):
+    trainer = Trainer(accelerator="cpu", logger=False, callbacks=[source, preset], default_root_dir=folder)
+    setattr(trainer, "datamodule", planted_data())  # noqa: B010 - Lightning does not declare the attribute
+    work = workload_of(trainer, source, ["test"], network)
+    assert work is not None
+    return work
+
+
+def test_shared_segments_make_fewer_passes(tmp_path):
+    network = tiny_classifier("plm_ca", segment_length=2)
+    source = compute(Gradient(), Occlusion(), LIME(), Transformed(KernelSHAP(), ["absolute"]))
+    preset = AttributionEvaluation("preset", [Comprehensiveness(Counts([1, 2, 3]), erasure="mask")])
+    whole = planted_work(source, preset, tmp_path)
+    shared = planted_work(source, preset, tmp_path, network)
+    assert whole.segments == {}
+    num_segments = shared.segments_of_text
+    assert num_segments > 2 and 0.8 < shared.segments["Occlusion"] < 1  # one version is the text itself
+    assert shared.segments["preset/comprehensiveness"] == pytest.approx(1, abs=0.1)
+    passes = shared.passes["test"]
+    versions_without_one = whole.passes["test"]["Occlusion"] - 1
+    assert passes["Occlusion"] == pytest.approx(1 + versions_without_one / num_segments)
+    assert passes["preset/comprehensiveness"] < whole.passes["test"]["preset/comprehensiveness"]
+    assert passes["Gradient"] == whole.passes["test"]["Gradient"]
+    assert set(shared.segments) == {"Occlusion", "LIME", "Transformed", "preset/comprehensiveness"}
 
 
 def test_work_counts_limits_methods_and_metrics(tmp_path):
