@@ -263,11 +263,11 @@ def _text(cell: Any, column: str, where: str) -> str:
     """Returns the text in a cell; the words of a list are joined by spaces.
 
     Raises:
-        ValueError: the cell is empty.
+        ValueError: the cell is empty or holds no text.
     """
     if isinstance(cell, list) and all(isinstance(word, str) for word in cell):
-        return " ".join(cell)
-    if cell is None or cell != cell:
+        cell = " ".join(cell)
+    if cell is None or cell == "" or cell != cell:
         raise ValueError(f"{where}: {column} is missing; fill it in or remove the row")
     if isinstance(cell, (list, dict, bytes)):
         raise ValueError(f"{where}: {column} is {str(cell)[:60]}, not a string; write a string or remove the row")

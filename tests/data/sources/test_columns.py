@@ -69,9 +69,10 @@ def test_words_stay_labels_in_a_list(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("column, message", [("text", "text is missing"), ("second", "text_pair is missing")])
-def test_empty_text_is_refused_by_row(tmp_path, kind, column, message):
+@pytest.mark.parametrize("empty", [None, ""])
+def test_empty_text_is_refused_by_row(tmp_path, kind, column, message, empty):
     row = {"text": "a", "second": "b", "label": "x"}
-    rows = [row, {**row, column: None}, row]
+    rows = [row, {**row, column: empty}, row]
     with pytest.raises(ValueError, match=f"train row 1: {message}; fill it in"):
         source(tmp_path, kind, rows, text_pair_column="second").load()
 
