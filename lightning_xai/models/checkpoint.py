@@ -244,7 +244,7 @@ def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
     """Returns the names of classes 0 to C - 1 from the `id2label` of a config.
 
     Raises:
-        ValueError: the ids do not count from 0 without gaps.
+        ValueError: the ids do not count from 0 without gaps, or two classes have the same name.
 
     Example:
         >>> ordered_class_names({1: "yes", 0: "no"}, "folder")
@@ -258,4 +258,10 @@ def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
         raise ValueError(
             f"{path}: id2label has the ids {ids}: number the classes from 0 to {len(id2label) - 1} in config.json"
         )
-    return [id2label[label] for label in range(len(id2label))]
+    names = [id2label[label] for label in range(len(id2label))]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{path}: id2label names two classes {twice!r}: give every class a name of its own in config.json"
+        )
+    return names

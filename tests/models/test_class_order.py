@@ -109,10 +109,18 @@ def test_only_a_head_from_a_folder_has_names(tmp_path):
         pretrained_class_names(HFClassifier(str(tmp_path / "head"), num_classes=3), ["a", "b"])
 
 
-def test_names_of_a_trained_head_that_count_from_1_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("id2label", "message"),
+    [
+        ({"1": "a", "2": "b", "3": "c"}, "id2label has the ids 1, 2, 3: number the classes from 0 to 2"),
+        ({"0": "a", "2": "b", "3": "c"}, "id2label has the ids 0, 2, 3: number the classes from 0 to 2"),
+        ({"0": "a", "1": "b", "2": "a"}, "id2label names two classes 'a': give every class a name of its own"),
+    ],
+)
+def test_names_of_a_trained_head_that_name_no_class_or_two_are_refused(tmp_path, id2label, message):
     tiny_classifier("bert").transformer.save_pretrained(tmp_path)
     file = tmp_path / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"id2label": {"1": "a", "2": "b", "3": "c"}}))
-    with pytest.raises(ValueError, match="id2label has the ids 1, 2, 3: number the classes from 0 to 2"):
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"id2label": id2label}))
+    with pytest.raises(ValueError, match=message):
         pretrained_class_names(HFClassifier(str(tmp_path), num_classes=3))
     assert pretrained_class_names(HFClassifier(str(tmp_path), num_classes=3, pretrained=False)) is None
