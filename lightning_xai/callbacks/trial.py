@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 
 import torch
 from lightning import Callback, LightningModule, Trainer
@@ -15,6 +14,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_xai.callbacks.base import ResultRow, callbacks_of, data_of, test_splits
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.callbacks.order import check_order
+from lightning_xai.callbacks.trial_memory import TrialMemory
 from lightning_xai.callbacks.trial_parts import (
     sources_of,
     try_longest_text,
@@ -38,23 +38,6 @@ class LeftOutRow(ResultRow):
     left_out: str
 
 
-@dataclass
-class TrialMemory:
-    """The outcomes of earlier trials of the same command. The stages of a chain use them instead of repeating a trial.
-
-    Attributes:
-        tried: the stages and splits that were tried, by a key for the methods, the network and the data.
-        failures: the failed parts that were left out, by the same key.
-
-    Example:
-        >>> TrialMemory().tried
-        {}
-    """
-
-    tried: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    failures: dict[str, dict[str, Failure]] = field(default_factory=dict)
-
-
 class Trial(Callback):
     """Tries network, methods, metrics and erasures on two short texts of every split, before the fit or the test.
 
@@ -72,7 +55,7 @@ class Trial(Callback):
         enabled: whether anything is tried. The order of the callbacks is checked in any case.
         skip_unfit: whether methods and metrics that fail are left out. If not, they end the run.
         key: short text that is equal in runs with the same methods, network and data.
-        memory: outcomes of other runs of the command.
+        memory: outcomes of other runs of the command. In a chain, fits also share what they tried in a file.
         remedy: option that leaves out failing parts, as the message names it.
 
     Raises:
@@ -155,9 +138,13 @@ class Trial(Callback):
         wanted = {(stage, split) for stage, splits in stages.items() for split in splits}
         tried = self.memory.tried.setdefault(self.key, set())
         known = self.memory.failures.setdefault(self.key, {})
+        if not wanted <= tried and trainer.state.fn == TrainerFn.FITTING:
+            self.memory.recall(self.key, trainer)
         if not wanted <= tried:
             known |= self._new_failures(TrialRun(trainer, module, stages))
             tried |= wanted
+            if trainer.state.fn == TrainerFn.FITTING:
+                self.memory.record(self.key, trainer)
         if known:
             self._leave_out(TrialRun(trainer, module, stages, failures=dict(known), replays=True))
 

@@ -142,6 +142,10 @@ class ChainCallback(Callback, ABC):
             subject = f"method {name} ({type(method).__name__})" if method else f"erasures {name}"
             trial.attempt(f"{subject} of {type(self).__name__}", partial(self._try_erasures, trial, method, erasures))
 
+    def trial_record(self, trainer: Trainer) -> Path:
+        """Returns the file in the root's folder that records what the stages have tried."""
+        return self.chain_of(trainer)[0].root.path / "trials.json"
+
     def _try_erasures(
         self, trial: TrialRun, method: AttributionMethod | None, erasures: dict[str, dict[str, Any]]
     ) -> None:

@@ -17,7 +17,7 @@ from lightning_xai.callbacks.best_checkpoint import BestCheckpoint
 from lightning_xai.callbacks.forecast import say_ahead
 from lightning_xai.callbacks.predictions import PredictionsFile
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial import TrialMemory
+from lightning_xai.callbacks.trial_memory import TrialMemory
 from lightning_xai.chains.base import AsksForRuns, ChainCallback
 from lightning_xai.commands.bound_facts import bound_facts, seeds_that_met
 from lightning_xai.commands.checkpoint_io import use_whole_checkpoints

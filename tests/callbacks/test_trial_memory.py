@@ -1,0 +1,54 @@
+"""What one command of a chain has tried is not tried in the others, unless something is different there."""
+
+import json
+
+import pytest
+from lightning import Callback
+
+from lightning_xai.attributions.random import Random
+from lightning_xai.callbacks.trial import Trial
+from lightning_xai.callbacks.trial_memory import TrialMemory
+from lightning_xai.objectives.supervised import Supervised
+from tests.callbacks.conftest import Recorder, compute, planted_data
+from tests.callbacks.test_trial import Broken, silent
+from tests.conftest import tiny_classifier
+
+
+class Chained(Callback):
+    def __init__(self, file):
+        self.trial_record = lambda trainer: file
+
+
+@pytest.fixture
+def fit_tries(tmp_path):
+    """Returns a function that runs a fit of a new command, and tells whether the fit tried its method."""
+
+    def run(*, key: str = "a", working: bool = True, chained: bool = True, **trainer) -> bool:
+        method = Broken(None if working else ValueError("no"))
+        chain = [Chained(tmp_path / "trials.json")] if chained else []
+        parts = Trial(tests_after_fit=True, key=key, memory=TrialMemory(), skip_unfit=True), compute(method, Random())
+        fit = silent(tmp_path, *chain, *parts, Recorder(), limit_train_batches=1, limit_val_batches=1, **trainer)
+        fit.fit(Supervised(tiny_classifier("bert")), datamodule=planted_data())
+        return bool(method.calls)
+
+    return run
+
+
+def test_other_commands_of_a_chain_try_nothing_again(fit_tries, tmp_path):
+    assert fit_tries() and not fit_tries()
+    (parts,) = json.loads((tmp_path / "trials.json").read_text()).values()
+    assert sorted(map(tuple, parts)) == [
+        ("fit", "validation"), ("test", "test"), ("test", "validation"), ("train", "train"),
+    ]  # fmt: skip
+
+
+def test_other_settings_and_runs_outside_of_the_chain_are_tried(fit_tries):
+    assert fit_tries() and fit_tries(key="b") and fit_tries(chained=False)
+
+
+def test_part_that_was_left_out_is_tried_again_since_it_may_be_mended(fit_tries):
+    assert fit_tries(working=False) and fit_tries(working=False) and fit_tries() and not fit_tries()
+
+
+def test_dry_run_records_nothing(fit_tries, tmp_path):
+    assert fit_tries(fast_dev_run=True) and not (tmp_path / "trials.json").exists()
