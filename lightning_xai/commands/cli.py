@@ -43,7 +43,7 @@ from lightning_xai.commands.preflight import (
     resolve_checkpoint,
 )
 from lightning_xai.commands.run_callbacks import run_callbacks
-from lightning_xai.commands.slurm import slurm_environment
+from lightning_xai.commands.slurm import plugins_of_job
 from lightning_xai.commands.tested import facts_of_test
 from lightning_xai.objectives.base import Objective
 from lightning_xai.report.results import results_tables
@@ -166,8 +166,7 @@ class XAICLI(LightningCLI):
                 version=self.run.path.name,
                 default_hp_metric=False,
             )
-        if config.trainer.plugins is None and (environment := slurm_environment()):
-            kwargs["plugins"] = [environment]
+        kwargs["plugins"] = plugins_of_job(self.config_init[self.subcommand].trainer.plugins)
         trial = trial_of(config, self.settings, self.trials, tests_after_fit=tests_after_fit)
         own = run_callbacks(
             self.config_init[self.subcommand].trainer,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from lightning.fabric.plugins import ClusterEnvironment
 from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 
 
@@ -18,3 +21,21 @@ def slurm_environment() -> SLURMEnvironment | None:
     """
     started = SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
     return SLURMEnvironment(auto_requeue=False) if started else None
+
+
+def plugins_of_job(given: Any) -> list[Any] | None:
+    """Returns the plugins of the trainer, with the environment of a SLURM job unless the user gives one.
+
+    Args:
+        given: the user's plugins: None, one, or a list.
+
+    Example:
+        >>> from lightning.pytorch.plugins.environments import LightningEnvironment
+        >>> [type(plugin).__name__ for plugin in plugins_of_job(LightningEnvironment())]
+        ['LightningEnvironment']
+    """
+    plugins = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    environment = slurm_environment()
+    if environment is not None and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
+        plugins.append(environment)
+    return plugins or None

@@ -227,12 +227,13 @@ def test_network_without_a_checkpoint_is_tested_as_built_and_said_so(plain, tmp_
     assert len(digest) == 12
 
 
-def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, monkeypatch):
+@pytest.mark.parametrize("plugins", [None, [{"class_path": "lightning.pytorch.plugins.io.AsyncCheckpointIO"}]])
+def test_lightning_neither_saves_nor_requeues_at_the_signal_of_slurm(tmp_path, monkeypatch, plugins):
     names = {"NTASKS": "1", "JOB_NAME": "train", "JOB_ID": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
     for name, value in names.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     handlers = []
     monkeypatch.setattr(Supervised, "on_train_start", lambda _self: handlers.append(signal.getsignal(signal.SIGUSR1)))
-    config = save(tiny_config(callbacks=[], max_epochs=1), tmp_path / "tm.yaml")
+    config = save(tiny_config(callbacks=[], max_epochs=1, plugins=plugins), tmp_path / "tm.yaml")
     command("fit", "--config", config, "--runs_dir", tmp_path / "runs", "--test_after_fit", "false")
     assert handlers == [signal.SIG_DFL]
