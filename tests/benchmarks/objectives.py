@@ -1,23 +1,31 @@
 """Cost of each objective's training step, in supervised steps of the same network, beside the forecast by its passes.
 
-    python tests/benchmarks/objectives.py [--repeats 3]
+    python tests/benchmarks/objectives.py [--repeats 3] [--rows guidance "four terms"]
 
-A step is losses, backward and optimizer step in train mode, on one thread, float32, 8 examples of 64 tokens. Passes are
-counted in forward passes: a forward is 1, a backward to all weights 2, a backward to the inputs alone 1, and a backward
-through such a backward 2 more. The least processor time of the repeats counts, so a busy machine stays out of it.
+A step is losses and backward in train mode, on one thread, float32, 8 examples of 64 tokens; the optimizer's step is
+not counted. Passes are counted in forward passes: a forward is 1, a backward to all weights 2, a backward to the inputs
+alone 1, and a backward through such a backward 2 more. Terms count the passes beside the clean pass, which they share.
+The least processor time of the repeats counts, so a busy machine stays out of it.
 
 Objectives with an inner search cost less than the forecast: the search draws no dropout masks, and the supervised step
-also computes the embedding table's gradient and the optimizer's step, which are no passes.
+also computes the embedding table's gradient, which is no pass.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import DifferentiableAttribution
+from lightning_xai.attributions.decompx_reverse import DecompXReverse
+from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.base import Objective
@@ -25,6 +33,7 @@ from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.egt import EGT
+from lightning_xai.objectives.terms.explanation_guidance import ExplanationGuidance
 from lightning_xai.objectives.terms.input_gradient import InputGradient
 from lightning_xai.objectives.terms.pgd import PGD
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
@@ -71,11 +80,12 @@ def build(objective_class: type[Objective], plm_ca: bool, arguments: dict[str, A
     batch = batch_of(network.multilabel)
 
     def step() -> float:
-        begin = time.process_time()
         optimizer.zero_grad()
+        begin = time.process_time()
         objective.losses(batch)["loss"].backward()
+        seconds = time.process_time() - begin
         optimizer.step()
-        return time.process_time() - begin
+        return seconds
 
     return step
 
@@ -84,6 +94,20 @@ def with_terms(**terms: Term) -> dict[str, Any]:
     return {"terms": terms}
 
 
+def guided_by(method: DifferentiableAttribution) -> dict[str, Any]:
+    return with_terms(guidance=ExplanationGuidance(method))
+
+
+def four_terms(method: DifferentiableAttribution) -> dict[str, Any]:
+    return with_terms(
+        igr=InputGradient(), pgd=PGD(search=Search(PGD_STEPS)), vat=VAT(), guidance=ExplanationGuidance(method)
+    )
+
+
+GUIDES: dict[str, DifferentiableAttribution] = {
+    "Attention": Attention(), "rollout": AttentionRollout(), "InputXGradient": InputXGradient("sum"), "ALTI": ALTI(),
+    "DecompXReverse": DecompXReverse(),
+}  # fmt: skip
 IG = IntegratedGradients(num_steps=5)
 TABLE: dict[str, Any] = {"wrt": "table", "per": "micro_batch", "norm": "token_sum"}  # the authors' code
 # name, class, on PLM-CA, arguments (made anew for each step function), passes beside the terms'
@@ -108,6 +132,11 @@ ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]]
         lambda: with_terms(igr=InputGradient(), vat=VAT(), egt=EGT(IG)),
         3,
     ),
+    *((f"guidance, {name}", Supervised, False, partial(guided_by, method), 3) for name, method in GUIDES.items()),
+    *(
+        (f"four terms, guidance by {name}", Supervised, False, partial(four_terms, GUIDES[name]), 3)
+        for name in ("Attention", "InputXGradient")
+    ),
     (
         f"TokenMasking, {MASK_STEPS} steps",
         TokenMasking,
@@ -123,11 +152,14 @@ ROWS: list[tuple[str, type[Objective], bool, Callable[[], dict[str, Any]], int]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--rows", nargs="+", default=[""], help="parts of names; supervised rows are always measured")
+    arguments_given = parser.parse_args()
+    repeats, wanted = arguments_given.repeats, ["Supervised,", *arguments_given.rows]
+    rows = [row for row in ROWS if any(part in row[0] for part in wanted)]
     torch.set_num_threads(1)
-    built = [arguments() for _, _, _, arguments, _ in ROWS]
-    steps = [build(row[1], row[2], arguments) for row, arguments in zip(ROWS, built, strict=True)]
-    plain = [place for place, row in enumerate(ROWS) if row[0].startswith("Supervised,")]  # one for each network
+    built = [arguments() for _, _, _, arguments, _ in rows]
+    steps = [build(row[1], row[2], arguments) for row, arguments in zip(rows, built, strict=True)]
+    plain = [place for place, row in enumerate(rows) if row[0].startswith("Supervised,")]  # one for each network
     for step in [steps[place] for place in plain]:
         step()  # the first steps allocate
     seconds = [float("inf")] * len(steps)
@@ -135,10 +167,10 @@ def main() -> None:
         for row, step in enumerate(steps):
             seconds[row] = min(seconds[row], step())
     print(f"{'objective':<38}{'seconds':>9}{'passes':>8}{'predicted':>11}{'measured':>10}")
-    for row, (name, _, plm_ca, _, own) in enumerate(ROWS):
+    for row, (name, _, plm_ca, _, own) in enumerate(rows):
         base = plain[plm_ca]
         passes = own + sum(term.passes(TOKENS - 2) for term in built[row].get("terms", {}).values())
-        predicted, measured = passes / ROWS[base][4], seconds[row] / seconds[base]
+        predicted, measured = passes / rows[base][4], seconds[row] / seconds[base]
         print(f"{name:<38}{seconds[row]:>9.3f}{passes:>8.0f}{predicted:>11.2f}{measured:>10.2f}")
 
 
