@@ -1,5 +1,6 @@
 """Mimic: admissions of an invented MIMIC-III, against a join by hand."""
 
+import copy
 import csv
 import json
 
@@ -147,6 +148,7 @@ def test_rows_stream_without_a_data_set(corpus):
     }
     streamed.release()
     assert len(list(streamed.row_streams()["test"])) == 6  # reads again
+    assert len(list(copy.deepcopy(streamed).row_streams()["test"])) == 6  # a copy too, without the open file
 
 
 def test_laws(corpus):
