@@ -229,5 +229,7 @@ class ComputeAttributions(Callback):
         num_tokens = batch.inputs.token_mask.sum(dim=1).tolist()
         num_targets = target_mask.sum(dim=1).tolist()
         passes = [method.passes(t, k) for t, k in zip(num_tokens, num_targets, strict=True)]
-        self.costs[name].add(split, batch.index.tolist(), passes, seconds, memory)
+        self.costs[name].add(
+            split, batch.index.tolist(), passes, seconds, memory, num_targets=num_targets, num_tokens=num_tokens
+        )
         return attribution

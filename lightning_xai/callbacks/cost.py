@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -15,6 +15,26 @@ from lightning_xai.types import Passes
 
 # just after a reset, the peak may exceed the current memory by this many MiB, as the kernel counts with a delay
 _RESET_SLACK = 4.0
+FEW_PASSES = 16
+PASS_GROUPS = ("1 + K", f"up to {FEW_PASSES}", "up to N", "more")  # passes for K classes and N tokens
+
+
+def pass_group(forward: float, backward: float, num_targets: float, num_tokens: float) -> str:
+    """Returns the group of methods with about equal cost to which a method belongs: one of PASS_GROUPS.
+
+    Args:
+        forward: mean number of forward passes for an example.
+        backward: mean number of backward passes.
+        num_targets: mean number K of explained classes.
+        num_tokens: mean number N of explainable tokens.
+
+    Example:
+        >>> pass_group(2, 0, 1, 30), pass_group(2, 1, 1, 30), pass_group(25, 0, 1, 30), pass_group(50, 50, 1, 30)
+        ('1 + K', 'up to 16', 'up to N', 'more')
+    """
+    limits = (1 + num_targets, FEW_PASSES, num_tokens, math.inf)
+    slack = 1e-9  # of sums in another order
+    return next(group for group, limit in zip(PASS_GROUPS, limits, strict=True) if forward + backward <= limit + slack)
 
 
 class CostPerExample(TypedDict):
@@ -24,6 +44,7 @@ class CostPerExample(TypedDict):
     backward_passes: float
     seconds: float
     peak_memory_mb: float
+    pass_group: NotRequired[str]  # see the function of this name; "" if it is unknown
 
 
 NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seconds=math.nan, peak_memory_mb=math.nan)
@@ -41,11 +62,20 @@ class Cost:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[np.ndarray]] = {}  # split -> arrays [B, 4]: index, forward, backward, seconds
+        # split -> arrays [B, 6]: index, forward, backward, seconds, explained classes, explainable tokens
+        self._rows: dict[str, list[np.ndarray]] = {}
         self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
 
     def add(
-        self, split: str, index: Sequence[int], passes: Sequence[Passes], seconds: float, peak_memory_mb: float
+        self,
+        split: str,
+        index: Sequence[int],
+        passes: Sequence[Passes],
+        seconds: float,
+        peak_memory_mb: float,
+        *,
+        num_targets: Sequence[int] | None = None,
+        num_tokens: Sequence[int] | None = None,
     ) -> None:
         """Adds the cost of a batch of B examples. Each example gets its own passes and an equal share of the seconds.
 
@@ -55,9 +85,15 @@ class Cost:
             passes: [B] passes that each example needs.
             seconds: time that this process needed for the batch.
             peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
+            num_targets: [B] number of explained classes of each example; None if unknown.
+            num_tokens: [B] number of explainable tokens of each example; None if unknown.
         """
-        rows = [(i, p.forward, p.backward, seconds / len(index)) for i, p in zip(index, passes, strict=True)]
-        self._rows.setdefault(split, []).append(np.array(rows, dtype=np.float64).reshape(-1, 4))
+        targets, tokens = (counts or [math.nan] * len(index) for counts in (num_targets, num_tokens))
+        rows = [
+            (i, p.forward, p.backward, seconds / len(index), k, n)
+            for i, p, k, n in zip(index, passes, targets, tokens, strict=True)
+        ]
+        self._rows.setdefault(split, []).append(np.array(rows, dtype=np.float64).reshape(-1, 6))
         self._peaks[split] = float(np.fmax(peak_memory_mb, self._peaks.get(split, math.nan)))  # fmax ignores NaN
 
     @classmethod
@@ -88,7 +124,7 @@ class Cost:
         Sums run over the examples in ascending order, so they do not depend on batches or on the number of processes.
         """
         rows = self._distinct(split)
-        forward, backward, seconds = (rows[:, 1:].sum(axis=0) / max(len(rows), 1)).tolist()
+        forward, backward, seconds = (rows[:, 1:4].sum(axis=0) / max(len(rows), 1)).tolist()
         return CostPerExample(
             forward_passes=forward,
             backward_passes=backward,
@@ -96,9 +132,17 @@ class Cost:
             peak_memory_mb=self._peaks.get(split, math.nan),
         )
 
+    def group(self, split: str) -> str:
+        """Returns the group of the method by its passes, see `pass_group`; "" if the sizes of examples are unknown."""
+        rows = self._distinct(split)
+        if not len(rows) or np.isnan(rows[:, 4:]).any():
+            return ""
+        forward, backward, _, num_targets, num_tokens = rows[:, 1:].mean(axis=0).tolist()
+        return pass_group(forward, backward, num_targets, num_tokens)
+
     def _distinct(self, split: str) -> np.ndarray:
-        """Returns the first row [n, 4] of each distinct example, in ascending order of the examples."""
-        rows = np.concatenate([np.zeros((0, 4)), *self._rows.get(split, [])])
+        """Returns the first row [n, 6] of each distinct example, in ascending order of the examples."""
+        rows = np.concatenate([np.zeros((0, 6)), *self._rows.get(split, [])])
         return rows[np.unique(rows[:, 0], return_index=True)[1]]
 
 

@@ -192,7 +192,8 @@ class AttributionEvaluation(ExplainedCallback):
             ResultRow(
                 split=split, preset=self.preset, method=method, metric=name, value=value,
                 num_examples=counted[name], num_skipped=num_rows - counted[name], num_evidence_cut=num_cut,
-                selected_on=self.source.methods[method].selected_on, **cost,
+                selected_on=self.source.methods[method].selected_on,
+                pass_group=self.source.costs[method].group(split), **cost,
             )
             for name, value in measured.items()
         ]  # fmt: skip

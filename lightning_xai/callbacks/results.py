@@ -21,7 +21,7 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped",
     "num_evidence_cut", "checkpoint", "forward_passes", "backward_passes", "seconds", "peak_memory_mb", "left_out",
-    "selected_on",
+    "selected_on", "pass_group",
 ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ class ResultsFile(Callback):
         reported = [row for source in sources for row in source.result_rows()]
         checkpoint = self.test.checkpoint if self.test is not None else ""
         run = {"experiment": self.run.experiment, "seed": self.run.seed, "checkpoint": checkpoint}
-        run |= {"left_out": "", "selected_on": ""}
+        run |= {"left_out": "", "selected_on": "", "pass_group": ""}
         return pd.DataFrame([{**run, **row} for row in [*rows, *reported]], columns=COLUMNS)
 
     def _log_hyperparameters(self, trainer: Trainer, rows: list[ResultRow]) -> None:

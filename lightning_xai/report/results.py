@@ -8,12 +8,15 @@ import pandas as pd
 
 from lightning_xai.report.tables import Column, text_table, wrap
 
+GROUPS = ("1 + K", "up to 16", "up to N", "more")  # of methods, by the column pass_group
+
 
 def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
     """Returns a table of the classification metrics, and one table of attribution metrics per split and preset.
 
-    A table of attribution metrics has a row per method. Its columns are the metrics and the cost of one explanation:
-    forward and backward passes, seconds, and the peak growth of memory.
+    A table of attribution metrics has a row per method. Methods that differ much in their passes are grouped by them,
+    for K explained classes and N tokens. The columns are the metrics and the cost of one explanation: forward and
+    backward passes, seconds, and the peak growth of memory.
 
     Args:
         results: rows of results.csv.
@@ -40,7 +43,7 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         title = f"{split}, preset {preset} (explanations: {counted} counted, up to {skipped} skipped{reason})"
         missing = _is_left_out(rows)
         # rows with numbers come first, because only they have the cost of a method
-        rows = pd.concat([rows[~missing], rows[missing]])
+        rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
         notes = [line for note in [*selection_notes(rows), *left_out_notes(rows)] for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
@@ -100,7 +103,35 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
         Column(header, [_number(value) for value in values[metric]])
         for header, metric in zip(headers, values.columns, strict=True)
     ]
-    return text_table([str(name) for name in values.index], columns + costs, title=underlined, width=width)
+    names, columns = _with_group_lines([str(name) for name in values.index], columns + costs, _groups(rows, index))
+    return text_table(names, columns, title=underlined, width=width)
+
+
+def _groups(rows: pd.DataFrame, index: str) -> list[str]:
+    """Returns the group of each line of a table; all "" if there are no groups, or only one."""
+    lines = rows.drop_duplicates(index)
+    found = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
+    return found if len({group for group in found if group}) > 1 else [""] * len(found)
+
+
+def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows in the order of their groups; methods of no known group come last."""
+    if "pass_group" not in rows:
+        return rows
+    order = [GROUPS.index(group) if group in GROUPS else len(GROUPS) for group in rows["pass_group"]]
+    return rows.assign(_order=order).sort_values("_order", kind="stable").drop(columns="_order")
+
+
+def _with_group_lines(names: list[str], columns: list[Column], groups: list[str]) -> tuple[list[str], list[Column]]:
+    """Returns the lines of a table with a line without numbers before each group."""
+    begins = [place for place, group in enumerate(groups) if group and group not in groups[:place]]
+    lines = list(names)
+    cells = [list(column.cells) for column in columns]
+    for place in reversed(begins):
+        lines.insert(place, f"passes: {groups[place]}")
+        for column in cells:
+            column.insert(place, "")
+    return lines, [Column(c.header, filled, c.group) for c, filled in zip(columns, cells, strict=True)]
 
 
 def _cost_columns(rows: pd.DataFrame) -> list[Column]:

@@ -1,12 +1,16 @@
-"""Tables of pAML, fAML and other methods on SST, in the form of Barkan et al. (2024), at any size.
+"""Tables of pAML, fAML and other methods in the form of Barkan et al. (2024), at any size.
 
-    python tests/benchmarks/aml_tables.py --sst FOLDER [--out runs/aml_tables] [--trials 6] [--train 2000]
-        [--validation 100] [--epochs 3] [--batches 12] [--texts 32] [--layers 6] [--seed 0]
+    python tests/benchmarks/aml_tables.py [--out runs/aml_tables] [--trials 20] [--train 4000] ... -- OPTIONS OF FIT
 
-FOLDER holds train.txt, dev.txt and test.txt of the treebank. The classifier is MiniLM, or its first layers. The factors
-of the loss are searched by shared trials, then a scorer is pretrained for each of two metrics, and tested beside other
-methods on the same texts. fAML selects on deletion; the columns "masked" measure another erasure. The same command
-continues what was killed.
+The options of fit hold for all runs, such as `--data data/sst.yaml --data.init_args.source.init_args.path FOLDER`; by
+default, MiniLM reads VADER. For a first look in a few CPU minutes:
+
+    python tests/benchmarks/aml_tables.py --trials 8 --train 256 --lr 5e-3 --fit_epochs 6 --scorer_lr 3e-3 \\
+        --start explained --epochs 6 --network network/tiny_bert.yaml -- --data planted.yaml
+
+The factors of the loss are searched by shared trials, then a scorer is pretrained for each of two metrics, and tested
+beside other methods on the same texts. fAML selects on deletion; the columns "masked" measure another erasure. The same
+command continues what was killed.
 """
 
 import argparse
@@ -15,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from lightning_xai.commands.main import main as run
+from lightning_xai.commands.parser.parts import SHIPPED
 from lightning_xai.runs.folder import RunFolder
 
 METRICS = {"aopc_comprehensiveness": ("Comprehensiveness", "max"), "aopc_sufficiency": ("Sufficiency", "min")}
@@ -54,45 +60,51 @@ def save(values: dict[str, Any], file: Path) -> str:
     return str(file)
 
 
+def with_configs(files: list[str]) -> list[str]:
+    return [word for file in files for word in ("--config", file)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sst", required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/aml_tables"))
-    sizes = {
-        "trials": 6,
-        "train": 2000,
-        "validation": 100,
-        "epochs": 3,
-        "batches": 12,
-        "texts": 32,
-        "layers": 6,
-        "seed": 0,
-    }
-    for option, default in sizes.items():
+    sizes = {"trials": 20, "train": 4000, "validation": 100, "fit_epochs": 2, "epochs": 5, "batches": 12, "texts": 64}
+    for option, default in (sizes | {"seed": 0}).items():
         parser.add_argument(f"--{option}", type=int, default=default)
+    parser.add_argument("--lr", type=float, default=5e-5, help="learning rate of the explained network")
+    parser.add_argument("--scorer_lr", type=float, default=4e-5)
+    parser.add_argument("--start", choices=["pretrained", "explained"], default="pretrained")
+    parser.add_argument("--network", help="a file of configs/network in place of MiniLM")
+    parser.add_argument("options", nargs="*")
     given = parser.parse_args()
     out, files = given.out, given.out / "files"
-    sizes = {"train": given.train, "validation": given.validation, "test": max(given.texts, 200)}
-    data = [
-        "--data", "data/sst.yaml", f"--data.init_args.source.init_args.path={given.sst}",
-        f"--data.init_args.max_examples={json.dumps(sizes)}", f"--seed_everything={given.seed}", f"--runs_dir={out}",
-        f"--model.init_args.network.init_args.num_layers={given.layers}",
+    examples = {"train": given.train, "validation": given.validation, "test": given.texts}
+    common = [
+        *given.options, f"--data.init_args.max_examples={json.dumps(examples)}", f"--seed_everything={given.seed}",
+        f"--runs_dir={out}",
     ]  # fmt: skip
+    rate = "model.init_args.optimizer.init_args.lr"
     teacher = RunFolder.of(out, "explained", given.seed)
-    run(["fit", "--config", "aml.yaml", "--config", "aml_teacher.yaml", *data, "--experiment=explained"])
+    first = [f"--{rate}={given.lr}", f"--trainer.max_epochs={given.fit_epochs}", "--experiment=explained"]
+    base = ["aml.yaml"]
+    if given.network:  # a file, since an option would keep the path of MiniLM
+        own_network = yaml.safe_load((SHIPPED / given.network).read_text())
+        own_network["init_args"].setdefault("path", None)
+        base.append(save({"model": {"init_args": {"network": own_network}}}, files / "network.yaml"))
+    run(["fit", *with_configs([*base, "aml_teacher.yaml"]), *common, *first])
 
     factors = {f"model.init_args.loss.{name}_weight": {"low": 0.0, "high": 1.0} for name in ("kept", "inverse", "size")}
-    first, *others = METRICS
+    _, *others = METRICS
     plan = {
-        "fit": "aml.yaml", "settings": factors, "num_trials": given.trials, "sampler": "quasi_random",
+        "fit": base, "settings": factors, "num_trials": given.trials, "sampler": "quasi_random",
         "share_trials": True, "metrics": {f"val/aml/{name}": mode for name, (_, mode) in METRICS.items()},
         "options": {
-            "model.init_args.explained": str(teacher.path), "trainer.callbacks": [], "trainer.max_epochs": 1,
+            "model.init_args.explained": str(teacher.path), "trainer.callbacks": [], "trainer.max_epochs": 2,
             "model.init_args.more_metrics": [metric(name) for name in others], "trainer.val_check_interval": 0.5,
             "trainer.limit_train_batches": (given.batches + 1) // 2, "trainer.limit_val_batches": 1.0,
+            "model.init_args.scorer.start": given.start, rate: given.scorer_lr,
         },
     }  # fmt: skip
-    run(["search", "--config", save(plan, files / "factors.yaml"), *data])
+    run(["search", "--config", save(plan, files / "factors.yaml"), *common])
     searched = RunFolder.of(out, "search/factors", given.seed).path
 
     tables = []
@@ -101,12 +113,13 @@ def main() -> None:
             "max_epochs": given.epochs, "limit_train_batches": given.batches, "limit_val_batches": 1.0,
             "callbacks": [explaining(name, given.texts), "presets/aml.yaml", "presets/aml_masked.yaml"],
         }  # fmt: skip
+        own = {"scorer": {"start": given.start}, "optimizer": {"init_args": {"lr": given.scorer_lr}}}
         settings = {
-            "model": {"init_args": {"explained": str(teacher.path), "metric": metric(name)}},
+            "model": {"init_args": {"explained": str(teacher.path), "metric": metric(name), **own}},
             "checkpoint": {"monitor": f"val/aml/{name}", "mode": mode}, "trainer": trainer,
         }  # fmt: skip
-        configs = ["aml.yaml", save(settings, files / f"{name}.yaml"), str(searched / f"best_aml_{name}.yaml")]
-        run(["fit", *(word for config in configs for word in ("--config", config)), *data, f"--experiment={name}"])
+        configs = [*base, save(settings, files / f"{name}.yaml"), str(searched / f"best_aml_{name}.yaml")]
+        run(["fit", *with_configs(configs), *common, f"--experiment={name}"])
         results = RunFolder.of(out, name, given.seed).results
         assert results is not None
         tables.append(table(results, name))

@@ -76,3 +76,12 @@ def test_passes_are_equal_for_every_number_of_processes(ranks):
     cost = total.per_example("test")
     assert (cost["forward_passes"], cost["backward_passes"], cost["peak_memory_mb"]) == (2.5, 0.5, 2)
     assert cost["seconds"] == pytest.approx(3 / 6)  # three batches of one second; the repeated one does not count
+
+
+def test_a_method_belongs_to_the_group_of_its_mean_passes():
+    cost = Cost()
+    cost.add("test", [0], [Passes(2, 0)], 1.0, 1, num_targets=[1], num_tokens=[9])
+    assert cost.group("test") == "1 + K"
+    cost.add("test", [1], [Passes(60, 0)], 1.0, 1, num_targets=[1], num_tokens=[99])
+    assert cost.group("test") == "up to N"  # 31 passes, 54 tokens
+    assert cost.group("validation") == "" and cost_of([[0, 1]]).group("test") == ""

@@ -108,3 +108,14 @@ def test_methods_that_selected_their_scores_are_named_with_the_metric():
     table["selected_on"] = ["comp", ""]
     assert results_tables(table, width=80).splitlines()[-1] == "selected on comp: faml"
     assert "selected on" not in results_tables(table.drop(columns="selected_on"), width=80)
+
+
+def test_methods_are_grouped_by_their_passes():
+    names = ["ig", "random", "occlusion", "faml", "paml"]
+    table = results(**{f"m{i}": ("p", name, i / 10) for i, name in enumerate(names)}).assign(metric="comp")
+    table["pass_group"] = ["more", "1 + K", "up to N", "more", "1 + K"]
+    lines = results_tables(table, width=80).splitlines()
+    order = ["passes: 1 + K", "random", "paml", "passes: up to N", "occlusion", "passes: more", "ig", "faml"]
+    assert [line[:17].strip() for line in lines[-len(order) :]] == order
+    assert "passes:" not in results_tables(table.assign(pass_group="more"), width=80)
+    assert "passes:" not in results_tables(table.drop(columns="pass_group"), width=80)
