@@ -56,8 +56,8 @@ def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> fl
     def number(chosen: Tensor) -> int:
         versions = torch.cat([whole, erased[chosen]])
         text, texts = torch.ones_like(whole), torch.zeros(len(versions), dtype=torch.long)
-        options = {"segment_length": segment_length, "erasure": erasure}
-        return len(segmented_versions(text, texts, versions, **options).length)
+        segmented = segmented_versions(text, texts, versions, segment_length=segment_length, erasure=erasure)
+        return len(segmented.length)
 
     if len(erased) <= _SAMPLE:
         return (number(rows) - number(rows[:0])) / len(rows)

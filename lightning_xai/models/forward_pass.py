@@ -129,8 +129,8 @@ class ForwardPass:
         assert self.embeds is not None, "the reader's needs leave out embeds"
         if self._graph is not None:
             return self._graph.target_gradients(targets, self.embeds, keep_graph=self.shared)
-        options = {"create_graph": create_graph, "keep_graph": self.shared}
-        return target_gradients(self.output.logits, targets, self.embeds, **options)
+        logits = self.output.logits
+        return target_gradients(logits, targets, self.embeds, create_graph=create_graph, keep_graph=self.shared)
 
     def again(
         self,

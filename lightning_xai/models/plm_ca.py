@@ -279,8 +279,8 @@ class PLMCA(HuggingFaceClassifier):
         """Returns a forward pass whose gradients encode segments again, or None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
-        options = {"output_readout": output_readout, "segments_at_once": self.segments_at_once}
-        return SegmentGraph(self, inputs, embeds, classes, **options)
+        number = self.segments_at_once
+        return SegmentGraph(self, inputs, embeds, classes, output_readout=output_readout, segments_at_once=number)
 
     def head_layers(self) -> list[Callable[[Tensor], Tensor]]:
         if self.mask_mode == "legacy":

@@ -1,10 +1,13 @@
 """PLM-CA takes fused attention where an objective reads no readout: no tensor of classes by tokens exists."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from lightning_xai.objectives.inner_search import Search
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Term
 from lightning_xai.objectives.terms.pgd import PGD
 from lightning_xai.objectives.terms.supervised_attention import SupervisedAttention
 from lightning_xai.objectives.terms.vat import VAT
@@ -28,14 +31,14 @@ def network(seed: int = 0):
     return tiny_classifier("plm_ca", num_classes=CLASSES, seed=seed)
 
 
-def objective(kind: str, path, kernel: str = "sdpa"):
+def objective(kind: str, path, kernel: Any = "sdpa") -> Any:
     if kind == "token_masking":
-        search = Search(num_steps=2)
+        search = Search(num_steps=2, lr=2.0)  # from 2 to -2: tokens are dropped
         built = TokenMasking(network(), save_teacher(network(1), path / "teacher.ckpt"), search=search)
         built.setup("fit")
         built._teacher[0].set_attention(kernel)
     else:
-        terms = {
+        terms: dict[str, dict[str, Term]] = {
             "none": {},
             "pgd": {"pgd": PGD(epsilon=0.1, search=Search(num_steps=2))},
             "vat": {"vat": VAT(epsilon=0.1)},
@@ -72,5 +75,6 @@ def test_fused_and_plain_attention_give_the_same_losses_and_gradients(kind, tmp_
         losses["loss"].backward()
         results.append((losses, [weight.grad for weight in built.network.parameters()]))
     (fused, of_fused), (plain, of_plain) = results
+    assert any(bool(gradient.any()) for gradient in of_plain if gradient is not None)
     torch.testing.assert_close(fused, plain, rtol=1e-9, atol=1e-12, check_dtype=False)
     torch.testing.assert_close(of_fused, of_plain, rtol=1e-7, atol=1e-10)
