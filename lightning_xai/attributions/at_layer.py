@@ -1,0 +1,108 @@
+"""Attributions to the states after one encoder layer, for plausibility by layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from torch import Tensor
+
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, read_logits
+from lightning_xai.models.base import Classifier
+from lightning_xai.types import ClassifierOutput, Passes, TextInputs
+
+
+class FirstLayers:
+    """A view of a network whose attentions, states and encoder layers end with one of its layers.
+
+    The head reads the states after this layer, if states are asked for; otherwise the logits are the network's.
+
+    Args:
+        network: the network.
+        num_layers: number of its first layers.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> len(FirstLayers(random_bert(), 1).encoder_layers())
+        1
+    """
+
+    def __init__(self, network: Classifier, num_layers: int) -> None:
+        self._network = network
+        self._num_layers = num_layers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+    def __call__(self, *args: Any, **options: Any) -> ClassifierOutput:
+        output = self._network(*args, **options)
+        if output.attentions is not None:
+            output = replace(output, attentions=output.attentions[: self._num_layers])
+        if output.hidden_states is not None:
+            states = output.hidden_states[: self._num_layers + 1]
+            logits = read_logits(self._network.head_layers(), output.readout @ states[-1])
+            output = replace(output, hidden_states=states, logits=logits)
+        return output
+
+    def encoder_layers(self) -> list[EncoderLayer]:
+        return self._network.encoder_layers()[: self._num_layers]
+
+
+class AtLayer(AttributionMethod):
+    """Scores tokens as `method` would if the head read the states after one encoder layer.
+
+    Passes: those of `method`.
+
+    Args:
+        method: a method that reads attention weights and takes no gradient: Attention, AttentionRollout, ALTI, GlobEnc,
+            or DecompX.
+        layer: number of the encoder layer, from 0.
+
+    Raises:
+        ValueError: the method takes gradients, or the layer is negative; when scores are computed, the network has
+            fewer layers, normalizes before attention, or has a head that attends to tokens.
+
+    Example:
+        >>> import torch
+        >>> from lightning_xai.attributions.rollout import AttentionRollout
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, targets = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2]), torch.tensor([[0]])
+        >>> model = random_bert()
+        >>> last = AtLayer(AttentionRollout(), len(model.encoder_layers()) - 1).attribute(model, inputs, targets)
+        >>> torch.equal(last.scores, AttentionRollout().attribute(model, inputs, targets).scores)
+        True
+    """
+
+    needs_attentions = True
+
+    def __init__(self, method: AttributionMethod, layer: int) -> None:
+        name = type(method).__name__
+        if not method.needs_attentions or method.passes(1, 1).backward:
+            raise ValueError(
+                f"{name} does not explain the states of a layer: choose Attention, AttentionRollout, ALTI, GlobEnc or "
+                "DecompX"
+            )
+        if layer < 0:
+            raise ValueError(f"layer is {layer}: give the number of an encoder layer, from 0")
+        self.method = method
+        self.layer = layer
+
+    @property
+    def has_sign(self) -> bool:
+        return self.method.has_sign
+
+    def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
+        layers = model.encoder_layers()
+        num_layers = len(layers)
+        if self.layer >= num_layers:
+            raise ValueError(f"layer is {self.layer}, but the network has the layers 0 to {num_layers - 1}: choose one")
+        if model.readout_is_attention:
+            raise ValueError("the network's head attends to the states of its last layer: leave AtLayer out")
+        if layers[0].norm_first:
+            raise ValueError("the network normalizes states before attention, so its head cannot read middle layers")
+        view = cast(Classifier, FirstLayers(model, self.layer + 1))
+        return self.method.scores(view, inputs, targets)
+
+    def passes(self, num_tokens: int, num_targets: int) -> Passes:
+        return self.method.passes(num_tokens, num_targets)

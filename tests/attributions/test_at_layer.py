@@ -1,0 +1,65 @@
+"""Attributions at a layer, against a network that ends with this layer."""
+
+import copy
+
+import pytest
+import torch
+
+from lightning_xai.attributions.alti import ALTI
+from lightning_xai.attributions.at_layer import AtLayer
+from lightning_xai.attributions.att_in_grad import AttInGrad
+from lightning_xai.attributions.attention import Attention
+from lightning_xai.attributions.base import AttributionMethod
+from lightning_xai.attributions.decompx import DecompX
+from lightning_xai.attributions.glob_enc import GlobEnc
+from lightning_xai.attributions.gradient import Gradient
+from lightning_xai.attributions.rollout import AttentionRollout
+from lightning_xai.models.base import Classifier
+from tests.conftest import text_inputs, tiny_classifier
+
+METHODS = [Attention(), AttentionRollout(), ALTI(), GlobEnc(), DecompX(score="norm"), DecompX(score="logit")]
+by_name = pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'score', '')}")
+TARGETS = torch.tensor([[0], [1]])
+
+
+def eager() -> Classifier:
+    network = tiny_classifier("bert")
+    network.set_attention("eager")
+    return network
+
+
+@by_name
+def test_scores_at_a_layer_are_those_of_a_network_that_ends_there(method: AttributionMethod):
+    network, inputs = eager(), text_inputs([5, 3])
+    shorter = copy.deepcopy(network)
+    del shorter.transformer.bert.encoder.layer[1:]
+    shorter.transformer.config.num_hidden_layers = 1
+    found = AtLayer(method, 0).attribute(network, inputs, TARGETS).scores
+    expected = method.attribute(shorter, inputs, TARGETS).scores
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found, method.attribute(network, inputs, TARGETS).scores)
+
+
+@by_name
+def test_scores_at_the_last_layer_are_those_of_the_method(method: AttributionMethod):
+    network, inputs = eager(), text_inputs([5, 3])
+    last = AtLayer(method, len(network.encoder_layers()) - 1).attribute(network, inputs, TARGETS).scores
+    assert torch.equal(last, method.attribute(network, inputs, TARGETS).scores)
+
+
+@pytest.mark.parametrize("method", [Gradient(), AttInGrad()], ids=["Gradient", "AttInGrad"])
+def test_methods_that_need_the_whole_network_are_refused(method):
+    with pytest.raises(ValueError, match="does not explain the states of a layer: choose Attention"):
+        AtLayer(method, 0)
+
+
+def test_layers_that_the_network_lacks_are_refused():
+    with pytest.raises(ValueError, match="layer is -1"):
+        AtLayer(Attention(), -1)
+    with pytest.raises(ValueError, match="layer is 7, but the network has the layers 0 to 1"):
+        AtLayer(Attention(), 7).attribute(eager(), text_inputs([5, 3]), TARGETS)
+
+
+def test_network_whose_head_attends_to_tokens_is_refused():
+    with pytest.raises(ValueError, match="head attends to the states of its last layer"):
+        AtLayer(Attention(), 0).attribute(tiny_classifier("plm_ca"), text_inputs([5, 3]), TARGETS)
