@@ -169,6 +169,8 @@ def shortened_path(path: str) -> str:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
+    if "weights_only" in text:  # torch advises to run the code
+        return "they are damaged or hold pickled code, which is not run"
     name = type(error).__name__
     return (f"{name} {text}" if isinstance(error, KeyError) else text.splitlines()[0]) if text else name
 
