@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +47,8 @@ def disk_message(error: BaseException, file: Path | str | None = None, *, action
     if cause is None:
         return None
     assert isinstance(cause, OSError) and cause.errno is not None
-    name = str(file or cause.filename or "a file")
+    named = file or cause.filename or "a file"
+    name = os.fsdecode(named) if isinstance(named, bytes) else str(named)  # TensorBoard names its files in bytes
     name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
     remedy = remedies[cause.errno]
     return f"{name} cannot be {action} ({cause.strerror}): {remedy} and run this again; earlier files are kept"

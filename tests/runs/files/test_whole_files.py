@@ -1,10 +1,12 @@
 """Files are whole at every moment, also on disks that are full, read-only or of another user."""
 
+import errno
 import os
 import platform
 
 import pytest
 
+from lightning_xai.runs.files.disk import disk_message
 from lightning_xai.runs.files.whole_files import partial_file, remove_partial_files, write_json, write_whole
 from lightning_xai.runs.locks.lock import release, take
 
@@ -79,3 +81,9 @@ def test_only_partial_files_of_ended_processes_are_removed(tmp_path):
         (tmp_path / name).touch()
     remove_partial_files(tmp_path)
     assert names(tmp_path) == sorted([*living, "last.ckpt"])
+
+
+@pytest.mark.parametrize("name", ["runs/events.out", b"runs/events.out"])
+def test_file_that_an_error_names_is_named(name):
+    message = disk_message(PermissionError(errno.EACCES, "Permission denied", name))
+    assert message is not None and message.startswith("runs/events.out cannot be written (Permission denied): ")
