@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 from collections.abc import Sequence
 
@@ -62,3 +63,5 @@ def run_stages(argv: list[str], callbacks: Sequence[Callback] = ()) -> XAICLI:
             if ends and cli.run.best_checkpoint is not None:
                 say(next_step(cli.run.path))
             return cli
+        del cli  # with its network and the maps of its data
+        gc.collect()

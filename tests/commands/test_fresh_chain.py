@@ -1,12 +1,16 @@
 """The FRESH chain by one command: its runs, its table, and kills."""
 
+import functools
 import shutil
+import weakref
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 
+from lightning_xai.data.corpus import Corpus
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.stores.store import RaggedStore
 from tests.commands.conftest import command, planted, refusal, save, tiny_config, weights
@@ -118,6 +122,28 @@ def test_texts_are_encoded_once_for_all_stages_of_a_process(tmp_path, monkeypatc
     command("fit", "--config", fresh_config(tmp_path), "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
     assert status(tmp_path / "runs" / "fresh" / "gradient" / "seed0") == "finished"
     assert sorted(encoded) == [7, 8, 24]
+
+
+@pytest.mark.slow
+def test_the_data_of_a_stage_are_closed_before_the_next_stage_opens_its_own(tmp_path, monkeypatch):
+    opened: list[weakref.ref[Corpus]] = []
+    alive: list[int] = []  # for each stage, the number of open corpora when its data module is made
+    make, read = TextDataModule.__init__, Corpus.__init__
+
+    @functools.wraps(make)
+    def counted(data, *args, **kwargs):
+        alive.append(sum(corpus() is not None for corpus in opened))
+        make(data, *args, **kwargs)
+
+    def noted(corpus, folder):
+        opened.append(weakref.ref(corpus))
+        read(corpus, folder)
+
+    monkeypatch.setattr(TextDataModule, "__init__", counted)
+    monkeypatch.setattr(Corpus, "__init__", noted)
+    command("fit", "--config", fresh_config(tmp_path), "--runs_dir", tmp_path / "runs", "--trainer.max_epochs", "1")
+    assert status(tmp_path / "runs" / "fresh" / "gradient" / "seed0") == "finished"
+    assert opened and len(alive) >= 2 and set(alive) == {0}
 
 
 @pytest.mark.slow
