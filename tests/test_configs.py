@@ -29,7 +29,7 @@ BILSTM: dict[str, Any] = {
     "class_path": "lightning_xai.models.bilstm.BiLSTMAttention", "init_args": {"embedding_size": 8, "hidden_size": 4},
 }  # fmt: skip
 PRESET_OF_PAPER = {"ferreira2024": "er", "ferreira2024_minilm": "er_plausibility"}  # folder -> preset
-OF_PAPERS = (*PRESET_OF_PAPER, "li2023")  # folders of experiments for a paper's tables
+OF_PAPERS = (*PRESET_OF_PAPER, "li2023", "mdace")  # folders of experiments for a paper's tables
 PAPER = sorted(path for folder in OF_PAPERS for path in (CONFIGS / folder).glob("*.yaml"))
 RUN_OF_PAPER = [path for path in PAPER if path.parent.name in PRESET_OF_PAPER]
 SEARCHES = sorted((CONFIGS / "search").glob("*.yaml"))
@@ -55,7 +55,7 @@ def parsed(*argv: str) -> dict:
 
 def required(experiment: Path) -> list[str]:
     """Returns the arguments that an experiment needs on the command line, since no file can know them."""
-    return ["--model.init_args.path", "MODEL"] if experiment.stem == "evaluate" else []
+    return ["--model.init_args.path", "MODEL"] if experiment.stem.startswith("evaluate") else []
 
 
 RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for e in EXPERIMENTS]

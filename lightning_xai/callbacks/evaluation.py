@@ -101,9 +101,9 @@ class AttributionEvaluation(ExplainedCallback):
                 )
         self._copies = {}
         encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack it
-        for metric in self.metrics:
-            if isinstance(metric, ReadsSymbols) and metric.needs_symbols and encoder is not None:
-                metric.take_symbols(encoder.symbol_mask)
+        for reader in self.metrics:
+            if isinstance(reader, ReadsSymbols) and reader.needs_symbols and encoder is not None:
+                reader.take_symbols(encoder.symbol_mask)
         if stage == "test" and VALIDATION not in test_splits(trainer):
             self.refuse_tuned_metrics()
 

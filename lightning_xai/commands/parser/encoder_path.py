@@ -72,13 +72,13 @@ def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
 
 
 def write_encoder(run: RunFolder, data: Any) -> None:
-    """Adds facts about the encoder of the data to the manifest of a run, under the key `encoder`.
+    """Adds facts about the encoder of the data, and the names of the classes, to the manifest of a run.
 
     Example:
         >>> write_encoder(RunFolder(Path("no/such/run")), data=None)  # nothing, as there is no TextDataModule
     """
     if isinstance(data, TextDataModule):
-        run.write_manifest(encoder=short_facts(data.encoder_facts()))
+        run.write_manifest(encoder=short_facts(data.encoder_facts()), class_names=list(data.class_names))
 
 
 def _network_tokenizer(model: Any, key: str) -> str:

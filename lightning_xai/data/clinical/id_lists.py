@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import feather
 
 from lightning_xai.runs.files.text_files import read_text
+from lightning_xai.runs.files.whole_files import read_json
 
 Splits = dict[str, str | list[str]]
 FEATHER_NAMES = {"train": "train", "val": "validation", "validation": "validation", "dev": "validation", "test": "test"}
@@ -148,7 +149,8 @@ def read_class_names(path: Path) -> list[str]:
     """Returns the codes in a file, in its order, which is the order of a checkpoint's classes.
 
     Args:
-        path: a JSON list of codes, a text file with one code per line, or a folder with target_tokenizer.json.
+        path: a JSON list of codes, a text file with one code per line, a folder with target_tokenizer.json, or the
+            folder of a run, whose manifest.json names its classes.
 
     Raises:
         ValueError: the file is missing or is no list of codes, or a code is repeated.
@@ -161,7 +163,13 @@ def read_class_names(path: Path) -> list[str]:
         (['401.9', '038.9'], ['401.9', '038.9'])
     """
     if path.is_dir():
+        of_run = path / "manifest.json"
         path = path / "target_tokenizer.json"
+        if of_run.is_file() and not path.is_file():
+            names = read_json(of_run).get("class_names")
+            if not names:
+                raise ValueError(f"{of_run} names no classes, as an older version wrote it: give a list of codes")
+            return [str(name) for name in names]
     if not path.is_file():
         raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set classes: null")
     content = read_text(path, has_option=False)
