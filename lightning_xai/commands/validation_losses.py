@@ -30,14 +30,17 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     events.Reload()
     logged = set(events.Tags()["scalars"])
-    values = {}
+    values: list[dict[int, float]] = []  # of each loss, by step
     for name in names:
-        # validation numbers are logged one step before the checkpoint's, or at its step
-        earlier = [e.value for e in events.Scalars(f"val/{name}") if e.step <= step] if f"val/{name}" in logged else []
-        if not earlier:
+        found = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
+        if not found:
             raise ValueError(
                 f"{run.path} logged no val/{name}: train it with a logger and with the term (weight 0 for none, and "
                 "validate: true)"
             )
-        values[name] = earlier[-1]
-    return values
+        values.append({event.step: event.value for event in reversed(found) if event.step <= step})
+    # a test also logs val/log_loss, at a later step and perhaps on other data, but no term
+    common = set.intersection(*map(set, values))
+    if not common:
+        raise ValueError(f"{run.path} logged {', '.join(names)} at no common step before its best: train it again")
+    return {name: value[max(common)] for name, value in zip(names, values, strict=True)}

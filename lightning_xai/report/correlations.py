@@ -25,6 +25,8 @@ class Correlation(NamedTuple):
     num_runs: int
 
     def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"r = {self.value:.2f}, {self.num_runs} runs, too few for an interval"
         return f"r = {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], {self.num_runs} runs"
 
 
