@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lightning_xai.models.checkpoint import checkpoint_hash
@@ -37,6 +38,9 @@ def facts_of_test(
     """
     if path:
         checkpoint = checkpoint_hash(path)
+        trained = RunFolder.of_checkpoint(Path(path))
+        if not ends_fit and trained.manifest["status"] == "running" and not trained.is_trained:
+            say(f"{trained.path}: the training has not ended, so {Path(path).name} is of one of its first epochs")
     elif isinstance(objective, Evaluation):
         checkpoint = checkpoint_hash(objective.path)
     else:

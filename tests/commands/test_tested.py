@@ -1,0 +1,26 @@
+"""A test says which weights it measures."""
+
+import pytest
+
+from lightning_xai.commands.tested import facts_of_test
+from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.runs.folder import RunFolder
+from tests.conftest import tiny_classifier
+
+
+@pytest.mark.parametrize(
+    ("status", "trained", "ends_fit", "says_so"),
+    [
+        ("running", False, False, True),  # killed in its training
+        ("running", True, False, False),  # killed in its test
+        ("running", True, True, False),
+        ("finished", True, False, False),
+    ],
+)
+def test_checkpoint_of_a_training_that_has_not_ended_is_named(plain_copy, capsys, status, trained, ends_fit, says_so):
+    run = RunFolder(plain_copy)
+    run.write_manifest(status=status, trained=trained)
+    path = str(run.best_checkpoint)
+    facts_of_test(run, Supervised(tiny_classifier("bert")), path, {}, ends_fit=ends_fit)
+    line = f"{run.path}: the training has not ended, so best.ckpt is of one of its first epochs\n"
+    assert capsys.readouterr().out == (line if says_so else "")
