@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 AML = "aml"  # key of the checkpoints of an AML run, with facts about the scorer and the explained network
 
@@ -10,9 +11,11 @@ AML = "aml"  # key of the checkpoints of an AML run, with facts about the scorer
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:
     """Returns the path of the network that an AML run explains.
 
+    If the folder of all runs was moved, the network is found by its path relative to the AML run. The hash decides.
+
     Args:
-        explained: "path" and "hash" of the network's file.
-        run: path of the AML run, for messages.
+        explained: "path" and "hash" of the network's file, and perhaps "relative", its path relative to the run.
+        run: path of the AML run or of its checkpoint.
         hash_of: returns the hash of the file or folder at a path.
 
     Raises:
@@ -25,6 +28,11 @@ def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[st
 or pretrain a new scorer
     """
     path, expected = explained["path"], explained["hash"]
+    if "relative" in explained:
+        folder = Path(run).parents[1] if Path(run).is_file() else Path(run)
+        moved = str(folder / explained["relative"])
+        if Path(moved).exists() and hash_of(moved) == expected:
+            return moved
     try:
         found = hash_of(path)
     except (ValueError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,8 @@ class AML(Objective):
             self.scorer.copy_encoder(self.network.transformer)
         place = str(Path(path).resolve()) if Path(path).exists() else path
         self._facts = {"path": place, "hash": checkpoint_hash(path), "weights": weights_hash(self.network)}
+        if Path(path).exists() and self._trainer is not None:
+            self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 
     def _refuse_aml(self, path: str) -> None:
         """Raises ValueError if `path` is an AML run, such as this one, in place of the network that it explains."""
