@@ -65,7 +65,7 @@ RUNS = [pytest.param(e, marks=[] if e.stem in QUICK else [pytest.mark.slow]) for
 def test_experiment_parses(experiment):
     found = parsed("--config", str(experiment), *required(experiment))
     assert found["model"]["class_path"].startswith("lightning_xai.objectives.")
-    assert found["trainer"]["callbacks"]
+    assert found["trainer"]["callbacks"] or experiment.stem == "tm"  # mdace/tm.yaml trains one epoch, without stopping
 
 
 @pytest.mark.slow
