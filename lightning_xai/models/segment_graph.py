@@ -107,7 +107,7 @@ class SegmentGraph:
             states = torch.cat([self._encode(rows, self._embeds[rows]) for rows in self._groups])
         self._states = states.requires_grad_()
         fused = not output_readout and network.attention_implementation != "eager"
-        states_as_output = BaseModelOutput(last_hidden_state=self._states)  # type: ignore[arg-type]
+        states_as_output = BaseModelOutput(last_hidden_state=self._states)
         reading = network.read(states_as_output, inputs, columns, classes, fused=fused)
         readout = reading.readout if output_readout else reading.readout[:, :0]
         self.output = ClassifierOutput(reading.logits, readout)
