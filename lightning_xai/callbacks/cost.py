@@ -74,8 +74,8 @@ class Cost:
         seconds: float,
         peak_memory_mb: float,
         *,
-        num_targets: Sequence[int] | None = None,
-        num_tokens: Sequence[int] | None = None,
+        num_targets: Sequence[float] | None = None,
+        num_tokens: Sequence[float] | None = None,
     ) -> None:
         """Adds the cost of a batch of B examples. Each example gets its own passes and an equal share of the seconds.
 

@@ -76,6 +76,7 @@ def test_both_encodings_end_where_the_first_is_cut(folders):
     reading = TextReader(folders["BPE"], 8, "max").read(inputs_of(encoder), rows_of(encoder))
     assert reading.inputs.attention_mask.sum(dim=1).max() == 8
     assert reading.token_mask[0].sum() < inputs_of(encoder).token_mask[0].sum()
+    assert reading.places is not None
     scored = reading.places[0][reading.token_mask[0]]
     assert (scored.amax(dim=-1) >= 0).all() and (reading.places[0][~reading.token_mask[0]] == -1).all()
 
@@ -112,6 +113,7 @@ def test_the_loss_with_equal_tokenizers_is_that_without_alignment(folders):
     y = network.probabilities(network(inputs).logits).detach()
     aligned = TextReader(folders["BPE"], None, "mean").read(inputs, rows_of(encoder))
     # bytes of one character share their offsets, so each of them takes the pooled score of all
+    assert aligned.places is not None
     alone = aligned.places.ge(0).sum(dim=-1).le(1).all(dim=1)
     assert alone.any()
     losses = [masked_losses(network, inputs, y, logits, DualMask(), read)["loss"] for read in (None, aligned)]

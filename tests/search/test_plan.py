@@ -52,8 +52,8 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(entries, message):
 def test_quasi_random_trials_fill_each_range_evenly():
     settings = {"x": Setting(low=0.0, high=8.0), "n": Setting(low=1, high=4, integer=True)}
     trials = [quasi_random(settings, seed=3, number=number) for number in range(8)]
-    assert sorted(int(trial["x"]) for trial in trials) == list(range(8))  # one in each eighth
-    assert sorted(trial["n"] for trial in trials) == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert sorted(int(float(str(trial["x"]))) for trial in trials) == list(range(8))  # one in each eighth
+    assert sorted(int(str(trial["n"])) for trial in trials) == [1, 1, 2, 2, 3, 3, 4, 4]
     assert trials != [quasi_random(settings, seed=4, number=number) for number in range(8)]
 
 

@@ -2,13 +2,14 @@
 
 import importlib.util
 import math
+from typing import Any
 
 import pytest
 
 from lightning_xai.search import study as study_module
 from lightning_xai.search.plan import SearchPlan
 from lightning_xai.search.setting import Setting
-from lightning_xai.search.study import Study
+from lightning_xai.search.study import Study, Trial
 
 if importlib.util.find_spec("optuna") is None:
     pytest.skip("needs optuna", allow_module_level=True)
@@ -20,6 +21,18 @@ def study(folder, *, seed=0, settings=None, metrics=None, **options) -> Study:
     metrics = metrics or {"val/loss": "min"}
     plan = SearchPlan(["f.yaml"], SETTINGS, metrics, **({"num_trials": 4} | options))
     return Study(folder / "study.log", "name", plan, metrics, seed=seed, settings=settings or {})
+
+
+def following(found: Study) -> Trial:
+    trial = found.next_trial()
+    assert trial is not None
+    return trial
+
+
+def best(found: Study, tag: str) -> dict[str, Any]:
+    row = found.best(tag)
+    assert row is not None
+    return row
 
 
 def loss(trial) -> dict[str, float]:
@@ -41,10 +54,9 @@ def test_a_killed_study_goes_on_with_the_same_trials(sampler, tmp_path, monkeypa
     whole = run(tmp_path / "whole", sampler=sampler)
     assert [row["number"] for row in whole] == list(range(4))
     run(tmp_path / "killed", num=2, sampler=sampler)
-    killed = study(tmp_path / "killed", sampler=sampler).next_trial()  # its process ends here
+    killed = following(study(tmp_path / "killed", sampler=sampler))  # its process ends here
     again = study(tmp_path / "killed", sampler=sampler)
-    queued = again.next_trial()
-    assert killed is not None and queued is not None
+    queued = following(again)
     assert (queued.number, queued.values) == (killed.number, killed.values) == (2, queued.values)
     again.finish(queued, loss(queued))
     assert run(tmp_path / "killed", sampler=sampler) == whole
@@ -74,20 +86,20 @@ def test_a_shared_study_has_a_best_trial_for_each_metric(tmp_path):
         tmp_path, metrics={"val/low": "min", "val/high": "max"}, sampler="quasi_random", share_trials=True, num_trials=2
     )
     while (trial := found.next_trial()) is not None:
-        found.finish(trial, {"val/low": trial.values["x"], "val/high": trial.values["x"]})
-    rows = {tag: found.best(tag) for tag in ("val/low", "val/high")}
+        found.finish(trial, dict.fromkeys(["val/low", "val/high"], float(str(trial.values["x"]))))
+    rows = {tag: best(found, tag) for tag in ("val/low", "val/high")}
     values = [row["x"] for row in found.table()]
     assert (rows["val/low"]["x"], rows["val/high"]["x"]) == (min(values), max(values))
 
 
 def test_an_undefined_value_fails_the_trial_and_not_the_study(tmp_path):
     found = study(tmp_path, num_trials=2)
-    first = found.next_trial()
+    first = following(found)
     found.finish(first, {"val/loss": math.nan})
-    second = found.next_trial()
+    second = following(found)
     found.finish(second, {"val/loss": 0.5})
     assert [row["status"] for row in found.table()] == ["undefined", "finished"]
-    assert second.number == 1 and second.values != first.values and found.best("val/loss")["number"] == 1
+    assert second.number == 1 and second.values != first.values and best(found, "val/loss")["number"] == 1
     assert found.next_trial() is None
 
 
@@ -95,13 +107,13 @@ def test_a_median_pruner_ends_a_bad_trial(tmp_path, monkeypatch):
     monkeypatch.setattr(study_module, "START_TRIALS", 4)  # the pruner waits for two trials
     found = study(tmp_path, pruner="median")
     for _ in range(2):
-        trial = found.next_trial()
+        trial = following(found)
         assert not trial.is_worse(0.1, step=1)
         found.finish(trial, {"val/loss": 0.1})
-    bad = found.next_trial()
+    bad = following(found)
     assert bad.is_worse(0.9, step=1)
     found.prune(bad)
-    assert found.table()[-1]["status"] == "pruned" and found.next_trial().number == 3
+    assert found.table()[-1]["status"] == "pruned" and following(found).number == 3
 
 
 def test_a_study_may_grow_but_not_change(tmp_path):
