@@ -40,11 +40,11 @@ class AuthorsModel(nn.Module):
     def __init__(self, config: dict[str, Any], num_classes: int, chunk_size: int) -> None:
         super().__init__()
         self.chunk_size = chunk_size
-        special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+        special: dict[str, Any] = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
         self.roberta_encoder = RobertaModel(RobertaConfig(**config, **special), add_pooling_layer=True)
         self.roberta_encoder.set_attn_implementation("eager")  # as in the authors' version of transformers
         size = config["hidden_size"]
-        head = nn.Module()
+        head: Any = nn.Module()
         head.weights_k = nn.Linear(size, size, bias=False)
         head.label_representations = nn.Parameter(0.3 * torch.randn(num_classes, size))
         head.weights_v = nn.Linear(size, size)
@@ -55,7 +55,8 @@ class AuthorsModel(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Returns the logits [C] of token ids [T]: the padding of the last chunk is attended, shifted by a constant."""
-        head, padding = self.label_wise_attention, self.chunk_size - len(ids) % self.chunk_size
+        head: Any = self.label_wise_attention
+        padding = self.chunk_size - len(ids) % self.chunk_size
         padded = torch.cat([ids, torch.ones(padding, dtype=torch.long)])
         mask = torch.cat([torch.ones(len(ids)), torch.zeros(padding)])
         chunks = padded.view(-1, self.chunk_size), mask.view(-1, self.chunk_size)

@@ -120,7 +120,8 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
     if isinstance(value, PreTrainedTokenizerFast):
         return [tokenizer_fingerprint(value), serialization_hash(value)]
     if inspect.isclass(value) or inspect.isfunction(value) and value.__closure__ is None:
-        return [f"{value.__module__}.{value.__qualname__}", code_hash(value)]
+        part: Any = value
+        return [f"{part.__module__}.{part.__qualname__}", code_hash(part)]
     raise ValueError(
         f"{name} is of type {type(value).__name__}, which has no fingerprint: give numbers, strings, lists or dicts, "
         "from which the class makes the object"

@@ -1,6 +1,7 @@
 """Attributions at a layer, against a network that ends with this layer."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -31,7 +32,7 @@ def eager() -> Classifier:
 @by_name
 def test_scores_at_a_layer_are_those_of_a_network_that_ends_there(method: AttributionMethod):
     network, inputs = eager(), text_inputs([5, 3])
-    shorter = copy.deepcopy(network)
+    shorter: Any = copy.deepcopy(network)
     del shorter.transformer.bert.encoder.layer[1:]
     shorter.transformer.config.num_hidden_layers = 1
     found = AtLayer(method, 0).attribute(network, inputs, TARGETS).scores

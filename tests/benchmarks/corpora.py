@@ -177,7 +177,7 @@ def fit(options: argparse.Namespace) -> list[dict[str, Any]]:
     data = data_module(options)
     before = memory()["anonymous"]
     loads, load = [], type(data.source).load
-    type(data.source).load = lambda self: loads.append(1) or load(self)  # type: ignore[method-assign, func-returns-value]
+    type(data.source).load = lambda self: loads.append(1) or load(self)  # type: ignore[func-returns-value]
     trainer = Trainer(
         accelerator="cpu", devices=options.processes, strategy="ddp" if options.processes > 1 else "auto",
         max_epochs=1, limit_train_batches=50, limit_val_batches=2, logger=False, enable_checkpointing=False,

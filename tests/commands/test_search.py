@@ -45,7 +45,7 @@ def test_shared_trials_find_the_best_of_each_metric(tmp_path):
     printed = command("search", "--config", file, "--runs_dir", tmp_path / "runs")
     root, rows = tmp_path / "runs" / "search" / "lr", trials(tmp_path / "runs")
     assert rows["status"].tolist() == ["finished"] * 2 and "best trials" in printed
-    best = rows.loc[rows["val/log_loss"].idxmin()]
+    best = rows.iloc[rows["val/log_loss"].argmin()]
     run = RunFolder(root / "shared" / f"{best['number']:03d}" / "seed0")
     steps = json.loads(run.validations_file.read_text())["steps"]
     assert min(values["val/log_loss"] for values in steps.values()) == best["val/log_loss"]

@@ -34,7 +34,9 @@ def test_processes_of_torchrun_within_a_job_are_left_to_it(job, monkeypatch):
 
 @pytest.mark.parametrize("given", [None, [], AsyncCheckpointIO(), [AsyncCheckpointIO()]])
 def test_given_plugins_keep_the_environment_that_does_not_requeue(job, given):
-    *others, environment = plugins_of_job(given)
+    plugins = plugins_of_job(given)
+    assert plugins is not None
+    *others, environment = plugins
     assert isinstance(environment, SLURMEnvironment) and not environment.auto_requeue
     assert others == (given if isinstance(given, list) else [given] if given else [])
 

@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -125,7 +125,7 @@ def test_hooks_of_methods_see_the_whole_prompt():
 def test_methods_leave_the_shared_prompt_as_it_is(method):
     model, off = network(UNTIED), network(UNTIED, prompt_cache=False)
     targets = torch.tensor([[0, 1]] * 3)
-    kernel = "eager" if method.needs_attentions else "sdpa"
+    kernel: Literal["eager", "sdpa"] = "eager" if method.needs_attentions else "sdpa"
     for each in (model, off):
         each.set_attention(kernel)
     ours, expected = (method.attribute(each, TEXTS, targets).scores for each in (model, off))

@@ -32,6 +32,7 @@ def network(seed: int = 0):
 
 
 def objective(kind: str, path, kernel: Any = "sdpa") -> Any:
+    built: Supervised | TokenMasking
     if kind == "token_masking":
         search = Search(num_steps=2, lr=2.0)  # from 2 to -2: tokens are dropped
         built = TokenMasking(network(), save_teacher(network(1), path / "teacher.ckpt"), search=search)

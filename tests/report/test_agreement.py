@@ -38,7 +38,7 @@ def tau(first: list[float], second: list[float]) -> float:
 
 def test_an_experiment_is_compared_with_other_seeds_of_the_first_one_and_the_first_with_itself(tmp_path):
     given = {name: random_scores() for name in ("base/seed0", "base/seed1", "base/seed2", "joint/seed0")}
-    runs = {"base": [], "joint": []}
+    runs: dict[str, list[Path]] = {"base": [], "joint": []}
     for name, scores in given.items():
         runs[name.split("/")[0]].append(store(tmp_path / name, scores))
     frame = agreement_frame(runs, "test").set_index(["experiment", "method", "index", "target"])["kendall"]
@@ -56,7 +56,10 @@ def test_texts_and_classes_that_one_run_does_not_explain_are_left_out(tmp_path):
 
 
 def test_equal_orders_agree_whatever_the_signs(tmp_path):
-    runs = [store(tmp_path / f"a/seed{i}", {(0, 0): values}) for i, values in enumerate([[1, -2, 3], [-0.1, 0.2, 0.3]])]
+    runs = [
+        store(tmp_path / f"a/seed{i}", {(0, 0): values})
+        for i, values in enumerate([[1.0, -2.0, 3.0], [-0.1, 0.2, 0.3]])
+    ]
     assert agreement_frame({"a": runs}, "test")["kendall"].tolist() == pytest.approx([1.0])
 
 

@@ -110,8 +110,8 @@ def write_corpus(
         chosen = list(dict.fromkeys(chosen))
         for place, code in enumerate([*chosen, chosen[0]], start=1):  # MIMIC-III repeats some codes
             code_rows += 1
-            row = (code_rows, number + 1, admission, place, code.raw)
-            tables["PROCEDURES_ICD" if code.is_procedure else "DIAGNOSES_ICD"].write(line(CODES, row))
+            billed = (code_rows, number + 1, admission, place, code.raw)
+            tables["PROCEDURES_ICD" if code.is_procedure else "DIAGNOSES_ICD"].write(line(CODES, billed))
         notes = []
         for category, description, date, error, text in _notes(chosen, words, other_notes, filler, draw):
             row_id = 1 + next(row_ids)

@@ -6,12 +6,14 @@ import pytest
 
 from lightning_xai.data.clinical.annotations import DISCHARGE, read_charts
 from lightning_xai.data.clinical.code_map import CodeMap
+from lightning_xai.data.clinical.codes import System
 from lightning_xai.data.clinical.counts import PUBLISHED, AnnotationCounts
 from lightning_xai.data.clinical.id_lists import read_id_lists
 from lightning_xai.data.clinical.reading import Charts
 from lightning_xai.data.sources.mdace import Mdace
 
-ICD9, ICD10 = ["ICD-9-CM", "ICD-9-PCS"], ["ICD-10-CM", "ICD-10-PCS"]
+ICD9: list[System] = ["ICD-9-CM", "ICD-9-PCS"]
+ICD10: list[System] = ["ICD-10-CM", "ICD-10-PCS"]
 
 
 def notes_of(shared: Path, setting, systems, *, all_notes):

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from lightning_xai.data.clinical.id_lists import Splits
 from lightning_xai.data.sources.mdace import Mdace
 from lightning_xai.data.sources.mimic import Mimic
 from tests.data.clinical.look_alike import edit_rows, write_corpus
@@ -131,7 +132,7 @@ def test_notes_with_line_ends_of_cr_lf_are_refused_only_where_spans_point_into_t
     path = table(folder)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert re.search(r"note \d+ in .*NOTEEVENTS.csv has line ends of CR LF", refusal(folder, Mdace))
-    lists = {"test": str(folder / "lists" / "test_full_hadm_ids.csv")}
+    lists: Splits = {"test": str(folder / "lists" / "test_full_hadm_ids.csv")}
     assert "\r\n" in Mimic(str(folder / "mimiciii"), lists).load()["test"][0]["text"]
 
 

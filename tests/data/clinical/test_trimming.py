@@ -20,6 +20,7 @@ from lightning_xai.data.clinical.trimming import trimmed
     ],
 )
 def test_trimmed(text, span, mdace, edin):
-    assert text[slice(*trimmed(text, *span, "none"))] == text[slice(*span)]
-    assert text[slice(*trimmed(text, *span, "mdace"))] == mdace
-    assert text[slice(*trimmed(text, *span, "edin"))] == edin
+    begin, end = span
+    assert text[slice(*trimmed(text, begin, end, "none"))] == text[begin:end]
+    assert text[slice(*trimmed(text, begin, end, "mdace"))] == mdace
+    assert text[slice(*trimmed(text, begin, end, "edin"))] == edin

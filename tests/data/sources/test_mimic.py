@@ -36,7 +36,7 @@ def documents(corpus, **options):
 
 
 def test_texts_are_joined_reports_before_addenda_by_time_date_and_row(corpus):
-    notes = {}
+    notes: dict[str, list[tuple]] = {}
     for row in rows_of(corpus, "NOTEEVENTS"):
         if row["CATEGORY"] == "Discharge summary":
             key = (row["DESCRIPTION"] != "Report", row["CHARTTIME"], row["CHARTDATE"], int(row["ROW_ID"]))
@@ -47,7 +47,7 @@ def test_texts_are_joined_reports_before_addenda_by_time_date_and_row(corpus):
 
 
 def test_labels_are_the_billed_codes_with_their_points(corpus):
-    expected = {}
+    expected: dict[str, set[str]] = {}
     for name, digits in (("DIAGNOSES_ICD", 3), ("PROCEDURES_ICD", 2)):
         for row in rows_of(corpus, name):
             code = row["ICD9_CODE"]

@@ -1,5 +1,7 @@
 """MimicMdace: annotated notes in place of their admissions."""
 
+from pathlib import Path
+
 import pytest
 
 from lightning_xai.data.sources.laws import check_source
@@ -18,6 +20,10 @@ def folders(corpus):
     return str(corpus.mimic_dir), str(corpus.mdace_dir)
 
 
+def joint_source(corpus, lists):
+    return MimicMdace(str(corpus.mimic_dir), str(corpus.mdace_dir), lists)
+
+
 def rows_of(found, split):
     names = found.class_names
     return [{**row, "labels": sorted(names[i] for i in row["labels"])} for row in found.load()[split]]
@@ -25,9 +31,11 @@ def rows_of(found, split):
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_rows_of_mdace_replace_those_of_their_admission(corpus, split):
-    joint = MimicMdace(*folders(corpus), corpus.lists)
+    joint = joint_source(corpus, corpus.lists)
     annotated, billed = Mdace(*folders(corpus)), Mimic(folders(corpus)[0], corpus.lists)
-    charts = set(open(annotated.splits[split]).read().split())
+    lists = annotated.splits
+    assert isinstance(lists, dict)
+    charts = set(Path(str(lists[split])).read_text().split())
     whole = [(row["id"], row["text"], row["labels"]) for row in rows_of(billed, split) if row["id"] not in charts]
     notes = [(f"note-{row['id']}", row["text"], row["labels"]) for row in rows_of(annotated, split)]
     rows = rows_of(joint, split)
@@ -38,16 +46,16 @@ def test_rows_of_mdace_replace_those_of_their_admission(corpus, split):
 
 
 def test_admissions_are_counted_once(corpus):
-    joint = MimicMdace(*folders(corpus), corpus.lists)
+    joint = joint_source(corpus, corpus.lists)
     assert joint.report()[0].startswith("train: 12 of 12 listed admissions (published: 47,900)")
 
 
 def test_several_lists_make_one_split(corpus):
     lists = {"train": corpus.lists["train"], "test": [corpus.lists["validation"], corpus.lists["test"]]}
-    joint = MimicMdace(*folders(corpus), lists)
+    joint = joint_source(corpus, lists)
     assert set(joint.load()) == {"train", "test"}
     assert joint.report()[1].startswith("test: 12 of 12 listed admissions")
 
 
 def test_laws(corpus):
-    check_source(MimicMdace(*folders(corpus), corpus.lists))
+    check_source(joint_source(corpus, corpus.lists))

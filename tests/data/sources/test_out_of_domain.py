@@ -100,7 +100,10 @@ def test_rows_that_are_streamed_stay_streams():
 
 
 def test_a_split_has_a_length_of_its_own_and_its_lost_evidence_is_counted(tmp_path):
-    others = {"short": Reviews(["negative", "positive"], num_words=9), "long": Reviews(["negative", "positive"])}
+    others: dict[str, TextSource] = {
+        "short": Reviews(["negative", "positive"], num_words=9),
+        "long": Reviews(["negative", "positive"]),
+    }
     source = OutOfDomain(own(num_words=4), others, max_lengths={"short": 6, "long": 99})
     data = TextDataModule(
         source,
@@ -129,7 +132,7 @@ def test_a_limit_above_that_of_the_encoder_keeps_more_tokens(tmp_path):
     )
     assert int(data.split("test").lengths.max()) == 6
     assert int(data.split("long").lengths.max()) == 11
-    assert data.encoder.max_length == 6
+    assert isinstance(data.encoder, VocabularyEncoder) and data.encoder.max_length == 6
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_an_error_in_a_row_leaves_no_file(tmp_path):
 
 
 def test_the_file_is_readable_for_its_owner_only(tmp_path):
-    modes = []
+    modes: list[int] = []
 
     def rows():
         for number in range(4200):

@@ -44,6 +44,7 @@ def test_value_is_that_of_the_definition_for_one_example_at_a_time():
 
 def test_texts_without_evidence_for_their_class_do_not_count():
     batch = planted_batch()
+    assert batch.rationale is not None
     scores = batch.rationale.scores.clone()
     scores[0] = 0.0
     targets = batch.rationale.targets.clone()

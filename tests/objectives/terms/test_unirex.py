@@ -72,7 +72,8 @@ def test_a_loss_without_weight_costs_no_pass_and_does_not_count():
     found = [o.term_values(batch, dict(o.used_terms()))["unirex"] for o in (both, one)]
     assert set(found[1].logged) == {"comprehensiveness"}
     assert found[1].values.mean().item() == pytest.approx(found[0].logged["comprehensiveness"].item())
-    assert one.terms["unirex"].passes(9) == both.terms["unirex"].passes(9) - 6.0
+    of_one, of_both = (dict(o.used_terms())["unirex"] for o in (one, both))
+    assert of_one.passes(9) == of_both.passes(9) - 6.0
 
 
 def test_training_makes_predictions_depend_on_the_top_tokens():
