@@ -34,6 +34,7 @@ def fill_encoder_path(config: Namespace) -> None:
             the length is missing, and no network says with which one it was trained.
 
     Example:
+        >>> from lightning_xai.models.hf_classifier import HFClassifier  # class paths mean loaded classes
         >>> no_path = Namespace(path=None)
         >>> encoder = Namespace(class_path="lightning_xai.data.encoding.TokenizerEncoder", init_args=no_path)
         >>> path = Namespace(path="google-bert/bert-base-uncased")
@@ -64,10 +65,9 @@ def check_network_tokenizer(config: Namespace, model: Any, data: Any) -> None:
         if isinstance(model, Evaluation):
             data.take_encoder(model.encoder, model.path)
         for _, network in _specs(config.get("model"), "model", Classifier):
-            path = network["init_args"].get("path")
-            if path is not None and network["init_args"].get(
-                "pretrained", True
-            ):  # a network with random weights fits every tokenizer
+            arguments = network["init_args"]
+            path = arguments.get("path")
+            if path is not None and arguments.get("pretrained", True):  # random weights fit every tokenizer
                 data.take_encoder(tokenizer_at(path), path)
 
 
