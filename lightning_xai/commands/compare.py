@@ -9,8 +9,10 @@ import pandas as pd
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.validation_losses import best_validation_losses
-from lightning_xai.report.agreement import agreement_figure, agreement_frame, agreement_table
-from lightning_xai.report.comparison import (
+from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
+from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
+from lightning_xai.report.comparison.run_points import PointPanel, scatter_figure
+from lightning_xai.report.comparison.tables_and_pictures import (
     classification_rows,
     correlations_frame,
     correlations_with,
@@ -23,9 +25,7 @@ from lightning_xai.report.comparison import (
     scatter_panels,
     write_pictures,
 )
-from lightning_xai.report.experiments import means_table, missed_bounds, read_experiments
 from lightning_xai.report.names import common_folder, experiment_names
-from lightning_xai.report.run_points import PointPanel, scatter_figure
 from lightning_xai.runs.experiment import report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 

@@ -15,7 +15,7 @@ from lightning_xai.commands.parser.config_files import with_config_paths
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
-from lightning_xai.data.corpus_cache import CorpusCache, last_use
+from lightning_xai.data.corpora.cache import CorpusCache, last_use
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.runs.progress import quiet

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.racu import default_output
-from lightning_xai.report.models_report import write_models_report
+from lightning_xai.report.model_tables.report import write_models_report
 
 
 def tables_command(argv: Sequence[str]) -> None:

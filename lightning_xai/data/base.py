@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_xai.data.corpora.token_table import TokenTable
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.init_args import arguments_of
-from lightning_xai.data.token_table import TokenTable
 from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint
 from lightning_xai.runs.encoder_facts import is_plain
 

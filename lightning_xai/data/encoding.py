@@ -11,8 +11,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.base import Encoded, Encoder
-from lightning_xai.data.own_tokenizer import load_tokenizer
-from lightning_xai.data.token_columns import (
+from lightning_xai.data.corpora.token_columns import (
     OneSpecialToken,
     clean_offsets,
     evidence_columns,
@@ -20,7 +19,8 @@ from lightning_xai.data.token_columns import (
     joined_or_none,
     number_pairs,
 )
-from lightning_xai.data.token_table import TokenTable, bounds_of, pack_flags
+from lightning_xai.data.corpora.token_table import TokenTable, bounds_of, pack_flags
+from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 
 FILLS = ("mask", "pad", "unk")

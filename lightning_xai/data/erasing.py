@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lightning_xai.data.corpora.token_table import TokenTable, bounds_of
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.token_table import TokenTable, bounds_of
 from lightning_xai.runs.stores.store import RaggedStore
 
 Removal = Literal["mask", "delete", "positions"]

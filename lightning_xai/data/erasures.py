@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from lightning_xai.data.base import Encoded, Encoder
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
+from lightning_xai.data.corpora.token_table import TokenTable
 from lightning_xai.data.erasing import KEY, Erasures, Removal, erase
-from lightning_xai.data.token_table import TokenTable
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.runs.encoder_facts import Facts, check_positions
 from lightning_xai.runs.stores.store import RaggedStore, is_store, stores_in
@@ -79,7 +79,7 @@ def apply_erasures(
         >>> import tempfile
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> from lightning_xai.runs.stores.store import RaggedWriter
-        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> examples = [{"text": "w0 w1", "labels": 0}]
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     data = EncodedSplit(write_corpus(Path(folder, "corpus"), examples, VocabularyEncoder(words=95)))

@@ -8,8 +8,8 @@ from typing import overload
 
 import numpy as np
 
+from lightning_xai.data.corpora.token_table import TokenTable
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.token_table import TokenTable
 
 Labels = int | list[int]  # the class, or the list of classes if multi-label
 

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
-from lightning_xai.data.encoded_source import EncodedSource
-from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
+from lightning_xai.data.corpora.encoded_source import EncodedSource
+from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
 from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction

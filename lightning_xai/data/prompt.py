@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from lightning_xai.data.corpora.token_columns import OneSpecialToken
+from lightning_xai.data.corpora.token_table import TokenTable
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
 from lightning_xai.data.prompt_parts import (
@@ -20,8 +22,6 @@ from lightning_xai.data.prompt_parts import (
     prompt_parts,
     split_template,
 )
-from lightning_xai.data.token_columns import OneSpecialToken
-from lightning_xai.data.token_table import TokenTable
 
 _CHAT_PLACE = "{message}"
 

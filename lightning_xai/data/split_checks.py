@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.functional.class_names import listed
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import rank
@@ -26,7 +26,7 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> encoder = VocabularyEncoder(words=95)
         >>> examples = [{"text": "w1 w2", "labels": 0}, {"text": "w1 good", "labels": 1}]
@@ -57,7 +57,7 @@ def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2", "labels": 1}]
         >>> corpus = write_corpus(Path(tempfile.mkdtemp(), "corpus"), examples, VocabularyEncoder(words=95))

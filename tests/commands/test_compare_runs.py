@@ -9,8 +9,8 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 from tests.commands.conftest import command, refusal
+from tests.report.comparison.test_agreement import random_scores, store
 from tests.report.conftest import write_results
-from tests.report.test_agreement import random_scores, store
 
 F1 = {("test", "", "", "macro_f1"): 0.5}
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lightning_xai.data.corpus import Corpus
+from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.stores.store import RaggedStore

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_xai.data.corpus_cache import write_corpus
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.corpora.cache import write_corpus
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.erasures import remove_tokens
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted

@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 
+from lightning_xai.data.corpora.source_table import shared_text_fractions
 from lightning_xai.data.encoding import FastTokenizerEncoder
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.source_table import shared_text_fractions
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset, rows_to_splits
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder, word_tokenizer

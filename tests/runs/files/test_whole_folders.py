@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lightning_xai.data.corpus_cache import write_corpus
+from lightning_xai.data.corpora.cache import write_corpus
 from lightning_xai.data.sources.stored_rows import stored_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.files.whole_folders import remove_remains, set_aside, write_whole_folder

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lightning_xai.report.models_figures import paper_figures
-from lightning_xai.report.models_results import read_models
-from lightning_xai.report.seed_plots import fitted_line
+from lightning_xai.report.model_tables.figures import paper_figures
+from lightning_xai.report.model_tables.results import read_models
+from lightning_xai.report.model_tables.seed_plots import fitted_line
 
 
 def test_correlations_are_those_of_figure_4(shared):

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from torch.utils.data import Dataset
 
-from lightning_xai.data.corpus import Corpus
+from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.erasing import Erasures
 from lightning_xai.data.items import Items, Labels
@@ -46,7 +46,7 @@ class EncodedSplit(Dataset[Items]):
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples = [{"text": "w1", "labels": 0}, {"text": "w2 w3", "labels": 1}]
         >>> folder = Path(tempfile.mkdtemp(), "corpus")

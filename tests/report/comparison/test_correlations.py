@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lightning_xai.report.correlations import correlation, paired_runs
+from lightning_xai.report.comparison.correlations import correlation, paired_runs
 
 
 def test_interval_is_that_of_fishers_transformation():

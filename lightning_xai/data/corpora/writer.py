@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from lightning_xai.data.token_table import SPECIAL, TokenTable, bounds_of
+from lightning_xai.data.corpora.token_table import SPECIAL, TokenTable, bounds_of
 from lightning_xai.functional.file_digest import sha256_of
 
 MANIFEST = "manifest.json"

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from lightning_xai.report.authors_results import COLUMNS, is_authors_run, read_authors_run, read_special_tokens
+from lightning_xai.report.model_tables.authors_results import (
+    COLUMNS,
+    is_authors_run,
+    read_authors_run,
+    read_special_tokens,
+)
 from lightning_xai.report.names import experiment_names
 from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, read_table

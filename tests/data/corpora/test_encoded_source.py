@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.data.corpus import Corpus
-from lightning_xai.data.encoded_source import EncodedSource
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.corpora.corpus import Corpus
+from lightning_xai.data.corpora.encoded_source import EncodedSource
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.files import Files

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lightning_xai.report.models_results import over_seeds, read_models
+from lightning_xai.report.model_tables.results import over_seeds, read_models
 
 SWEEPS = {"B_S": "supervised", "B_U": "unsupervised", "IGR": "igr", "TM": "tm", "PGD": "pgd"}
 # Table 2 as printed, in percent, with span_recall and span_cover put into their own columns

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.data.corpus_cache import write_corpus
-from lightning_xai.data.encoded_split import EncodedSplit, choose_rows
+from lightning_xai.data.corpora.cache import write_corpus
+from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 EXAMPLES = [{"text": "w1 w2", "labels": 0}, {"text": "w3", "labels": 1}, {"text": "w4 w5 w6", "labels": 0}]

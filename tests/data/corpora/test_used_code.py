@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lightning_xai.data import used_code
+from lightning_xai.data.corpora import used_code
+from lightning_xai.data.corpora.used_code import hash_with_imports, used_files
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.sources.files import Files
-from lightning_xai.data.used_code import hash_with_imports, used_files
 
 
 def names(cls) -> set[str]:
@@ -18,7 +18,9 @@ def names(cls) -> set[str]:
 
 def test_a_source_and_an_encoder_use_their_readers_and_not_the_batches():
     assert {"data/sources/tables.py", "data/sources/base.py", "runs/files/text_files.py"} <= names(Files)
-    assert {"data/token_columns.py", "functional/spans.py", "data/token_table.py"} <= names(TokenizerEncoder)
+    assert {"data/corpora/token_columns.py", "functional/spans.py", "data/corpora/token_table.py"} <= names(
+        TokenizerEncoder
+    )
     others = {"data/collate.py", "data/sampler.py", "data/module.py", "data/prompt.py", "functional/perturbation.py"}
     assert not others & (names(Files) | names(TokenizerEncoder))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lightning_xai.report.experiments import means_table, missed_bounds, read_experiments
+from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
 from tests.report.conftest import write_results
 
 ACCURACY = ("test", "", "", "accuracy")

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.corpus import Corpus
-from lightning_xai.data.corpus_cache import CorpusCache, write_corpus
-from lightning_xai.data.corpus_key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
-from lightning_xai.data.file_hashes import FileHashes
+from lightning_xai.data.corpora.cache import CorpusCache, write_corpus
+from lightning_xai.data.corpora.corpus import Corpus
+from lightning_xai.data.corpora.file_hashes import FileHashes
+from lightning_xai.data.corpora.key import LAYOUT, encoder_key_facts, key_of, library_facts, source_facts
+from lightning_xai.data.corpora.source_table import SourceTable
 from lightning_xai.data.row_stream import Rows, read_rows
-from lightning_xai.data.source_table import SourceTable
 from lightning_xai.data.sources.base import TextSource, check_example, check_split
 from lightning_xai.data.sources.privacy import has_private_text, require_public_vocabulary
 from lightning_xai.functional.cache_folder import cache_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.report.agreement import agreement_frame, pairs_of_runs
+from lightning_xai.report.comparison.agreement import agreement_frame, pairs_of_runs
 from lightning_xai.runs.stores.store import RaggedWriter
 
 GENERATOR = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightning_xai.data.token_table import TokenTable, take_rows
+from lightning_xai.data.corpora.token_table import TokenTable, take_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 EXAMPLES: list[dict[str, Any]] = [

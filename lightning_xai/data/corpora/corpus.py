@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lightning_xai.data.corpus_writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
+from lightning_xai.data.corpora.token_table import TokenTable, take_rows
+from lightning_xai.data.corpora.writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.items import Labels
-from lightning_xai.data.token_table import TokenTable, take_rows
 from lightning_xai.functional.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
@@ -43,7 +43,7 @@ class Corpus:
 
     Example:
         >>> import tempfile
-        >>> from lightning_xai.data.corpus_cache import write_corpus
+        >>> from lightning_xai.data.corpora.cache import write_corpus
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> examples = [{"text": "w1", "labels": 0, "id": "a"}, {"text": "w2 w3", "labels": 1, "id": "b"}]
         >>> corpus = write_corpus(Path(tempfile.mkdtemp(), "corpus"), examples, VocabularyEncoder(words=95))

@@ -10,7 +10,7 @@ import torch
 
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
-from tests.data.test_encoded_source import WORDS, planted
+from tests.data.corpora.test_encoded_source import WORDS, planted
 
 
 def spawned(split, queue) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from lightning_xai.report.curves import figure_image, save_png
-from lightning_xai.report.models_figures import paper_figures
-from lightning_xai.report.models_results import over_seeds, read_models
-from lightning_xai.report.models_tables import LEGEND, TABLES, markdown_table, paper_tables
+from lightning_xai.report.model_tables.figures import paper_figures
+from lightning_xai.report.model_tables.results import over_seeds, read_models
+from lightning_xai.report.model_tables.tables import LEGEND, TABLES, markdown_table, paper_tables
 from lightning_xai.report.tables import wrap
 from lightning_xai.runs.files.whole_files import write_whole
 
@@ -38,7 +38,7 @@ def write_models_report(
 
     Example:
         >>> import pandas as pd, tempfile
-        >>> from lightning_xai.report.authors_results import METRICS, PLAUSIBILITY
+        >>> from lightning_xai.report.model_tables.authors_results import METRICS, PLAUSIBILITY
         >>> folder = Path(tempfile.mkdtemp()) / "tm"
         >>> (folder / "3hvf").mkdir(parents=True)
         >>> row = {"explainability_method": "laat", "prediction_split": "all"} | dict.fromkeys(METRICS, 0.5)

@@ -15,11 +15,11 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.corpus_writer import CorpusWriter
-from lightning_xai.data.file_hashes import FileHashes
+from lightning_xai.data.corpora.file_hashes import FileHashes
+from lightning_xai.data.corpora.used_code import hash_with_imports
+from lightning_xai.data.corpora.writer import CorpusWriter
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
-from lightning_xai.data.used_code import hash_with_imports
 
 LAYOUT = 1  # a change of the files of a corpus, or of what their columns mean, needs another number
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")

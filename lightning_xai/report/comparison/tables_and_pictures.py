@@ -10,11 +10,11 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lightning_xai.report.correlations import Correlation, correlation, paired_runs
+from lightning_xai.report.comparison.correlations import Correlation, correlation, paired_runs
+from lightning_xai.report.comparison.experiments import means_table
+from lightning_xai.report.comparison.run_points import PointPanel, scatter_figure, spread_figure
 from lightning_xai.report.curves import Panel, curves_figure, figure_image, save_png
-from lightning_xai.report.experiments import means_table
 from lightning_xai.report.intervals import percent_curve, with_intervals
-from lightning_xai.report.run_points import PointPanel, scatter_figure, spread_figure
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.splits import VALIDATION
 

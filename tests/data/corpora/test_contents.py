@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightning_xai.data import corpus_key, corpus_writer
-from lightning_xai.data.encoded_source import EncodedSource
-from lightning_xai.data.encoded_split import EncodedSplit
+from lightning_xai.data.corpora import key as corpus_key
+from lightning_xai.data.corpora import writer as corpus_writer
+from lightning_xai.data.corpora.encoded_source import EncodedSource
+from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.cache_folder import cache_folder
-from tests.data.test_encoded_source import WORDS, planted, written
+from tests.data.corpora.test_encoded_source import WORDS, planted, written
 
 
 class Wrapped(TextSource):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lightning_xai.report.seed_plots import Boxes, Scatter, boxes_figure, scatter_figure
+from lightning_xai.report.model_tables.seed_plots import Boxes, Scatter, boxes_figure, scatter_figure
 
 METHODS = ("attention", "input_x_gradient", "att_in_grad")  # that figures 3, 4 and 6 compare
 TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
