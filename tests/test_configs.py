@@ -95,6 +95,7 @@ def test_data_and_network_parse_where_they_belong(number, tmp_path):
     assert found["model"]["init_args"]["network"]["class_path"] == class_path(network), network
 
 
+@pytest.mark.slow
 def test_methods_and_callbacks_parse_where_they_belong(tmp_path):
     compute = {"class_path": METHODS["class_path"], "init_args": {"methods": {p.stem: str(p) for p in METHOD_PARTS}}}
     config = tiny_config(callbacks=[compute, *map(str, CALLBACK_PARTS)])
@@ -179,6 +180,7 @@ def measure(plain: Fitted, folder: Path, **trainer: Any) -> pd.DataFrame:
     return pd.read_parquet(folder / "runs" / "all" / "seed0" / "results.parquet")
 
 
+@pytest.mark.slow
 def test_every_preset_measures_a_trained_network_in_one_test(plain, tmp_path):
     results = measure(plain, tmp_path)
     measured = results[results["preset"] != ""]

@@ -79,8 +79,20 @@ def compare(
         ValueError: an experiment has no tested run, no run has a metric or a split, several presets have a metric, the
             runs stored no attributions, or did not validate the term.
     """
+    if not plausibility:
+        raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
+    if trade_off == "log_loss":
+        raise ValueError("trade_off is log_loss, which is the other axis: name a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
     rows = read_experiments(folders)
+    if preset is not None and preset not in set(rows["preset"]):
+        raise ValueError(
+            f"no run has the preset {preset!r}: choose one of {', '.join(sorted(set(rows['preset']) - {''}))}"
+        )
+    unknown = [name for name in plausibility if name not in set(rows["metric"])]
+    if unknown and tuple(plausibility) != RANKINGS:  # runs without rationales lack the default metrics
+        known = ", ".join(sorted(set(rows.loc[rows["method"] != "", "metric"])))
+        raise ValueError(f"no run has the metric {unknown[0]!r}: choose from {known or 'no metric'}")
     scores = classification_rows(rows, metric)
     for split in (in_domain, *out_of_domain):
         if split not in set(scores["split"]):
@@ -134,6 +146,11 @@ def _write_trade_off(folders: Sequence[Path], term: str, output: Path) -> list[P
             rows += [] if losses is None else [(name, run.path.name, losses[term], losses["log_loss"])]
             bound = (run.manifest.get("bounds") or {}).get(term)
             bounds += [] if bound is None or bound[1] is None else [bound[1]]
+    if not rows:
+        raise ValueError("no run has a best checkpoint, so there is no trade-off: leave trade_off out")
+    if len(set(bounds)) > 1:
+        given = ", ".join(f"{bound:g}" for bound in sorted(set(bounds)))
+        raise ValueError(f"the runs have validation bounds of {term} of {given}: compare experiments with one bound")
     points = pd.DataFrame(rows, columns=["experiment", "run", "x", "y"])
     write_whole(output / "trade_off.csv", lambda file: points.to_csv(file, index=False))
     means = points.groupby("experiment", sort=False)[["x", "y"]].mean()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def search_command(argv: Sequence[str]) -> None:
         print(USAGE)
         return
     file, num_trials, others = _split(argv)
-    values = OmegaConf.to_container(OmegaConf.load(find_config(file)))
-    plan = SearchPlan.of(values if num_trials is None else {**dict(values), "num_trials": num_trials})  # type: ignore[arg-type]
+    plan = SearchPlan.of(OmegaConf.to_container(OmegaConf.load(find_config(file))))
+    plan = plan if num_trials is None else replace(plan, num_trials=num_trials)
     require_optuna()
     search(plan, others, experiment=f"search/{Path(file).stem}")
 
@@ -157,7 +158,10 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
         if word in ("-c", "--config", "--num_trials"):
             if not words:
                 raise ValueError(f"{word} has no value: give one")
-            found["--config" if word == "-c" else word] = words.pop(0)
+            name = "--config" if word == "-c" else word
+            if name in found:
+                raise ValueError(f"{name} is given twice: a search has one file, which names configurations under fit")
+            found[name] = words.pop(0)
         else:
             others.append(word)
     if "--config" not in found:

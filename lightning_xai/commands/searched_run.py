@@ -50,8 +50,8 @@ class SearchedRun(XAICLI):
     @property
     def other_settings(self) -> dict[str, Any]:
         """The settings of the run that are not searched."""
-        searched = tuple(self.plan.settings)
-        return {name: value for name, value in self.settings.items() if not name.startswith(searched)}
+        searched = {name for name in self.settings for key in self.plan.settings if f"{name}.".startswith(f"{key}.")}
+        return {name: value for name, value in self.settings.items() if name not in searched}
 
     def fit(self, ckpt_path: str | None = None, **kwargs: Any) -> None:
         self.is_done = True

@@ -26,7 +26,10 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     file = run.checkpoint("best")
     if file is None:
         return None
-    step = torch.load(file, map_location="cpu", weights_only=True, mmap=True)["global_step"]
+    checkpoint = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    # loggers count batches that may step, which are more than the steps of an objective that accumulates by itself
+    counters = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.state_dict", {})
+    step = counters.get("_batches_that_stepped", checkpoint["global_step"])
     events = EventAccumulator(str(run.path), size_guidance={"scalars": 0})
     events.Reload()
     logged = set(events.Tags()["scalars"])

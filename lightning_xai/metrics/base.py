@@ -135,6 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
+    selections: tuple[str, ...] = ()  # how names of values begin that are computed from some of the rows only
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -274,8 +275,7 @@ class AttributionMetric(Metric, Selector, ABC):
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
         """Returns the rows [n] bool from which `aggregate` computes the value `key`.
 
-        If there is a column `key`, these are the rows without NaN in this column. Otherwise these are the rows without
-        any NaN.
+        These are the rows without NaN in the column `key`, or without any NaN if there is no such column.
         """
         defined = ~records.isnan()
         return defined[:, self.columns.index(key)] if key in self.columns else defined.all(dim=1)

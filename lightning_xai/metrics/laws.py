@@ -207,13 +207,18 @@ def single_precision_and_single_labels_are_accepted(make: Make) -> None:
 
 
 def every_value_has_its_number_of_rows(make: Make) -> None:
-    """Every value has a `num_examples/<value>`, which lies between `num_examples` and the number of all rows."""
+    """Every value has a `num_examples/<value>`, which lies between `num_examples` and the number of all rows.
+
+    Values of `selections` may have fewer rows.
+    """
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     counts = counts_of(values)
     named = counts.keys() == {key for key in values if not key.startswith("num_")}
     fewest, most = values["num_examples"], values["num_examples"] + values["num_skipped"]
     remedy = "let `counted_rows` return the rows from which `aggregate` computes the value"
-    fits = named and fewest <= min(counts.values()) and max(counts.values()) <= most
+    selected = tuple(f"{metric.name}/{beginning}" for beginning in metric.selections)
+    of_all = [number for key, number in counts.items() if not key.startswith(selected)]
+    fits = named and fewest <= min(of_all) and max(counts.values()) <= most
     require(fits, f"{_name(metric)}: values and their numbers of rows do not fit", remedy)
 
 

@@ -142,6 +142,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.widths |= dict.fromkeys(("curve_hits", "curve_selected"), len(self.curve_thresholds))
         names = [f"{name}_{place}" for name, width in self.widths.items() for place in range(width)]
         self.parts, self._num_compared = parts, len(names)
+        self.selections = tuple(f"{part}_" for part in parts if part != "zeroed")
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
         self.columns = (*names, *zeroed, *(["part"] if {"predicted", "missed"} & set(parts) else []))
 
@@ -211,8 +212,9 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
         rows = super().counted_rows(key, records)
-        part = key.partition("_")[0]
-        return rows & (records[:, -1] == (part == "predicted")) if part in ("predicted", "missed") else rows
+        if not key.startswith(self.selections):
+            return rows
+        return rows & (records[:, -1] == key.startswith("predicted_"))
 
     def _values(self, records: Tensor) -> dict[str, Tensor]:
         """Returns the values of some records [n, num_compared]."""

@@ -63,6 +63,9 @@ class SearchPlan:
         for key in self.settings:
             if key in self.options:
                 raise ValueError(f"{key} is searched and also an option: leave one of them out")
+            for other in (*self.settings, *self.options):
+                if other.startswith(f"{key}."):
+                    raise ValueError(f"{key} contains {other}: search one of them")
         if self.num_trials < 1:
             raise ValueError(f"num_trials is {self.num_trials}: give a number from 1")
         if self.share_trials and self.sampler == "tpe":
@@ -90,7 +93,10 @@ share_trials, pruner
             if name not in known:
                 raise ValueError(f"a search has no entry {name!r}: choose from {', '.join(known)}")
         fit = values.get("fit") or []
-        given = {**values, "fit": [fit] if isinstance(fit, str) else list(fit)}
+        fit = [fit] if isinstance(fit, str) else fit
+        if not isinstance(fit, list) or not all(isinstance(file, str) for file in fit):
+            raise ValueError(f"fit is {values['fit']!r}: give the name of a configuration, or a list of names")
+        given = {**values, "fit": fit}
         for name in ("settings", "metrics", "options"):
             given[name] = given.get(name) or {}
             if not isinstance(given[name], Mapping):

@@ -75,6 +75,9 @@ class Setting:
         for name in values:
             if name not in known:
                 raise ValueError(f"{key} has an unknown entry {name!r}: choose from {', '.join(known)}")
+        for name in ("log", "integer"):
+            if not isinstance(values.get(name, False), bool):
+                raise ValueError(f"{key}: {name} is {values[name]!r}: give true or false")
         choices = values.get("choices", ())
         if not isinstance(choices, list | tuple):
             raise ValueError(f"{key} has choices {choices!r}: give a list")

@@ -16,9 +16,15 @@ F1 = {("test", "", "", "macro_f1"): 0.5}
 
 
 def logged_run(
-    experiment: Path, seed: int, losses: list[tuple[float, float]], *, best: int, bound: float | None = None
+    experiment: Path,
+    seed: int,
+    losses: list[tuple[float, float]],
+    *,
+    best: int,
+    bound: float | None = None,
+    steps_of_epoch: int = 10,
 ):
-    """Writes a run with the losses (guidance, log_loss) of each epoch of 10 steps, and its best epoch."""
+    """Writes a run with the losses (guidance, log_loss) of each epoch of 10 batches, and its best epoch."""
     write_results(experiment, seed, F1)
     folder = experiment / f"seed{seed}"
     with SummaryWriter(str(folder)) as writer:
@@ -27,7 +33,8 @@ def logged_run(
             writer.add_scalar("val/log_loss", log_loss, 10 * epoch + 9)
         writer.add_scalar("val/log_loss", 9.0, 10 * (best + 1))  # a test of the best checkpoint on other data
     (folder / "checkpoints").mkdir()
-    torch.save({"global_step": 10 * (best + 1)}, folder / "checkpoints" / "best.ckpt")
+    loops = {"fit_loop": {"epoch_loop.state_dict": {"_batches_that_stepped": 10 * best + 9}}}
+    torch.save({"global_step": steps_of_epoch * (best + 1), "loops": loops}, folder / "checkpoints" / "best.ckpt")
     facts = {"format": 2, "status": "finished"} | ({} if bound is None else {"bounds": {"guidance": [0.5, bound]}})
     (folder / "manifest.json").write_text(json.dumps(facts))
     return experiment
@@ -41,6 +48,25 @@ def test_validation_losses_are_those_of_the_best_epoch(tmp_path):
     folder = tmp_path / "report" / "compare"
     assert pd.read_csv(folder / "trade_off.csv")[["x", "y"]].to_numpy().tolist() == [[0.25, 0.5], [0.0625, 0.75]]
     assert (folder / "trade_off.png").is_file()
+
+
+def test_the_best_epoch_of_a_run_that_accumulates_batches_is_found(tmp_path):
+    run = logged_run(tmp_path / "a", 0, [(0.5, 0.75), (0.25, 0.5), (0.125, 0.25)], best=1, steps_of_epoch=2)
+    assert "a: 0.2500, 0.5000" in command("compare", run, "--trade_off", "guidance")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "typo"], "no run has the preset 'typo'"),
+        (["--plausibility", "typo"], "no run has the metric 'typo'"),
+        (["--trade_off", "log_loss"], "trade_off is log_loss, which is the other axis"),
+        (["--trade_off", "guidance"], "have validation bounds of guidance of 0.125, 0.25: compare"),
+    ],
+)
+def test_options_that_would_show_nothing_or_something_else_are_refused(arguments, message, tmp_path):
+    runs = [logged_run(tmp_path / str(bound), 0, [(0.5, 0.75)], best=0, bound=bound) for bound in (0.125, 0.25)]
+    assert message in refusal("compare", *runs, *arguments)
 
 
 def test_a_run_that_did_not_validate_the_term_is_named(tmp_path):

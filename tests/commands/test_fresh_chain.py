@@ -17,6 +17,8 @@ from tests.commands.conftest import command, planted, refusal, save, tiny_config
 from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
 
+pytestmark = pytest.mark.slow
+
 
 def fresh_config(folder: Path, **options) -> str:
     methods = {"gradient": {"class_path": "lightning_xai.attributions.gradient.Gradient"}}

@@ -14,6 +14,8 @@ from tests.commands.test_chain import kill_when, status
 from tests.commands.test_processes import TWO, kill_ranks_when, run_ranks
 from tests.runs.processes import owner_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_stage_is_a_finished_run_of_its_own(whole_roar):
     runs, _ = whole_roar

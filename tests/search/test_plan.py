@@ -21,6 +21,7 @@ FILE = {"fit": "aml.yaml", "settings": {"a.b": {"low": 0.0, "high": 1.0}}, "metr
         ({"choices": [[1], [2]]}, "give two or more different numbers or words"),
         ({"choices": [1, 2], "low": 0.0}, "a.b: a setting has choices and a range: leave one of them out"),
         ({"hihg": 1}, "a.b has an unknown entry 'hihg': choose from low, high, log, integer, choices"),
+        ({"low": 1, "high": 2, "log": "no"}, "a.b: log is 'no': give true or false"),
         (3, "a.b is 3: give low and high, or choices"),
     ],
 )
@@ -35,6 +36,8 @@ def test_a_setting_without_a_range_is_refused(values, message):
         ({"settings": {}}, "the search has no settings"),
         ({"metrics": {}}, "the search has no metrics"),
         ({"fit": []}, "the search has no fit"),
+        ({"fit": 3}, "fit is 3: give the name of a configuration, or a list of names"),
+        ({"options": {"a.b.c": 1}}, "a.b contains a.b.c: search one of them"),
         ({"metrics": {"val/map": "up"}}, "metric val/map has the direction 'up': give max or min"),
         ({"sampler": "grid"}, "sampler"),
         ({"options": {"a.b": 1}}, "a.b is searched and also an option"),

@@ -15,7 +15,6 @@ from lightning_xai.runs.files.whole_folders import make_private
 COLUMNS = (
     "ROW_ID", "SUBJECT_ID", "HADM_ID", "CHARTDATE", "CHARTTIME", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT",
 )  # fmt: skip
-INDEX = ("row_ids", "admissions", "is_addendum", "times", "dates", "are_errors", "offsets")
 
 
 class NoteStore:

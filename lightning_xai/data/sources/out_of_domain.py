@@ -73,15 +73,19 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
     """
     labels = row["labels"]
     if isinstance(labels, list):
-        moved: Any = [new for label in labels if (new := positions[label]) is not None]
+        moved: Any = sorted({new for label in labels if (new := positions[label]) is not None})
     else:
         moved = positions[labels]
     if moved is None:
         return None
     if "rationales" not in row:
         return {**row, "labels": moved}
-    parts = [{**part, "label": positions[part["label"]]} for part in row["rationales"] or []]
-    return {**row, "labels": moved, "rationales": [part for part in parts if part["label"] is not None]}
+    spans: dict[int, list] = {}  # classes that become one share their spans
+    for part in row["rationales"] or []:
+        if (new := positions[part["label"]]) is not None:
+            spans.setdefault(new, []).extend(part["spans"])
+    rationales = [{"label": label, "spans": sorted(map(list, found))} for label, found in spans.items()]
+    return {**row, "labels": moved, "rationales": rationales}
 
 
 class OutOfDomain(TextSource):

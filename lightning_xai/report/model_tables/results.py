@@ -59,8 +59,11 @@ def read_models(
     """
     if names and len(names) != len(places):
         raise ValueError(f"{len(names)} names for {len(places)} models: give one for each, or none")
+    names = names or experiment_names(places)
+    if repeated := sorted({name for name in names if list(names).count(name) > 1}):
+        raise ValueError(f"two models are named {repeated[0]}: give each a name of its own, and each folder once")
     parts = []
-    for place, name in zip(places, names or experiment_names(places), strict=True):
+    for place, name in zip(places, names, strict=True):
         if place.is_file():
             parts.append(read_special_tokens(place))
             continue

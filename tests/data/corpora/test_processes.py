@@ -58,6 +58,7 @@ def encode_again(folder, num_train) -> None:
     planted(folder, num_train=num_train).corpus("train")
 
 
+@pytest.mark.slow
 def test_commands_killed_at_any_moment_leave_nothing_that_a_later_one_reads(tmp_path):
     generator, context = np.random.default_rng(0), multiprocessing.get_context("fork")
     began = time.monotonic()

@@ -8,7 +8,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.laws import check_source
-from lightning_xai.data.sources.out_of_domain import OutOfDomain, matched_classes
+from lightning_xai.data.sources.out_of_domain import OutOfDomain, matched_classes, with_classes
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
@@ -174,3 +174,10 @@ def test_what_cannot_be_added_is_refused_with_the_remedy(build, message):
 def test_a_source_inside_decides_the_files_and_the_revision():
     source = OutOfDomain(Planted(num_train=4), {"other": Planted(seed=1)})
     assert source.files() == [] and source.remote_revision() == ""
+
+
+def test_two_classes_that_become_one_share_their_spans():
+    parts = [{"label": 0, "spans": [[4, 6]]}, {"label": 1, "spans": [[0, 3]]}]
+    row = with_classes({"text": "a b", "labels": [0, 1], "rationales": parts, "id": "x"}, [0, 0])
+    assert row is not None
+    assert row["labels"] == [0] and row["rationales"] == [{"label": 0, "spans": [[0, 3], [4, 6]]}]

@@ -85,3 +85,8 @@ def test_a_name_that_is_no_model_is_refused():
     rows = pd.DataFrame([("TM", "f1", 0.4)], columns=["model", "metric", "value"]).assign(part="all", method="random")
     with pytest.raises(ValueError, match="unsupervised is 'B_U', but the models are TM"):
         over_seeds(rows, unsupervised="B_U")
+
+
+def test_two_models_of_one_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="two models are named a"):
+        read_models([tmp_path / "x", tmp_path / "y"], names=["a", "a"])
