@@ -62,7 +62,7 @@ class TrialMemory:
             self.tried.setdefault(key, set()).update(gather(_read(record, _digest(key, trainer)))[0])
 
     def record(self, key: str, trainer: Trainer) -> None:
-        """Records what was tried for the other commands of the chain, if nothing has failed."""
+        """If nothing failed, writes down what was tried, so that other commands of the chain need not try it again."""
         record = record_of(trainer)
         if record is not None and trainer.is_global_zero and not self.failures.get(key):
             digest = _digest(key, trainer)

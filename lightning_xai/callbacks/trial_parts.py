@@ -103,7 +103,7 @@ def try_methods(trial: TrialRun, source: Any) -> None:
 
 def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod) -> None:
     for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
-        # a network that is not trained yet predicts at random, and stored scores may lack those classes
+        # an untrained network predicts any class, which stored scores may lack; gold classes take its place in a fit
         confident = confident_probs(batch, trial.network.num_classes)
         probs = confident if trial.fits else trial.network.predict(batch.inputs)
         targets, target_mask = targets_of(trial, source, probs, batch.labels)

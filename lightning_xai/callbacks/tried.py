@@ -22,7 +22,7 @@ NUM_TOKENS = 8  # explainable tokens of a text in a trial
 
 
 class Number(NamedTuple):
-    """Identifies a number of the results table by preset, method and metric. A metric's values share one Number."""
+    """Preset, method and metric: the key of rows in the results table. All values of a metric have the same key."""
 
     preset: str
     method: str

@@ -54,14 +54,14 @@ def filled(inputs: TextInputs, fill_id: int) -> TextInputs:
 
 
 class Verbalizers(Callback):
-    """Adds numbers on a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
+    """Adds checks of a VerbalizerLM to the results table of a test, and writes its prompt into the run's folder.
 
-    The numbers are the share of texts that are predicted as each class, the probability that the next token is a
-    verbalizer at all, and the accuracy with another token in place of every token of the text: if that is far from
-    chance, the fill itself speaks for a class, and erasing with this fill is no neutral change.
+    The values are the share of texts that are predicted as each class, the probability that the next token is any
+    verbalizer, and for each fill the accuracy if this token replaces every token of the text. If this accuracy is far
+    from chance, the fill is itself evidence for a class, and erasing with it is not neutral.
 
     Args:
-        fills: "mask", "pad", "unk" or texts that are one token; each costs a pass.
+        fills: fill tokens: "mask", "pad", "unk" or any text that is one token. Each costs a forward pass.
 
     Raises:
         ValueError: at the start of a test, if the network is no VerbalizerLM, or a fill is not one token.

@@ -80,7 +80,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
     methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
     measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
-    own: dict[str, str] = getattr(objective, "monitors", {})  # tag -> mode, of objectives that need a certain monitor
+    own: dict[str, str] = getattr(objective, "monitors", {})  # tag -> mode, if the objective prescribes it
     for monitor in monitors_of(callbacks):
         if own and own.get(monitor.name) != monitor.mode:
             (tag, mode), *_ = own.items()

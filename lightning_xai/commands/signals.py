@@ -1,4 +1,4 @@
-"""Ends a command in one line when a signal asks it to."""
+"""Handles SIGINT and SIGTERM: a command ends with a message of one line and an exit code, without a traceback."""
 
 from __future__ import annotations
 

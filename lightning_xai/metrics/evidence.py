@@ -124,7 +124,7 @@ class EvidenceMetric(AttributionMetric):
 
     @property
     def num_compared(self) -> int:
-        """Number of columns that `compare` returns; a subclass may have further columns."""
+        """Number of columns that `compare` returns. A subclass whose `measure` adds columns overrides this."""
         return len(self.columns)
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:

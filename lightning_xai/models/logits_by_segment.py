@@ -185,7 +185,7 @@ class _Texts:
         copies = self.inputs.map(lambda t: t[row, columns] if t.dim() > 1 else t[row.squeeze(1)])
         copies = replace(copies, attention_mask=keep, token_mask=copies.token_mask & keep)
         if self.erasure == "delete":
-            return copies, None  # deleted tokens are in no segment
+            return copies, None  # segments were built without the deleted tokens, so nothing is left to erase
         return erase(copies, ~erased, self.erasure, pad_id=pad_id)
 
 

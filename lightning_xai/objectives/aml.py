@@ -168,7 +168,7 @@ class AML(Objective):
             self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 
     def _refuse_aml(self, path: str) -> None:
-        """Raises ValueError if `path` is an AML run, such as this one, in place of the network that it explains."""
+        """Raises ValueError if `path` is a checkpoint of AML, which explains a network but is none."""
         file = checkpoint_path(path)
         facts = None if file is None else read_checkpoint(path).get(AML_KEY)
         if facts is not None:

@@ -181,7 +181,7 @@ class Study:
         return [trial for trial in ended if trial.state.name != "FAIL" or trial.user_attrs.get("undefined")]
 
     def _queue_killed(self) -> None:
-        """Queues trials again that were running when their process was killed, with their values."""
+        """Ends trials whose process was killed as failed, and queues each again with its settings and number."""
         queued = {trial.user_attrs.get(NUMBER) for trial in self._with_state("WAITING")}
         for trial in self._with_state("RUNNING"):
             number = trial.user_attrs.get(NUMBER)

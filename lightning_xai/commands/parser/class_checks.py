@@ -77,7 +77,8 @@ class ChecksClasses:
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raises an ArgumentError with the message in one line; the parser calls this method for user errors."""
         parser: Any = super()
-        is_explained = self._is_nested or getattr(ex, "is_explained", False)  # by the subcommand's parser, already
+        # the parser of a subcommand has explained it already, and a nested parser leaves that to the outer one
+        is_explained = self._is_nested or getattr(ex, "is_explained", False)
         try:
             parser.error(message if is_explained else explained(message, self), ex)
         except ArgumentError as error:

@@ -18,10 +18,10 @@ FILES = {"train": "MDace-ev-train.csv", "validation": "MDace-ev-val.csv", "test"
 
 
 def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> Charts:
-    """Returns which annotations are read, after a check of the options.
+    """Checks the options and returns the selection of annotations to read.
 
     Raises:
-        ValueError: an option is no choice.
+        ValueError: an option has an unknown value.
 
     Example:
         >>> charts_of("data/mdace", "Inpatient", "annotated", "none").all_notes

@@ -8,11 +8,12 @@ from lightning_xai.data.clinical.source import ClinicalSource
 
 
 class Mimic(ClinicalSource):
-    """One document per admission: all its discharge summaries, reports before addenda, joined by one space.
+    """One document per admission: its discharge summaries, those of type Report before those of type Addendum.
 
-    Reports and addenda are each sorted by CHARTTIME, CHARTDATE and ROW_ID. The text is unchanged. Notes that are marked
-    as errors are kept, as Edin et al. do, and counted. Codes have their points, and each code counts once. Admissions
-    without a code or without a discharge summary are left out and counted. `id` is the admission's HADM_ID.
+    Reports and addenda are each sorted by CHARTTIME, CHARTDATE and ROW_ID. Their texts are unchanged and joined by one
+    space. Notes that are marked as errors are kept, as Edin et al. do, and counted. Codes have the decimal point, as in
+    250.00, and each code counts once. Admissions without a code or without a discharge summary are left out and
+    counted. `id` is the admission's HADM_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.

@@ -93,10 +93,11 @@ def accumulated_micro_batches_give_the_gradient_of_their_union(make: MakeTerm) -
 
 
 def other_terms_keep_their_numbers(make: MakeTerm) -> None:
-    """In train mode, with dropout, a term changes no number of a term after it, and none of the own loss.
+    """In train mode with dropout, adding a term changes neither the objective's own loss nor the terms after it.
 
-    Both objectives have the same needs. For a network whose `embedding` is "module", the first term that needs
-    embeddings makes the embedding module draw its dropout masks twice, which moves all later draws.
+    An objective with `_SecondPass` alone is compared with one that has the checked term before it. `_SecondPass` needs
+    embeddings, so both objectives compute them. Otherwise the checked term could be the first to need them: in a
+    network whose `embedding` is "module", dropout masks would then be drawn twice, which moves all later draws.
     """
     checked = make()
     batch = _batch(checked)
@@ -144,7 +145,10 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 
 
 class _SecondPass(Term):
-    """The loss of a second pass with new dropout masks. It has all needs that change a clean pass's random draws."""
+    """The loss of a second pass with new dropout masks.
+
+    It needs all that can change the random draws of the clean pass, so that a term before it cannot change them.
+    """
 
     def needs(self, network: Classifier) -> Needs:
         return Needs(embeds=True, double_backward=True)

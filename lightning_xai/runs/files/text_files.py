@@ -116,7 +116,7 @@ def other_encoding(
     first_wrong = "" if wrong is None else f"; line {wrong[0]} is the first that is wrong"
     if error is None:
         place = f"byte {first.find(0)} is 0"
-    else:  # the codec counts from the beginning of what it was given, not of the file
+    else:  # the error's own offset counts from the decoded block, not from the beginning of the file
         place = getattr(error, "reason", str(error)) if wrong is None else f"byte {wrong[1]}"
     remedy = f", or set encoding: {probable}" if has_option else f" (iconv -f {probable} -t utf-8)"
     return ValueError(f"{path} is not {encoding.upper()} ({place}): save it as UTF-8{remedy}{first_wrong}")
