@@ -145,27 +145,38 @@ class OutOfDomain(TextSource):
     def class_names(self) -> list[str]:
         return list(self.source.class_names)
 
+    @property
+    def sources(self) -> list[TextSource]:
+        """All sources. Their temporary files lie where those of this source do."""
+        sources = [self.source, *self.others.values()]
+        for source in sources:
+            source.work_folder = self.work_folder
+        return sources
+
     def prepare(self) -> None:
-        for source in (self.source, *self.others.values()):
+        for source in self.sources:
             source.prepare()
 
     def release(self) -> None:
-        for source in (self.source, *self.others.values()):
+        for source in self.sources:
             source.release()
 
+    def report(self) -> list[str]:
+        return [line for source in self.sources for line in source.report()]
+
     def remote_revision(self) -> str:
-        revisions = [source.remote_revision() for source in (self.source, *self.others.values())]
+        revisions = [source.remote_revision() for source in self.sources]
         return " ".join(revisions) if any(revisions) else ""
 
     def load_filler(self) -> dict[str, list[str]]:
         return self.source.load_filler()
 
     def load(self) -> DatasetDict:
-        own = self.source.load()
+        own = self.sources[0].load()
         return DatasetDict({**own, **self._added(own)})
 
     def row_streams(self) -> Mapping[str, RowStream]:
-        streams = self.source.row_streams()
+        streams = self.sources[0].row_streams()
         if not streams:
             return {}
         added = self._added(streams)

@@ -181,3 +181,20 @@ def test_two_classes_that_become_one_share_their_spans():
     row = with_classes({"text": "a b", "labels": [0, 1], "rationales": parts, "id": "x"}, [0, 0])
     assert row is not None
     assert row["labels"] == [0] and row["rationales"] == [{"label": 0, "spans": [[0, 3], [4, 6]]}]
+
+
+def test_temporary_files_and_reports_are_those_of_all_sources(tmp_path):
+    folders = []
+
+    class Reporting(Reviews):
+        def load(self):
+            folders.append(self.work_folder)
+            return super().load()
+
+        def report(self):
+            return ["2 rows left out"]
+
+    source = OutOfDomain(own(), {"other": Reporting(["negative", "positive"])})
+    source.work_folder = tmp_path
+    source.load()
+    assert folders == [tmp_path] and source.report() == ["2 rows left out"]
