@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from lightning_xai.runs.files.whole_folders import make_private
 from lightning_xai.runs.locks.lock import Taken, release, take
 from lightning_xai.runs.progress import say
 
@@ -40,6 +41,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
         ['good film', 'good film']
     """
     has_said = False
+    make_private(lock.parent)  # a folder that the lock made would be readable for others
     while (found := find()) is None:
         try:
             take(lock)
