@@ -27,7 +27,7 @@ from lightning_xai.data.sources.privacy import has_private_text, require_public_
 from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.files.whole_files import read_json, write_json
-from lightning_xai.runs.files.whole_folders import make_private, set_aside
+from lightning_xai.runs.files.whole_folders import set_aside
 from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.ranks import rank
 
@@ -150,7 +150,6 @@ class EncodedSource:
                         f"{', '.join(self.table.num_rows)}: give the encoder words (or shots)"
                     )
                 self.encoder.fit(read_rows(self.rows["train"], index))
-            make_private(file.parent)
             write_json(file, state := self.encoder.state_dict())
             return state
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_folders import make_private
 from lightning_xai.runs.locks.lock import Taken, release, take
 from lightning_xai.runs.progress import say
@@ -19,7 +20,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
     """Returns the result that exists or, if there is none, the result that this process makes.
 
     A lock file keeps processes from doing the same work at once. `make` must be correct without the lock too, because
-    locks do not work on some file systems.
+    locks do not work on some file systems. Only the owner may read the lock's folder, if this function makes it.
 
     Args:
         find: returns the result, or None if it does not exist yet.
@@ -41,7 +42,8 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
         ['good film', 'good film']
     """
     has_said = False
-    make_private(lock.parent)  # a folder that the lock made would be readable for others
+    with writing(lock.parent):
+        make_private(lock.parent)  # before the lock makes it
     while (found := find()) is None:
         try:
             take(lock)
