@@ -9,6 +9,7 @@ import pandas as pd
 
 from lightning_xai.commands.parser.typed_command import run_command
 from lightning_xai.commands.validation_losses import best_validation_losses
+from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
 from lightning_xai.report.comparison.run_points import PointPanel, scatter_figure
@@ -55,10 +56,11 @@ def compare(
 ) -> None:
     """Prints means over seeds of several experiments, and writes tables and pictures of all their runs.
 
-    The tables show a classification metric on every split, and plausibility metrics by split and method. spread.png
-    has a point for each run, scatter.png plausibility and the metric in domain against the metric out of domain,
-    layers.png plausibility by layer (of methods such as alti_layer0), and faithfulness.png normalized sufficiency and
-    comprehensiveness by percentage. The correlations take all runs as independent.
+    Deviations are those of a sample (divisor n - 1). The tables show a classification metric on every split, and
+    plausibility metrics by split and method. spread.png has a point for each run, scatter.png plausibility and the
+    metric in domain against the metric out of domain, layers.png plausibility by layer (of methods such as
+    alti_layer0), and faithfulness.png normalized sufficiency and comprehensiveness by percentage. The correlations take
+    all runs as independent.
 
     Args:
         experiments: folders of finished experiments, such as runs/tm runs/igr. Tests of their runs on other data count.
@@ -81,6 +83,8 @@ def compare(
     """
     if not plausibility:
         raise ValueError("plausibility is empty: name at least one metric, or leave the option out")
+    if metric in LOWER_IS_BETTER:
+        raise ValueError(f"metric is {metric}, which is not in [0, 1]: choose another, such as macro_f1")
     if trade_off == "log_loss":
         raise ValueError("trade_off is log_loss, which is the other axis: name a term, such as guidance")
     folders = [Path(experiment) for experiment in experiments]
@@ -103,7 +107,7 @@ def compare(
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "results.csv", lambda file: rows.to_csv(file, index=False))
     written = [folder / "results.csv"]
-    tables = [means_table(scores, "split", title=f"{metric} in percent, mean (deviation) over seeds", width=100)]
+    tables = [means_table(scores, "split", title=f"{metric} in percent, mean (sample deviation) over seeds", width=100)]
     tables += plausibility_tables(rows, plausibility, preset, width=100)
     print("\n\n".join(["\n".join([tables[0], *missed_bounds(folders)]), *tables[1:]]))
     scatter = []

@@ -91,7 +91,7 @@ def missed_bounds(folders: Sequence[Path]) -> list[str]:
 
 
 def means_table(rows: pd.DataFrame, columns: str, *, title: str, width: int = 80) -> str:
-    """Returns a table in percent with a row for each experiment; "mean (deviation)" over seeds, the mean of one seed.
+    """Returns a table in percent with a row for each experiment; "mean (sample deviation)" over seeds.
 
     Args:
         rows: one row for each experiment, seed and value of the column `columns`.
