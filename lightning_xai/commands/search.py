@@ -88,8 +88,7 @@ def search(plan: SearchPlan, argv: Sequence[str], *, experiment: str) -> None:
     for tag, row in best.items():
         if row is not None:
             file = run.run.path / f"best_{_study_name(tag)}.yaml"
-            found = nested({key: row[key] for key in plan.settings})
-            write_whole(file, lambda target, found=found: target.write_text(yaml.safe_dump(found)))  # type: ignore[misc]
+            _write_settings(file, {key: row[key] for key in plan.settings})
             print(f"written: {file}")
     print(f"written: {run.run.path / 'trials.csv'}")
 
@@ -141,6 +140,10 @@ def _show_in_tensorboard(run: RunFolder, trial: Trial, values: Mapping[str, floa
     with SummaryWriter(str(run.path)) as writer:
         shown = {key: "null" if value is None else value for key, value in trial.values.items()}
         writer.add_hparams(shown, {f"best/{tag}": value for tag, value in values.items()}, run_name=".")
+
+
+def _write_settings(file: Path, values: Mapping[str, Any]) -> None:
+    write_whole(file, lambda target: target.write_text(yaml.safe_dump(nested(values))))
 
 
 def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
