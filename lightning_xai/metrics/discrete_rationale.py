@@ -164,9 +164,14 @@ class DiscreteRationale(EvidenceMetric):
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
         """Returns three lists for one text: the numbers of matched, selected and true spans at each of J sizes."""
         truth = runs_from_mask(evidence)
-        selected = [runs_from_mask(token_ranks < size) for size in sizes]
-        matches = [count_matches(spans, truth, self.overlap_threshold) for spans in selected]
-        return [matches, [len(spans) for spans in selected], [len(truth)] * len(sizes)]
+        # a text of 12 tokens has at most 12 different rationales, but 100 sizes to tune
+        selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
+        matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
+        return [
+            [matches[size] for size in sizes],
+            [len(selected[size]) for size in sizes],
+            [len(truth)] * len(sizes),
+        ]
 
     def tune(self) -> dict[str, float]:
         """Returns the mean share of evidence tokens in whole percent, at least 1.
