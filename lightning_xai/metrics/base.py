@@ -1,4 +1,4 @@
-"""The base class of attribution metrics. Under DDP, each pair (example, class) counts once, so results are exact."""
+"""The base class of attribution metrics. Each pair (example, class) counts once, even if DDP repeats the example."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
 
-    They share the probabilities of the unchanged inputs, and `memo`, results that do not depend on the attribution.
+    These are the probabilities of the unchanged inputs, and in `memo` results that do not depend on the attribution.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """The second entry of `predict`, if it has one; its probabilities are also checked to be finite."""
+        """The `for_versions` of `predict`, or None if it has none; the probabilities are checked to be finite."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 
@@ -135,7 +135,7 @@ class AttributionMetric(Metric, Selector, ABC):
     reads_rationales: bool = False  # True if `measure` compares scores with human evidence
     needs_tuning: bool = False  # True if `tune_from` must be called, with a validation metric, before `compute`
     columns: tuple[str, ...]  # names of the numbers in a record
-    selections: tuple[str, ...] = ()  # how names of values begin that are computed from some of the rows only
+    selections: tuple[str, ...] = ()  # prefixes of the values that are computed from only a part of the rows
     keys: list[Tensor]  # state: tensors that concatenate to [n, 2] long, the index and the class of each row
     records: list[Tensor]  # state: tensors that concatenate to [n, len(columns)] float64
     evidence_cut: list[Tensor]  # state: tensors that concatenate to [n] bool, the results of `cut_rows`
@@ -186,7 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Raises ValueError unless the metric has a direction and one value, and reads no gold labels."""
+        """Raises ValueError unless the metric has one value, with a direction, and reads no gold labels or evidence."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")

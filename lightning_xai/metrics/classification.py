@@ -96,7 +96,7 @@ def mean_over_classes(metric: Callable[[Tensor, Tensor], Tensor], scores: Tensor
 
 
 def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
-    """Returns the mean over examples of the average precision of each one's ranking of the classes.
+    """Ranks the classes of each example, and returns the average precision of the ranking, averaged over examples.
 
     Examples without a gold class are left out.
 
@@ -118,7 +118,8 @@ class ClassificationMetrics(Metric):
 
     In multi-label tasks, map is the mean over classes of their average precision. example_map, present_micro_f1 and
     present_macro_f1 cover only classes with a gold example in the split, so false positives of other classes do not
-    count. example_map is the mean over examples of the average precision of each one's ranking of these classes.
+    count. For example_map, the classes of each example are ranked, and the average precision of this ranking is
+    averaged over examples.
 
     A mean over classes leaves out undefined values. F1 is undefined for a class that is never gold and never predicted,
     average precision for a class that is never gold, and AUROC for a class that is never or always gold. Each example

@@ -1,4 +1,4 @@
-"""Metrics of how concentrated scores are, and of the share that special tokens have."""
+"""Metrics of the concentration of scores, and of the special tokens' share of the scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EPSILON = 1e-11  # keeps the logarithm of 0 finite
 
 
 def normalized_entropy(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns [...] in [0, 1]: the entropy of normalized absolute scores, divided by the entropy of uniform ones.
+    """Returns [...] in [0, 1]: the entropy of normalized absolute scores, divided by the entropy of uniform scores.
 
     NaN for texts of one token and for scores that are all 0.
 
@@ -56,7 +56,7 @@ def gini(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def mass_fraction(scores: Tensor, mask: Tensor, mass: float = 0.9) -> Tensor:
-    """Returns [...] in (0, 1]: the smallest fraction of tokens with at least the share `mass` of all absolute scores.
+    """Returns [...] in (0, 1]: the smallest fraction of tokens that hold the share `mass` of all absolute scores.
 
     NaN for scores that are all 0.
 
@@ -104,7 +104,7 @@ def _shares(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class Entropy(AttributionMetric):
-    """Entropy of a text's attributions divided by the entropy of uniform ones, in [0, 1]; lower is more concentrated.
+    """Entropy of a text's absolute scores divided by the entropy of uniform scores, in [0, 1]; low if concentrated.
 
     Args:
         evidence_only: skips rows whose class has no evidence in the text.
@@ -141,7 +141,7 @@ class Entropy(AttributionMetric):
 
 
 class Sparsity(AttributionMetric):
-    """Gini index of absolute scores, and the smallest fraction of tokens with the share `mass` of all absolute scores.
+    """Gini index of absolute scores, and the smallest fraction of tokens that hold the share `mass` of their sum.
 
     Args:
         mass: share of the sum of absolute scores, in (0, 1].

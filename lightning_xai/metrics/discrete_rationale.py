@@ -107,12 +107,12 @@ _TUNED = Percentage()
 
 
 class DiscreteRationale(EvidenceMetric):
-    """Takes the top tokens as a predicted rationale, and compares it with the human rationale in tokens and spans.
+    """Compares the top tokens, taken as a predicted rationale, with the human rationale, in tokens and in spans.
 
     iou_precision, iou_recall and iou_f1 count matching spans, and are averaged as in `macro_scores`. token_precision,
-    token_recall and token_f1 are means over examples. token_micro_f1 is the f1 of counts summed over examples. auprc is
-    the mean over examples of the trapezoidal area under the precision-recall curve; it does not depend on the size.
-    Rows without evidence are skipped.
+    token_recall and token_f1 are means over examples. token_micro_f1 is computed from counts that are summed over
+    examples. auprc is the area under the precision-recall curve by the trapezoidal rule, averaged over examples; it
+    does not depend on the size. Rows without evidence are skipped.
 
     Args:
         size: size of the predicted rationale, as a number of tokens or as a Percentage.
@@ -164,7 +164,7 @@ class DiscreteRationale(EvidenceMetric):
     def _count_spans(self, token_ranks: np.ndarray, evidence: np.ndarray, sizes: list[int]) -> list[list[int]]:
         """Returns three lists for one text: the numbers of matched, selected and true spans at each of J sizes."""
         truth = runs_from_mask(evidence)
-        # a text of 12 tokens has at most 12 different rationales, but 100 sizes to tune
+        # spans are counted once for each distinct size: a text of 12 tokens has at most 12, but 100 sizes are tuned
         selected = {size: runs_from_mask(token_ranks < size) for size in set(sizes)}
         matches = {size: count_matches(spans, truth, self.overlap_threshold) for size, spans in selected.items()}
         return [

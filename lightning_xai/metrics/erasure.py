@@ -34,7 +34,7 @@ class Rows:
         [[0.75]]
     """
 
-    inputs: TextInputs  # the B texts of the batch; only tokens of their token_mask can be erased
+    inputs: TextInputs  # the B texts of the batch; only tokens of `token_mask` can be erased
     example: Tensor  # [R] long, the text of each row
     target: Tensor  # [R] long, the class of each row
     top: Tensor  # [R, J, T] bool, True for the tokens of the top k units
@@ -51,8 +51,7 @@ class ErasureMetric(AttributionMetric):
 
     If all tokens of a text are special, no token can be erased, so the rows of the text are undefined and skipped.
 
-    The network evaluates equal erased inputs only once. For example, if two classes rank the units in the same order,
-    their erased inputs are equal.
+    Equal erased inputs are evaluated only once, such as those of two classes that rank the units in the same order.
 
     Args:
         sizes: gives the numbers k, as percentages of a text's units, fixed counts, or a shrinking window.

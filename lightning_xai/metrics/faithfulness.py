@@ -112,7 +112,7 @@ class Sufficiency(_ProbabilityDrop):
         sizes: see ErasureMetric. A Window of w units keeps the w - k most important units.
         relative: divides the drop by the probability of the whole input.
         clipped: sets negative drops to 0.
-        without_units: the value for a number k of 0: "measured" keeps only special tokens, "zero" counts as no drop.
+        without_units: the value if k is 0: "measured" predicts with the special tokens alone, "zero" counts no drop.
         **kwargs: see ErasureMetric.
 
     Example:

@@ -1,4 +1,4 @@
-"""The laws of every attribution metric: `check_metric` checks a metric of any package on random explained texts."""
+"""The rules (laws) that every attribution metric must keep. `check_metric` tests a metric of any package on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Explained = tuple[Attribution, Batch]
 
 
 def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multilabel: bool = True) -> Tensor:
-    """Returns probabilities [B, C] in float64 of a linear model of token ids and places. Token id 0 has weights too.
+    """Returns the probabilities [B, C] float64 of a linear model of token ids and positions. Id 0 has weights, too.
 
     Example:
         >>> bag_of_words(random_texts([4])).shape
@@ -39,7 +39,7 @@ def bag_of_words(inputs: TextInputs, embed_mask: Tensor | None = None, *, multil
 def explained_batch(
     lengths: list[int], *, seed: int = 0, pad_to: int | None = None, num_targets: int = 3
 ) -> tuple[Attribution, Batch]:
-    """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes an example.
+    """Returns a multi-label batch with rationales, and its attribution for `num_targets` classes per example.
 
     Args:
         lengths: number of tokens of each text, special tokens included.
@@ -144,7 +144,7 @@ def order_changes_nothing(make: Make) -> None:
 
 
 def some_row_is_measured(make: Make) -> None:
-    """Random explained texts give a value, whose name begins with the name of the metric."""
+    """On random texts, at least one row is measured, and the name of a value begins with the metric's name."""
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     remedy = "return numbers from `measure`; NaN means that a value is undefined for the row"
     require(values["num_examples"] > 0, f"{_name(metric)} measures no row of random texts", remedy)
@@ -207,9 +207,9 @@ def single_precision_and_single_labels_are_accepted(make: Make) -> None:
 
 
 def every_value_has_its_number_of_rows(make: Make) -> None:
-    """Every value has a `num_examples/<value>`, which lies between `num_examples` and the number of all rows.
+    """Every value has a count `num_examples/<value>`, from `num_examples` up to the number of all rows.
 
-    Values of `selections` may have fewer rows.
+    Only values whose names begin with an entry of `selections` may have a lower count.
     """
     values, metric = values_of(make, [explained_batch(LENGTHS)]), make()
     counts = counts_of(values)
@@ -219,7 +219,7 @@ def every_value_has_its_number_of_rows(make: Make) -> None:
     selected = tuple(f"{metric.name}/{beginning}" for beginning in metric.selections)
     of_all = [number for key, number in counts.items() if not key.startswith(selected)]
     fits = named and fewest <= min(of_all) and max(counts.values()) <= most
-    require(fits, f"{_name(metric)}: values and their numbers of rows do not fit", remedy)
+    require(fits, f"{_name(metric)}: a num_examples/<value> is missing or out of range", remedy)
 
 
 def a_text_of_one_token_is_accepted(make: Make) -> None:
@@ -227,7 +227,7 @@ def a_text_of_one_token_is_accepted(make: Make) -> None:
     values, metric = values_of(make, [explained_batch([3])]), make()
     for key, number in counts_of(values).items():
         fits = math.isnan(values[key]) or number > 0 or key.endswith("/threshold")
-        rule = f"{_name(metric)}: {key} is {values[key]:g} for a text of one word that does not count"
+        rule = f"{_name(metric)}: {key} is {values[key]:g} for a text of one word, although no row counts"
         require(fits, rule, "return NaN where a value is undefined")
 
 

@@ -1,4 +1,4 @@
-"""Comprehensiveness and sufficiency, divided by the drop of the probability for an empty input."""
+"""Comprehensiveness and sufficiency, normalized by the drop of the probability for an empty input."""
 
 from __future__ import annotations
 

@@ -72,12 +72,12 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
     """Compares attributions, normalized to a distribution over the tokens of a text, with evidence for the class.
 
     Tokens above a threshold are selected. precision, recall and f1 come from token counts summed over all examples.
-    Three values are means over examples. empty is 1 if no token is selected. span_recall is the fraction of spans with
-    a selected token. span_cover is the fraction of selected tokens in these spans, or 0 without such a span.
+    Three values are means over examples: empty, which is 1 if no token is selected; span_recall, the fraction of spans
+    with a selected token; and span_cover, the fraction of selected tokens in these spans, or 0 without such a span.
 
     The remaining values need no threshold. auprc, precision_at_k and recall_at_k (of the top k tokens) come from
-    counts summed over all examples. iou and kl are means over examples. iou compares the n top tokens with the n
-    evidence tokens, and kl is the divergence `uniform_kl`. Rows without evidence are skipped.
+    counts summed over all examples. iou and kl are means over examples. iou compares the n evidence tokens with the n
+    top tokens, and kl is the divergence `uniform_kl`. Rows without evidence are skipped.
 
     Args:
         threshold: a number, or a grid from which the validation split selects the threshold.
@@ -85,10 +85,10 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         ks: numbers k of top tokens.
         ties: which of two tokens with equal scores ranks higher, the "first" or the "last" in the text.
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
-        parts: further values, with the part's name and _ before their names, at the threshold that all rows of the
-            validation split give: of "predicted" gold classes (true positives), of "missed" gold classes (false
-            negatives), and "zeroed": of all rows, after the scores of tokens without an ASCII letter or digit are set
-            to 0 and the others are normalized again.
+        parts: computes all values again for these parts, with the part and _ before their names: "predicted" gold
+            classes (true positives); "missed" gold classes (false negatives); "zeroed", all rows after the scores of
+            tokens without an ASCII letter or digit were set to 0 and the rest was normalized again. The threshold is
+            still the one tuned on all rows.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -106,7 +106,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         Records", arXiv 2406.08958, section 4.
     Differs: the published code selects among 101 thresholds from 0 to 0.1, and computes the area by trapezoids over 101
         thresholds from 0 to 1, as in the preset edin_code. The paper's tables swap span_recall and span_cover. The
-        paper does not say which threshold it takes after zeroing; in the authors' result files it is the same.
+        paper does not give the threshold for "zeroed"; the authors' result files use the same one as before zeroing.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat([torch.stack([single.double() for single in singles], dim=1), *counts], dim=1)
 
     def _counts(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the counts of all n defined records: name -> [n, width of the name]."""
+        """Returns name -> counts [n, width] of the n records without NaN; `widths` holds names and widths."""
         defined = records[~records.isnan().any(dim=1)]
         return dict(zip(self.widths, defined.split(list(self.widths.values()), dim=1), strict=True))
 
@@ -217,7 +217,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return rows & (records[:, -1] == key.startswith("predicted_"))
 
     def _values(self, records: Tensor) -> dict[str, Tensor]:
-        """Returns the values of some records [n, num_compared]."""
+        """Returns the values that are computed from records [n, num_compared]."""
         threshold = self.tuned.get("threshold") if isinstance(self.threshold, ThresholdGrid) else self.threshold
         if threshold is None:
             raise ValueError(f"{self.name} has no threshold: evaluate a validation split first, or give threshold")

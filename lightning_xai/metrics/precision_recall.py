@@ -14,7 +14,7 @@ Area = Literal["trapezoid", "step"]
 
 
 def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
-    """Returns [R, G] float64: for each of G thresholds, the sum of weights [R, T] of scores [R, T] above the threshold.
+    """Returns [R, G] float64: for each of G thresholds, the sum of the weights [R, T] whose scores [R, T] exceed it.
 
     Example:
         >>> counts_above(torch.tensor([[0.2, 0.5, 0.9]]), torch.ones(1, 3), torch.tensor([0.1, 0.5])).tolist()
@@ -27,9 +27,9 @@ def counts_above(scores: Tensor, weights: Tensor, thresholds: Tensor) -> Tensor:
 
 
 def span_ids(evidence: Tensor) -> Tensor:
-    """Numbers the spans of each row from 0, and returns [R, T] long: the span of each token; T outside of spans.
+    """Returns [R, T] long: the number of each token's span, counted from 0 in each row; T outside of spans.
 
-    A span is a maximal run of evidence [R, T].
+    A span is a maximal run of True in `evidence` [R, T].
 
     Example:
         >>> span_ids(torch.tensor([[True, False, True, True]])).tolist()
@@ -43,7 +43,7 @@ def span_ids(evidence: Tensor) -> Tensor:
 def spans_above(scores: Tensor, evidence: Tensor, thresholds: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the number of spans with a score above each of G thresholds, and the number of tokens of these spans.
 
-    Both results are [R, G]. A span is a maximal run of evidence [R, T].
+    Both results are [R, G]. A span is a maximal run of True in `evidence` [R, T].
 
     Example:
         >>> scores, evidence = torch.tensor([[0.9, 0.0, 0.1, 0.4]]).double(), torch.tensor([[True, False, True, True]])

@@ -70,7 +70,10 @@ def _share(heights: Tensor, random: Tensor, fractions: Tensor) -> Tensor:
     """Returns the area under `heights` [..., P], divided by the area of `random` above the last value of `random`."""
     x, scores = fractions.double(), random.double()
     if not len(x) == scores.shape[-1] == heights.shape[-1]:
-        raise ValueError(f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points")
+        raise ValueError(
+            f"{len(x)} fractions, but curves of {scores.shape[-1]} and {heights.shape[-1]} points: give one point for "
+            "each fraction"
+        )
     if len(x) < 2 or x[0] != 0 or x[-1] != 1 or not (x.diff() > 0).all():
         raise ValueError(f"fractions are {x.tolist()}: give ascending ones from 0 to 1")
     largest = torch.trapezoid(scores - scores[..., -1:], x, dim=-1)

@@ -1,4 +1,4 @@
-"""Symbols are tokens without an ASCII letter or digit, such as punctuation; metrics learn here which ids they are."""
+"""Mixin for metrics of symbols, which are tokens without an ASCII letter or digit, such as punctuation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lightning_xai.types import TextInputs
 
 
 class ReadsSymbols:
-    """Mixin of metrics that need to know which token ids are symbols. AttributionEvaluation tells them.
+    """Mixin of metrics that need the mask of the token ids that are symbols. AttributionEvaluation gives it to them.
 
     Example:
         >>> import torch
@@ -33,7 +33,7 @@ class ReadsSymbols:
         self.symbol_mask = symbol_mask
 
     def symbols_of(self, inputs: TextInputs) -> Tensor:
-        """Returns [B, T] bool: the tokens that are symbols, padding included if its id is one.
+        """Returns [B, T] bool: True at symbols. Padding counts as a symbol if its id does.
 
         Raises:
             ValueError: the mask was not given.

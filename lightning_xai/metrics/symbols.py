@@ -16,8 +16,8 @@ from lightning_xai.types import Attribution, Batch
 class SymbolShare(ReadsSymbols, AttributionMetric):
     """Share of tokens without an ASCII letter or digit among all tokens, evidence tokens and top tokens, in [0, 1].
 
-    "all" counts each text once. "evidence" and "top_k" count each explained class of a text. Special tokens of the
-    tokenizer do not count.
+    The share among all tokens counts each text once. The other two shares count a text once for each explained class.
+    Special tokens of the tokenizer do not count.
 
     Args:
         k: number of top tokens of each row.
@@ -60,7 +60,8 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         tokens = attribution.token_mask.unsqueeze(1)
         scores = with_sign(attribution.scores.double(), self.sign)
         top = top_mask(scores, tokens.expand_as(evidence), torch.full_like(attribution.targets, self.k), ties=self.ties)
-        num_rows = rows.sum(dim=1, keepdim=True).clamp(min=1)  # each row carries its part of a text that counts once
+        # so that each text counts once in the share of all tokens, each of its rows holds a fraction of its counts
+        num_rows = rows.sum(dim=1, keepdim=True).clamp(min=1)
         counts = [
             (tokens & symbols).sum(dim=-1) / num_rows,
             tokens.sum(dim=-1) / num_rows,

@@ -74,7 +74,7 @@ class Range:
 
     Args:
         first: the first number.
-        last: upper limit of the numbers.
+        last: upper limit of the numbers; may itself be one of them.
         every: distance between one number and the next.
 
     Example:
@@ -101,7 +101,7 @@ class Percentages:
 
     Args:
         percentages: percent in [0, 100]; each percentage gives one k.
-        rounding: how k is rounded to a whole number. Before rounding, k is computed exactly.
+        rounding: how k is rounded to a whole number. The unrounded k is exact.
         minimum: smallest k; in a text with fewer units, k is the number of units.
 
     Example:
