@@ -36,28 +36,28 @@ class AML(Objective):
     """Pretrains a scorer that explains a frozen network by the dual-mask loss (AML).
 
     The scorer reads a text and the network's prediction, and gives each token a mask between 0 and 1. Where the mask is
-    1, the token's embedding stays; where it is 0, the fill token replaces it. The masked text shall keep the
-    prediction, the inversely masked text shall change it, and the mask shall be small. Explain with the method
-    AMLAttribution.
+    1, the token's embedding stays; where it is 0, the fill token replaces it. The scorer learns masks that are small,
+    such that the masked text keeps the prediction and the inversely masked text changes it. The method AMLAttribution
+    explains texts with the scorer.
 
-    Checkpoints hold the scorer, and the path and hash of the explained network. A network that is loaded from such a
-    checkpoint is the explained one.
+    Checkpoints hold the scorer, and the path and hash of the explained network. Loading such a checkpoint as a network
+    gives the explained network.
 
     Args:
         network: the architecture of the explained network.
         explained: a checkpoint, run folder or model folder of the explained network; or a YAML file (`.yaml`) with the
             settings of a run, which is then trained first.
-        metric: chooses the checkpoint: it measures the scorer on the validation split, and is logged as
+        metric: measures the scorer on the validation split, and so chooses the checkpoint. It is logged as
             `val/aml/<name>`. Set `checkpoint.monitor` to this tag, and `trainer.val_check_interval` to 0.32 as in the
             paper.
         loss: factors and forms of the loss. The paper searches the factors for each metric.
         scorer: settings of the scorer.
-        more_metrics: further metrics that are logged in the same way, but choose nothing: a search may read them.
+        more_metrics: further metrics. They are logged in the same way, but do not choose the checkpoint.
 
     Raises:
-        ValueError: the network is multi-label, the explained network does not exist, or the metric cannot choose.
+        ValueError: the network is multi-label, the explained network does not exist, or a metric cannot rate scorers.
             `setup` raises it if the explained network has other classes, another order of classes or other weights than
-            `network`, if it is itself an AML run, or if a text leaves the scorer no position.
+            `network`, if it is itself an AML run, or if a text is too long for the scorer.
 
     Example:
         >>> import tempfile
@@ -108,13 +108,13 @@ class AML(Objective):
 
     @property
     def monitors(self) -> dict[str, str]:
-        """The tag of the metric that chooses the checkpoint, with the mode that keeps the best."""
+        """Tag of the metric that chooses the checkpoint -> "max" or "min", whichever is better."""
         tag, mode = next(iter(self.measured_directions.items()))
         return {tag: mode}
 
     @property
     def measured_directions(self) -> dict[str, str]:
-        """The tags of all metrics with "max" or "min", whichever is better; the first one chooses the checkpoint."""
+        """Tag -> "max" or "min", whichever is better, for all metrics. The first tag chooses the checkpoint."""
         return {
             f"{log_prefix(VALIDATION)}/aml/{metric.name}": "max" if metric.higher_is_better else "min"
             for metric in self._measured()
@@ -168,7 +168,7 @@ class AML(Objective):
             self._facts["relative"] = Path(os.path.relpath(place, self._trainer.default_root_dir)).as_posix()
 
     def _refuse_aml(self, path: str) -> None:
-        """Raises ValueError if `path` is a checkpoint of AML, which explains a network but is none."""
+        """Raises ValueError if `path` is a checkpoint of AML, since it has a scorer but no network to explain."""
         file = checkpoint_path(path)
         facts = None if file is None else read_checkpoint(path).get(AML_KEY)
         if facts is not None:
@@ -197,9 +197,10 @@ class AML(Objective):
 
     @torch.no_grad()
     def conditions(self, inputs: TextInputs) -> Tensor:
-        """Returns what the scorer is told [B, C]: the prediction, or with condition "class" a one-hot class.
+        """Returns the scorer's second input [B, C]: the probabilities, or one-hot classes for the condition "class".
 
-        Every second text, from a random first one, is explained for a random class other than the predicted one.
+        With one-hot classes, every second text is explained for a random class other than the predicted one. The first
+        such text is drawn at random.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":
@@ -255,5 +256,5 @@ class AML(Objective):
         if before and now and before["hash"] != now["hash"]:
             raise ValueError(
                 f"the scorer explains the network {before['path']} with hash {before['hash']}, but {now['path']} has "
-                f"hash {now['hash']}: put the former back, or start a new run"
+                f"hash {now['hash']}: put the first network back, or start a new run"
             )

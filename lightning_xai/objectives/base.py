@@ -47,8 +47,8 @@ class Objective(LightningModule, ABC):
         warmup_fraction: fraction of all steps during which the learning rate rises linearly from 0.
         decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
         head_lr_factor: factor on the learning rate of the head, whose weights start at random.
-        network_classes: the data's names of the network's classes, in the order of the logits; None takes the names
-            that are stored with the network.
+        network_classes: the network's classes by the names that the data use, in the order of the logits; None takes
+            the names that are stored with the network.
 
     Attributes:
         decision_threshold: [] probability above which a multi-label network predicts a class, tuned on the validation
@@ -227,11 +227,11 @@ class Objective(LightningModule, ABC):
 
     @property
     def more_validation_names(self) -> list[str]:
-        """Names of the values of `more_validation_values`. They are losses, so lower is better."""
+        """Names of the values of `more_validation_values`. All of them are losses, so lower is better."""
         return []
 
     def more_validation_values(self) -> dict[str, Tensor]:
-        """Returns further values [] to log for the validation split, by name; called on every rank. By default none."""
+        """Returns name -> scalar: more values to log for the validation split, by default none. All ranks call it."""
         return {}
 
     def on_test_epoch_start(self) -> None:
@@ -258,7 +258,7 @@ class Objective(LightningModule, ABC):
         return self.evaluate(batch)
 
     def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Returns the parameters that are trained: those of the encoder, then those of the head."""
+        """Returns the trained parameters in two groups, first the encoder's, then the head's."""
         return encoder_and_head(self.network)
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
@@ -294,7 +294,7 @@ class Objective(LightningModule, ABC):
         if "network" in checkpoint:
             check_architecture(checkpoint["network"], self.network, "the checkpoint")
         else:
-            say("the checkpoint does not say its architecture: only the shapes of weights are compared")
+            say("the checkpoint does not store its architecture: only the shapes of weights are compared")
         if "encoder" in checkpoint:
             self.take_encoder(stored_encoder(checkpoint), str(self.trainer.ckpt_path or "the checkpoint"))
         self.network.weight_gaps = WeightGaps()  # all weights come from the checkpoint

@@ -1,4 +1,4 @@
-"""Bounds of constraints from runs that minimize the constrained loss alone."""
+"""Derives the bounds of constraints from runs that minimize one constrained loss alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.settings import changed_settings
 
 BoundPreset = Literal["paper", "code"]
-LOGGED_STEPS = 50  # the authors' code logs the loss of one batch in this number of steps
+LOGGED_STEPS = 50  # the authors' code logs the loss of a batch only once in this number of steps
 MARGIN = 1.5  # a bound is this multiple of the smallest mean training loss
 # settings that decide how small a loss can get; the runs that find a bound share them with the constrained run
 SHARED = (
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 
 
 def bound_run(run: RunFolder, name: str, seed: int) -> RunFolder:
-    """Returns the run that minimizes the loss `name` alone. All seeds of the experiment of `run` share it.
+    """Returns the folder of the run that minimizes the loss `name` alone. All seeds of an experiment share this run.
 
     Example:
         >>> from pathlib import Path
@@ -44,11 +44,11 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
     """Returns 1.5 times the mean of the smallest training losses, and the mean of the smallest validation losses.
 
     Args:
-        minima: of each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
-            -> the smallest training loss of a single batch, of every 50th step.
+        minima: for each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
+            -> the smallest loss of a training batch, considering every 50th step only.
         name: name of the loss.
-        preset: the training losses that count: "paper" takes means of epochs, "code" takes single batches as the
-            authors' code logs them, which gives lower bounds.
+        preset: the training losses that count: "paper" takes means of epochs; "code" takes single batches, as the
+            authors' code does, and so gives smaller bounds.
 
     Raises:
         ValueError: preset "code", and a run has fewer than 50 steps.
@@ -60,7 +60,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
         Bounds(bound=0.15, validation_bound=0.3)
 
     Reference: Ferreira et al. (2024), "Explanation Regularisation through the Lens of Attributions", arXiv 2407.16693,
-        Appendix; the means are those of the authors' README.
+        Appendix; the authors' README takes the means.
     """
     source = "train" if preset == "paper" else "batch"
     if not all(f"{source}/{name}" in found for found in minima):

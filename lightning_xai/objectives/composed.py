@@ -1,4 +1,4 @@
-"""Base of the objectives that are sums: a loss of their own, and terms chosen in the configuration."""
+"""Base of objectives whose loss is a sum of their own loss and of terms chosen in the configuration."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ VAL = log_prefix(VALIDATION)
 
 
 class ComposedObjective(Objective):
-    """Minimizes task_weight * its own loss + the sum of weight * term over all terms.
+    """Minimizes task_weight * (the objective's own loss) + the sum of weight * term over all terms.
 
-    One forward pass over the unchanged inputs serves the own loss and all terms. A subclass defines `task`, and it may
-    replace `own_loss` and `prepare`. Validation logs every term that it measures as val/<name>, and their weighted
-    total with the own loss as val/loss; the weights are those at the end of a schedule.
+    One forward pass over the unchanged inputs serves the objective's own loss and all terms. A subclass defines `task`,
+    and may override `own_loss` and `prepare`. Validation logs each term that it measures as val/<name>, and the
+    weighted sum of own loss and measured terms as val/loss. For a schedule, val/loss takes the weight at its end.
 
     Args:
         network: the classifier.
         terms: name -> term. The name is also the name in logs.
-        task_weight: factor of the own loss; with 0, only the terms are minimized.
+        task_weight: factor of the objective's own loss; with 0, only the terms are minimized.
         **kwargs: arguments of `Objective`.
 
     Attributes:
@@ -85,13 +85,13 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # of the own loss and of the terms that validation measures
+        # val/loss and val/<term> are the means of the objective's own loss and of the terms that validation measures
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
     @property
     def own_loss_reads_readout(self) -> bool:
-        """Whether `own_loss` reads the readout of the clean pass. The default own loss reads logits only."""
+        """Whether `own_loss` reads the readout of the clean pass. By default it does not, as it reads logits only."""
         return type(self).own_loss is not ComposedObjective.own_loss
 
     @abstractmethod
@@ -99,11 +99,11 @@ class ComposedObjective(Objective):
         """Returns the network, the batch, and the function that maps logits to the own loss of every example."""
 
     def prepare(self, task: Task) -> Any:
-        """Returns what `own_loss` needs and what is computed before the clean pass. By default None."""
+        """Computes what `own_loss` needs from before the clean pass. By default None."""
         return None
 
     def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the scalar own loss, and the scalars that are logged. By default the mean of the examples' losses."""
+        """Returns the objective's own loss [], and scalars to log. By default the mean of the examples' losses."""
         loss = clean.losses.mean()
         return loss, {"classification": loss}
 
@@ -136,7 +136,7 @@ class ComposedObjective(Objective):
                     require_validation_examples(name, self.data_module, term.example_weights)
 
     def needs_validation(self, name: str) -> bool:
-        """Returns whether a callback monitors the value of term `name` in validation, or the total with this value."""
+        """Returns whether a callback monitors the value of term `name` in validation, or val/loss that contains it."""
         callbacks = self.trainer.callbacks if self._trainer is not None else []  # type: ignore[attr-defined]
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         totals = {f"{VAL}/loss"} if self.final_weights().get(name) else set()
@@ -160,7 +160,7 @@ class ComposedObjective(Objective):
 
     @property
     def minimizes_own_loss(self) -> bool:
-        """Whether the own loss is a part of the loss."""
+        """Whether the objective's own loss is a part of the minimized loss."""
         return self.task_weight > 0
 
     def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
@@ -181,7 +181,7 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
-        """Returns the weight of a term as the line at the start of training shows it."""
+        """Returns the text that the line at the start of training shows as a term's weight."""
         weight = self._term(name).weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
@@ -217,7 +217,7 @@ class ComposedObjective(Objective):
         return outputs
 
     def final_weights(self) -> dict[str, float]:
-        """Returns name -> weight at the end of training of the terms that validation measures, for val/loss."""
+        """Returns name -> weight at the end of training, for the terms in val/loss."""
         return {name: weight_at(term.weight, 1.0) for name, term in self._validated_terms().items()}
 
     @property

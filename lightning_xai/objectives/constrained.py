@@ -33,34 +33,34 @@ class Constrained(Supervised):
     """Minimizes the classification loss and the free terms, while constrained terms stay below their bounds.
 
     The loss is task_weight * classification + the sum of weight * term over the free terms + the sum of
-    alpha * (term - bound) over the constrained ones. After every step of the network's optimizer with the old alpha,
-    alpha takes a step along the mean violation of the whole optimizer step and of all processes. With the constraint
-    "task", the classification loss is constrained, and the terms are minimized.
+    alpha * (term - bound) over the constrained terms. Each step of the network's optimizer uses the old alpha. Then
+    alpha takes a step along the violation, term - bound, averaged over all micro-batches and processes of the
+    optimizer step. With the constraint "task", the classification loss is constrained, and the terms are minimized.
 
-    Only epochs in which every constrained loss in validation is below 1.1 times its `validation_bound` can become the
-    best checkpoint; of equal scores, the latest. If there is no such epoch, the run ends without a best checkpoint and
-    is not tested.
+    An epoch can become the best checkpoint only if every constrained loss in validation is below 1.1 times its
+    `validation_bound`. Of epochs with equal scores, the latest is the best. If no epoch meets the bounds, the run ends
+    without a best checkpoint and is not tested.
 
-    Lightning refuses accumulation and clipping for objectives that take the optimizer's steps themselves, so they are
-    arguments here.
+    Accumulation and clipping are arguments of this class. Lightning refuses its own options for objectives that take
+    the optimizer's steps themselves.
 
     Args:
         network: the classifier.
         constraints: name of a term, or "task" -> its bound.
-        terms: name -> term. A constrained term keeps the default of its `weight`, since alpha takes its place.
+        terms: name -> term. Leave the `weight` of a constrained term at its default, since alpha takes its place.
         dual_optimizer: function that returns the optimizer of alpha.
-        dual_decay: learning rate of alpha: "network" follows the warm-up and decay of the network's, "constant" does
-            not change.
+        dual_decay: learning rate of alpha: "network" follows the warm-up and decay of the network's learning rate,
+            "constant" stays the same.
         averaging: factor of the moving average of violations, as in `DualAscent`.
         accumulate_grad_batches: number of micro-batches of an optimizer step.
         gradient_clip_val: largest L2 norm of the network's gradient; None for no clipping.
-        bound_seeds: number of seeds of the runs that find a bound "auto".
-        bound_preset: training losses from which a bound "auto" follows, as in `bounds_from`: "paper" or "code".
-        only: name of a constraint, whose loss is minimized alone; this is how a bound "auto" is found.
+        bound_seeds: number of runs, each with its own seed, that find a bound "auto".
+        bound_preset: "paper" or "code", the training losses from which `bounds_from` computes a bound "auto".
+        only: name of a constraint. Its loss is minimized alone, without constraints, to find a bound "auto".
         **kwargs: arguments of `Supervised`.
 
     Attributes:
-        bound_met: [] bool, whether the constraints were met in the validation of an epoch so far.
+        bound_met: [] bool, whether the validation of any epoch so far met all constraints.
 
     Raises:
         ValueError: a constraint names no term, a constrained term has a weight of its own, or a number is out of range.
@@ -122,7 +122,7 @@ class Constrained(Supervised):
         self.gradient_clip_val = gradient_clip_val
         self.register_buffer("bound_met", torch.tensor(False))
         self.may_be_best = False
-        self._violations: list[Tensor] = []  # [n] of the micro-batches of the current optimizer step
+        self._violations: list[Tensor] = []  # [n] for each micro-batch of the current optimizer step
 
     def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         if self.only is not None:
@@ -148,7 +148,7 @@ class Constrained(Supervised):
 
     @property
     def minimized_alone(self) -> str | None:
-        """Name in the logs of the loss that is minimized alone, in validation; None if there are constraints."""
+        """Tag in validation of the loss that is minimized alone; None if there are constraints."""
         return None if self.only is None else logged_name(self.only)
 
     def runs_before(self, trainer: Trainer, data: LightningDataModule) -> list[str]:
@@ -218,7 +218,7 @@ class Constrained(Supervised):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         if batch_idx % self.accumulate_grad_batches == 0:
-            self._violations = []  # also drops those of the trial
+            self._violations = []  # also drops the violations of a trial before the fit
 
     def num_steps(self) -> int:
         super().num_steps()  # loads the data, so that the number of batches is known
@@ -270,7 +270,7 @@ class Constrained(Supervised):
 
 
 def logged_name(constraint: str) -> str:
-    """Returns the name in the logs of a constrained loss in validation.
+    """Returns the tag under which validation logs a constrained loss.
 
     Example:
         >>> logged_name("guidance"), logged_name("task")

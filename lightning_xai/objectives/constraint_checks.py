@@ -1,4 +1,4 @@
-"""Which constraints make sense for an objective's terms."""
+"""Checks that constraints suit an objective's terms."""
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ class Constraint:
     """A bound on a loss.
 
     Args:
-        bound: the loss in training must be at most this number. With "auto", runs that minimize this loss alone come
-            first, and both bounds follow from them.
-        validation_bound: the loss in validation counts as met below 1.1 times this number; None stands for `bound`.
+        bound: the loss in training must be at most this number. With "auto", separate runs first minimize this loss
+            alone, and both bounds are computed from their losses.
+        validation_bound: the constraint counts as met if the loss in validation is below 1.1 times this number. None
+            takes `bound`.
 
     Raises:
         ValueError: a bound is not above 0, or `validation_bound` is given for the bound "auto".
@@ -43,7 +44,7 @@ class Constraint:
                 raise ValueError(f"{name} is {value}: give a number above 0, or auto as bound")
 
     def is_met(self, validation_loss: float) -> bool:
-        """Returns whether a loss in validation is below 1.1 times the bound for validation."""
+        """Returns whether a loss in validation is below 1.1 times the validation bound."""
         bound = self.bound if self.validation_bound is None else self.validation_bound
         assert bound != "auto", "the bound is not known yet"
         return validation_loss < 1.1 * bound
@@ -58,8 +59,8 @@ class DualAscent(nn.Module):
     Args:
         num_constraints: number n of constraints.
         optimizer: function that returns the optimizer of the multipliers.
-        averaging: factor a of the moving average a * average + (1 - a) * violation that replaces the violation; 0 for
-            the violation of each step alone.
+        averaging: factor a of the moving average a * average + (1 - a) * violation, which takes the place of the
+            violation; 0 uses each step's violation alone.
 
     Attributes:
         alpha: [n] the multipliers.

@@ -20,15 +20,15 @@ class Evaluation(Objective):
         path: a .ckpt of any objective; a run folder; a Hugging Face model with a classification head (a folder, hub id
             or "package:NAME/FOLDER"); or a folder of released PLM-CA weights.
         trust_remote_code: whether Python code in a Hugging Face folder may run.
-        network_classes: the data's names of the network's classes, in the order of the logits, if the data have other
-            names than the network; None takes the names that are stored with the network.
-        network: replaces `path`: a network whose pretrained weights are all that it needs, such as a language model
-            that classifies by a prompt.
+        network_classes: the network's classes by the names that the data use, in the order of the logits; None takes
+            the names that are stored with the network.
+        network: used instead of `path`: a network that needs no training beyond its pretrained weights, such as a
+            language model that classifies by a prompt.
 
     Raises:
         ValueError: there is no trained network at `path`, or weights of `network` are random. `setup` raises the error
-            if the trainer is asked to fit, or if network and data have different classes, or the network's classes
-            cannot get the order of the data.
+            if the trainer is asked to fit, if network and data have different classes, or if the network's classes
+            cannot be put in the order of the data.
 
     Example:
         >>> import tempfile

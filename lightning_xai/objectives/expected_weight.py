@@ -1,4 +1,4 @@
-"""Which examples count for a term; the mean weight of a training example, a denominator independent of the batch."""
+"""Finds the examples that count for a term, and their mean weight, a denominator that is the same for every batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 64
 
 
 def examples(data: Any, split: str = "train") -> Iterator[Batch]:
-    """Yields all examples of a split of a data module in batches, in their order, without any random draw.
+    """Yields the examples of a split in batches, in the order of the split and without random draws.
 
     Args:
         data: an object with the methods `split` and `collate` of TextDataModule.
@@ -58,7 +58,7 @@ def require_validation_examples(name: str, data: Any, weights: Callable[[Batch],
         return
     if not any(bool((weights(batch) > 0).any()) for batch in examples(data, VALIDATION)):
         raise ValueError(
-            f"no validation example counts for term {name}, so val/{name} and val/loss are no numbers, but the "
+            f"no validation example counts for term {name}, so val/{name} and val/loss are NaN, but the "
             "checkpoint, early stopping or a bound needs them: use validation data with rationales, or monitor "
             "another value and set the term's validate: false"
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch.optim import Adam, AdamW, Optimizer
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # those with a fused kernel in PyTorch
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # types of devices for which PyTorch has a fused kernel
 
 
 def use_fused_kernel(optimizer: Optimizer) -> None:
     """Chooses the fused kernel for each group of weights that has one on its device.
 
-    Nothing changes for other optimizers, and if an argument of the optimizer has chosen its kernel: `fused`, `foreach`,
-    `capturable` or `differentiable`.
+    Nothing changes for other optimizers, nor if an argument of the optimizer has already chosen the kernel: `fused`,
+    `foreach`, `capturable` or `differentiable`.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Inner searches of robust training: gradient steps find a noise or a mask for every example."""
+"""Inner searches of robust training, which find adversarial noise or a mask for every example by gradient steps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Search:
 
 
 class Moments(NamedTuple):
-    """State of AdamW: running means of the gradient and of the squared gradient, and the number of steps so far.
+    """State of AdamW: running means of the gradient and of the squared gradient, and the number of steps taken.
 
     Example:
         >>> Moments.zeros(torch.ones(1, 2)).first.tolist()
@@ -158,7 +158,7 @@ def minimize_rows(
 
 
 def require_finite(variable: Tensor, index: Tensor, name: str) -> Tensor:
-    """Returns `variable` [B, ...] unchanged if all of it is finite.
+    """Checks that a variable [B, ...] is finite, and returns it unchanged.
 
     Args:
         variable: [B, ...] result of a search.

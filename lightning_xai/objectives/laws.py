@@ -1,4 +1,4 @@
-"""The laws of every training objective: `check_objective` checks an objective of any package on a planted problem."""
+"""The rules (laws) that every objective must keep. `check_objective` tests an objective of any package on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.progress import quiet
 from lightning_xai.types import Attribution, Batch
 
-PLANTED = 5  # the token PLANTED + label at position 1 or 2 decides the label
+PLANTED = 5  # a text has the label c if its token at position 1 or 2 has the id PLANTED + c
 NUM_CLASSES = 5
 MULTILABEL: dict[str, Any] = {"num_classes": NUM_CLASSES, "multilabel": True}
 
@@ -51,7 +51,7 @@ def check_objective(make: Make, *, multilabel: bool = True) -> None:
         Traceback (most recent call last):
         ValueError: Mean: the loss has no gradient for the first layer: do not detach the logits
     """
-    silent = redirect_stdout(io.StringIO())  # the lines that a fit prints
+    silent = redirect_stdout(io.StringIO())  # hides the lines that a fit prints
     with silent, quiet(), warnings.catch_warnings(), random_states_kept(), _environment_kept():
         warnings.simplefilter("ignore")
         for law in LAWS:
@@ -186,7 +186,7 @@ def fit_changes_the_weights(make: Make, *, multilabel: bool = True) -> None:
     options: dict[str, Any] = {"max_epochs": 1, "precision": "bf16-mixed"}
     if objective.automatic_optimization:
         options |= {"gradient_clip_val": 1.0, "accumulate_grad_batches": 2}
-    objective.setup("fit")  # so that weights taken from a teacher do not count as a change
+    objective.setup("fit")  # before the copy, so that weights taken from a teacher do not count as a change
     before = {name: value.clone() for name, value in objective.network.named_parameters()}
     with tempfile.TemporaryDirectory() as folder:
         trainer = quiet_trainer(folder, **options)
@@ -242,7 +242,7 @@ def _ready(make: Make, multilabel: bool) -> Objective:
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """Afterwards, environment variables are as before; seed_everything sets some."""
+    """Restores the environment variables, some of which seed_everything sets."""
     before = dict(os.environ)
     try:
         yield

@@ -85,7 +85,7 @@ def evidence_weights(evidence: Tensor, pair_mask: Tensor, *, reduction: Reductio
 
 
 def mean_evidence_divergence(attention: Tensor, evidence: Tensor, pair_mask: Tensor, *, reduction: Reduction) -> Tensor:
-    """Returns each example's mean [B] of the `evidence_divergences` of its pairs (example, class), in nats.
+    """Returns [B] in nats: the mean of `evidence_divergences` over each example's pairs (example, class).
 
     Args:
         attention: [B, K, T] probabilities over T.

@@ -1,4 +1,4 @@
-"""The inner search of token masking: a small mask of the input that changes the probabilities little."""
+"""The inner search of token masking: a small mask of the input that hardly changes the probabilities."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sparse_variable(
     fidelity_weight: float = 0.01,
     sparsity: Sparsity = "mean",
 ) -> Minimum:
-    """Searches m [B, T, 1 or D] so that the mask sigmoid(m) is small and changes each example's probabilities little.
+    """Searches m [B, T, 1 or D] such that the mask sigmoid(m) is small and hardly changes the probabilities.
 
     The masked input is mask * x + (1 - mask) * baseline, where x are the embeddings of the tokens, and baseline
     are the embeddings of the `baseline_ids`. The search minimizes
@@ -84,13 +84,13 @@ def sparse_variable(
             values,
             start,
             search,
-            # a mean over D dimensions divides the gradients by D, which brings them near AdamW's epsilon: undo this
+            # a mean over D dimensions divides the gradients by D, to near AdamW's epsilon; this undoes it
             gradient_scale=width,
         )
 
 
 def masked_logits(network: Classifier, inputs: TextInputs, keep: Tensor) -> Tensor:
-    """Returns logits [B, C] of the inputs, in which everything outside `keep` is replaced by its baseline.
+    """Returns the logits [B, C] of the inputs with everything outside `keep` replaced by its baseline.
 
     Args:
         keep: [B, T, 1] bool for whole tokens, or [B, T, D] for embedding dimensions.

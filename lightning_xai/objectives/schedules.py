@@ -30,7 +30,7 @@ def warmup_decay(optimizer: Optimizer, *, num_steps: int, warmup_fraction: float
         optimizer: the optimizer.
         num_steps: number of optimizer steps in the whole training.
         warmup_fraction: fraction of all steps during which the learning rate rises.
-        decay: what the learning rate does after the warm-up: "linear" (falls to 0) or "constant".
+        decay: the learning rate after the warm-up: "linear" (falls to 0) or "constant".
 
     Example:
         >>> import torch

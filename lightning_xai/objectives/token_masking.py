@@ -1,4 +1,4 @@
-"""Trains a student to predict the same as its teacher, from few tokens."""
+"""Trains a student that predicts the same as its teacher from few tokens."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from lightning_xai.types import Batch
 class TokenMasking(ComposedObjective):
     """Distills a teacher into a student that predicts the same from a sparse, binary mask of the input (TM).
 
-    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the token's embedding (with
-    "dimension": one dimension of the embedding) is replaced by that of the fill token. The student minimizes
+    A search in eval mode finds a mask for every example. Where the mask is below 0.5, the fill token's embedding
+    replaces the embedding of the token, or one dimension of it if `mask` is "dimension". The student minimizes
     |p_student(x) - p_teacher(x)| + masked_weight * |p_student(x) - p_student(masked x)|, summed over classes and
     averaged over examples.
 
@@ -55,8 +55,7 @@ class TokenMasking(ComposedObjective):
 
     Raises:
         ValueError: a number is out of range, or the teacher does not exist. `setup` raises it if the teacher's run is
-            unfinished. It also raises it if the classes, the order of the classes or the shapes of the weights are not
-            the same in the teacher and in the network.
+            unfinished, or if teacher and network differ in classes, in the order of classes or in shapes of weights.
 
     Example:
         >>> import tempfile
@@ -129,7 +128,7 @@ class TokenMasking(ComposedObjective):
         if stage != "fit" and not measures_terms:
             return
         path = self._source.trained_path(self._trainer)
-        trusted = bool(self.network.init_args.get("trust_remote_code"))  # teacher and student share an architecture
+        trusted = bool(self.network.init_args.get("trust_remote_code"))  # the teacher has the student's architecture
         trained = load_trained(path, trust_remote_code=trusted)
         if self.data_module is not None:
             align_classes(trained.network, trained.class_names, self.data_module.class_names, path)

@@ -1,4 +1,4 @@
-"""A network that an objective needs, at a path or trained first by a run of its own."""
+"""A network that an objective needs: loaded from a path, or trained first in a separate run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainedFirst:
-    """Names a trained network by a path, or by a YAML file (`.yaml`) with the settings of the run that trains it.
+    """A trained network at a path, or to be trained first by a run with the settings of a YAML file (`.yaml`).
 
-    The network of the run runs/NAME/seedN is then trained in runs/NAME_teacher/seedN.
+    The run before runs/NAME/seedN trains its network in runs/NAME_teacher/seedN.
 
     Args:
         path: a checkpoint, run folder, model folder or YAML file.
@@ -35,7 +35,7 @@ class TrainedFirst:
 
     @property
     def is_trained_here(self) -> bool:
-        """Whether a run of its own trains the network."""
+        """Whether a separate run trains the network first."""
         return self.path.endswith(".yaml")
 
     def runs_before(self, trainer: Trainer) -> list[str]:

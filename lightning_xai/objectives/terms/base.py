@@ -1,4 +1,4 @@
-"""The interface of a term: one loss that an objective adds to its own."""
+"""The interface of a term, a loss that is added to an objective's own loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightning_xai.types import Batch
 
 
 class Task(NamedTuple):
-    """What an objective minimizes on a batch, apart from its terms.
+    """The part of an objective that does not depend on its terms: network, batch and own loss.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -42,7 +42,7 @@ class CleanPass(ForwardPass):
 
     Args:
         task: network, batch and loss.
-        needs: what all readers together need.
+        needs: the needs of the objective and of all terms together.
         create_graph: True in training; False in validation, where nothing is trained.
 
     Attributes:
@@ -82,21 +82,21 @@ class TermValue(NamedTuple):
 
 
 class Term(nn.Module, ABC):
-    """One loss beside an objective's own. It may have buffers, but no parameters.
+    """A loss that an objective adds to its own. It may have buffers, but no parameters.
 
-    An objective minimizes task_weight * mean(own losses) + sum over terms of weight * sum(w v) / (B * mean w). Here v
-    are the term's values [B], w its `example_weights` [B], and mean w is their mean over the training split. So the
-    loss is linear in the examples, and does not depend on how an optimizer step is divided into equal micro-batches
-    and processes.
+    An objective minimizes task_weight * mean(own losses) + the sum of weight * sum(w * v) / (B * mean w) over its
+    terms. Here v are the term's values [B], w its `example_weights` [B], and mean w is their mean over the training
+    split. So the loss is a sum over examples, and does not depend on how an optimizer step is divided into equal
+    micro-batches and processes.
 
-    A term's passes start from the state of the random generators just after the clean pass, and its own random numbers
-    come from `Task.seed` and the index of the example. So no term changes the numbers of another.
+    Before each term's `value`, the random generators return to their state just after the clean pass. A term's own
+    random numbers come from `Task.seed` and the index of the example. So no term changes the numbers of another.
 
     Args:
         weight: factor of the term; or a schedule, a list of pairs (fraction of the training steps, factor) between
             which the factor changes linearly. A term of weight 0 takes no time in training.
-        validate: whether validation measures the term, as val/<name of the term>. None stands for the default of the
-            class, `measured`.
+        validate: whether validation measures the term, as val/<name of the term>. None takes `measured`, the default
+            of the class.
 
     Raises:
         ValueError: a weight is negative or no number.
@@ -116,7 +116,7 @@ class Term(nn.Module, ABC):
 
     measured: ClassVar[bool] = False  # whether validation measures terms of this class by default
     suits_multilabel: ClassVar[bool] = True  # whether the term can train on multi-label data
-    independent_of_batch: bool = True  # False if values depend on neighbors or padding by definition
+    independent_of_batch: bool = True  # False if a value depends, by definition, on other examples or on padding
 
     def __init__(self, weight: Weight = 1.0, validate: bool | None = None) -> None:
         super().__init__()
@@ -138,18 +138,18 @@ class Term(nn.Module, ABC):
         """Raises ValueError if the term cannot train `network` in the trainer's precision. Called before training."""
 
     def needs(self, network: Classifier) -> Needs:
-        """Returns what the term needs from the clean pass of `network`, beside logits and readout."""
+        """Returns the term's needs from the clean pass of `network`, apart from logits and readout."""
         return Needs()
 
     def describe(self) -> str:
-        """Returns settings that are worth a line at the start of training, such as defaults in use. By default none."""
+        """Returns settings to show at the start of training, such as defaults that were filled in. By default none."""
         return ""
 
     def passes(self, num_tokens: int) -> float:
-        """Returns the term's cost beside the clean pass and its backward pass, in forward passes.
+        """Returns the term's additional cost, in forward passes.
 
-        A forward pass costs 1, a backward pass to the embeddings 1, to embeddings and weights 2, and a backward pass
-        through such a backward pass 2 more.
+        The clean pass and its backward pass are not included. A forward pass costs 1. A backward pass to the embeddings
+        costs 1, and to embeddings and weights 2. Differentiating through a backward pass costs 2 more.
 
         Args:
             num_tokens: number of explainable tokens of an example.
@@ -166,9 +166,9 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Returns what is computed before the clean pass: a search, or a detached target.
+        """Computes what does not use the clean pass, such as a search or a detached target, before the clean pass.
 
-        The network is in train mode here, so `prepare` switches to eval mode (`functional.modes.frozen`), and it keeps
+        The network is in train mode here. So `prepare` switches it to eval mode (`functional.modes.frozen`), and keeps
         no graph.
         """
         return None

@@ -1,4 +1,4 @@
-"""Explanation guided training: attention that follows an attribution, also when unimportant words are masked."""
+"""Explanation guided training: attention follows an attribution, even if unimportant words are masked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMOOTHING = 1e-9
 
 
 def smoothed(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] with 1e-9 added and divided by their sum over `mask` [B, T]; 0 outside the mask.
+    """Adds 1e-9 to scores [B, K, T] and divides them by their sum over `mask` [B, T]; returns 0 outside the mask.
 
     Example:
         >>> smoothed(torch.tensor([[[3.0, 1.0, 9.0]]]), torch.tensor([[True, True, False]]))
@@ -86,15 +86,16 @@ class EGT(Term):
     """KL(attention || attribution), for the input and for the input without its least important words.
 
     An attribution method scores the tokens for the gold class in eval mode, without a graph. The absolute scores are
-    divided by their sum over the tokens that are not special. The attention is that of the class, or, if the head reads
-    fixed tokens, that of the last layer, averaged over heads. Both divergences use the scores of the whole input. With
-    several gold classes, the value is the mean over them, and words are masked by the sum of their scores.
+    divided by their sum over the tokens that are not special. If the head reads tokens by attention, the attention of
+    the gold class is compared. Otherwise, it is the attention of the last layer, averaged over heads. Both divergences
+    use the scores of the whole input. With several gold classes, the value is the mean over these classes, and the
+    masked words are those with the lowest sum of scores over them.
 
     Args:
         method: the attribution method. The paper compares Gradient, InputXGradient, DeepLift and IntegratedGradients,
             with pooling over embedding dimensions by mean or by L2 norm.
         weight: factor lambda_4 of the sum of both divergences, as in `Term`.
-        masked_fraction: fraction K of the words with the lowest scores that are replaced by the fill token.
+        masked_fraction: fraction K of the words, those with the lowest scores, that the fill token replaces.
         direction: "attention_first" for KL(attention || scores), "scores_first" for KL(scores || attention).
         **kwargs: arguments of `Term`.
 
@@ -136,7 +137,7 @@ class EGT(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        return float(made.forward + made.backward) + 3.0  # and the pass over the masked input
+        return float(made.forward + made.backward) + 3.0  # 3 for the pass over the masked input, with its backward pass
 
     def example_weights(self, batch: Batch) -> Tensor:
         return gold_targets(batch.labels)[1].any(dim=1).float()

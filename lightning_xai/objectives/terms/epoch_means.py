@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 class EpochMeans:
-    """Adds up weighted values of the current epoch by name.
+    """Sums the weighted values of each loss over the current epoch.
 
     Attributes:
-        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`, and in the
-            rest of an epoch that was resumed in its middle, whose first batches are unknown.
+        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`, so also
+            in the rest of an epoch that was resumed in its middle, since its first batches are unknown.
 
     Example:
         >>> means = EpochMeans()
@@ -27,18 +27,18 @@ class EpochMeans:
         self.sums: dict[str, Tensor] | None = None
 
     def begin(self) -> None:
-        """Forgets the last epoch."""
+        """Starts an epoch, without the sums of the last one."""
         self.sums = {}
 
     def add(self, name: str, values: Tensor, weights: Tensor) -> None:
-        """Adds values [B] with weights [B]; nothing before `begin`."""
+        """Adds values [B] with weights [B]; ignored before `begin`."""
         if self.sums is not None:
             values, weights = values.detach().double(), weights.double()
             total = torch.stack([(values * weights).sum(), weights.sum()])
             self.sums[name] = self.sums[name] + total if name in self.sums else total
 
     def means(self, reduce: Callable[[Tensor], Tensor] = lambda sums: sums) -> dict[str, float]:
-        """Returns name -> mean; NaN if no example counted.
+        """Returns name -> mean; NaN if no example of the epoch counted.
 
         Args:
             reduce: adds a tensor over all processes.
@@ -48,7 +48,7 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller value of each name. A name or number that one side lacks is taken from the other.
+    """Returns the smaller value of each name. If one side lacks the name or has NaN, the value of the other is taken.
 
     Example:
         >>> smaller({"train/igr": 2.0}, {"train/igr": 1.5, "val/igr": 3.0})

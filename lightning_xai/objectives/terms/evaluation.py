@@ -12,7 +12,7 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 
 
 def needs_of(terms: Mapping[str, Term], network: Classifier, own: Needs) -> Needs:
-    """Returns what all terms together need from the clean pass of a network, with an objective's `own` needs.
+    """Returns the joint needs of all terms and of the objective itself (`own`) from the clean pass of a network.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -24,7 +24,7 @@ def needs_of(terms: Mapping[str, Term], network: Classifier, own: Needs) -> Need
 
 
 def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
-    """Returns name -> what each term computes before the clean pass: a search, a detached target, or None.
+    """Returns name -> the result of the term's `prepare`, such as a search, a detached target, or None.
 
     Example:
         >>> import torch
@@ -40,7 +40,7 @@ def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:
 
 
 def values_of(terms: Mapping[str, Term], clean: CleanPass, prepared: Mapping[str, Any]) -> dict[str, TermValue]:
-    """Returns name -> value of each term. Each starts from the random state just after the clean pass.
+    """Returns name -> value of each term. Each is computed from the random state just after the clean pass.
 
     Args:
         terms: name -> term.

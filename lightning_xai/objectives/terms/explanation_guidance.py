@@ -1,4 +1,4 @@
-"""Training whose attributions agree with human rationales (explanation regularization)."""
+"""Training for attributions that agree with human rationales (explanation regularization)."""
 
 from __future__ import annotations
 
@@ -39,39 +39,41 @@ Explained = Literal["gold", "predicted"]
 
 
 class ExplanationGuidance(Term):
-    """How much the scores of an attribution method differ from human rationales.
+    """The error of an attribution method's scores compared with human rationales.
 
-    Scores of all tokens are compared, also those of special tokens, for which the target is 0. A row of scores belongs
+    The scores of all tokens are compared. Special tokens are included, and their target is 0. A row of scores belongs
     to the gold class of a text, or in multi-label data to each gold class with evidence. The loss of a text is the mean
     over its rows.
 
-    Options that are None follow the method; the log of the run shows the values in use. Attention: scaling 100,
-    softmax, and targets that sum to 1. Rollout and ALTI: scores as they are, and targets that sum to 1. InputXGradient,
-    integrated gradients, DecompXReverse and other signed scores: absolute scores with an L2 norm of 1, binary targets,
-    and texts without evidence count. Other scores: divided by their sum, with targets that sum to 1.
+    Options that are None follow from the method; the log of the run shows the values in use. For Attention, scores are
+    scaled by 100 and go through a softmax, and targets sum to 1. For Rollout and ALTI, scores stay as they are, and
+    targets sum to 1. For InputXGradient, integrated gradients, DecompXReverse and other signed scores, absolute scores
+    get an L2 norm of 1, targets are binary, and texts without evidence count. All other scores are divided by their
+    sum, and their targets sum to 1.
 
     Args:
-        method: the differentiable method whose scores are guided. The paper's InputXGradient has `pooling: sum`.
+        method: the differentiable method whose scores are trained. The paper's InputXGradient has `pooling: sum`.
         weight: factor of the term, as in `Term`.
         score: "mae", "mse" or "huber", as the mean over tokens; "bce", also as the mean over tokens, for scores in
             [0, 1]; "kl" (target || scores), in nats, for scores that sum to 1; or "order", the sum over evidence tokens
             of (min(score / largest score outside the evidence, 1) - 1)^2.
         average: "example" gives every text the same weight. "token" gives every token the same weight, so long texts
-            count more, and "kl" and "order" are divided by the number of tokens. The published bounds belong to
+            count more, and "kl" and "order" are divided by the number of tokens. The bounds in the paper hold for
             "token".
         normalization: "softmax" over the tokens of a text; "sum" (magnitudes sum to 1); "l2" (the L2 norm is 1); or
             "none".
         scaling: factor on scores before the normalization.
         sign: "absolute" takes magnitudes of scores, "keep" leaves signs.
         target: "distribution" divides the rationale by its number of tokens, "binary" does not.
-        unannotated: single-label texts without evidence for their class are left out ("leave_out"), or have an empty
-            rationale ("empty_target"). A text whose evidence was truncated is left out.
-        explained: class whose scores are guided, "gold" or "predicted"; multi-label data need "gold".
-        layers: for `Attention`: numbers of the encoder layers, from 0, or from the last, -1. None is the last.
+        unannotated: single-label texts without evidence for their class: "leave_out", or "empty_target" to compare them
+            with an empty rationale. A text whose evidence was truncated is always left out.
+        explained: class whose scores are trained, "gold" or "predicted"; multi-label data need "gold".
+        layers: for `Attention`: numbers of the encoder layers, counted from 0, or from -1 for the last. None is the
+            last layer.
         combine_layers: for several layers: "losses" is the mean of their losses, "scores" the loss of their mean
             attention.
-        heads: for `Attention`: numbers of attention heads, the mean of whose losses is taken. None takes the attention
-            averaged over heads.
+        heads: for `Attention`: numbers of attention heads. The loss is the mean of their losses. None takes the
+            attention averaged over heads.
         positive_weight: factor of "bce" at evidence tokens.
         huber_delta: error up to which "huber" is quadratic.
         **kwargs: arguments of `Term`.
@@ -162,7 +164,7 @@ class ExplanationGuidance(Term):
         return ", ".join(parts)
 
     def check_network(self, network: Classifier) -> None:
-        self.method.needs(network)  # a method around another says here whether that one is differentiable
+        self.method.needs(network)  # raises an error if the method wraps another one that is not differentiable
         if network.multilabel and self.explained == "predicted":
             raise ValueError("explained is predicted, but the data are multi-label: set explained: gold")
         if network.multilabel and self._unannotated_given == "empty_target":
@@ -175,8 +177,8 @@ class ExplanationGuidance(Term):
     def check_precision(self, precision: str, network: Classifier) -> None:
         if precision == "16-mixed" and self.needs(network).double_backward:
             raise ValueError(
-                f"trainer.precision is 16-mixed, but {type(self.method).__name__} has gradients for scores, which lose "
-                "their small numbers in float16: use bf16-mixed or 32-true"
+                f"trainer.precision is 16-mixed, but the scores of {type(self.method).__name__} are gradients, whose "
+                "small values underflow in float16: use bf16-mixed or 32-true"
             )
 
     def check_data(self, data: Any) -> None:
@@ -187,7 +189,7 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # a backward pass to the embeddings, and one through this backward pass; a forward pass, and one back through it
+        # back to the embeddings and through this pass: 3 per backward pass; forward and back to the weights: 3 per pass
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

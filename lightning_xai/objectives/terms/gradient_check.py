@@ -22,13 +22,13 @@ def try_term(
 ) -> None:
     """Checks the gradient of a term on the first example of `batch` that counts for it.
 
-    If the gradient is 0, eight examples of `data` are tried too, since a term may be flat on a single text: the softmax
-    of explanation guidance is, where a token has almost all attention.
+    If the gradient is 0, eight examples of `data` are tried as well, since the gradient may vanish on a single text.
+    With the softmax of explanation guidance, this happens where one token has almost all attention.
 
     Args:
         term: the term.
         values_of: function that returns name -> value of the term alone on a batch, in the graph.
-        batch: some examples; if none counts for the term, nothing is checked.
+        batch: some examples. If none of them counts for the term, nothing is checked.
         data: the data module of the fit, or None.
         network: the network that the term trains.
 

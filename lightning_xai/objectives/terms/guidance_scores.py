@@ -1,4 +1,4 @@
-"""How well the scores of an attribution agree with a rationale: the pure functions of explanation guidance."""
+"""The agreement of attribution scores with a rationale: the pure functions of explanation guidance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Normalization = Literal["none", "softmax", "sum", "l2"]
 Sign = Literal["keep", "absolute"]
 Target = Literal["distribution", "binary"]
 
-SMALLEST = 1e-12  # logarithms are taken of at least this number
+SMALLEST = 1e-12  # smaller numbers are raised to this one before a logarithm
 
 
 class NormalizedScores(NamedTuple):
@@ -33,7 +33,7 @@ class NormalizedScores(NamedTuple):
 def normalized_scores(
     scores: Tensor, mask: Tensor, *, normalization: Normalization, scaling: float = 1.0, sign: Sign = "keep"
 ) -> NormalizedScores:
-    """Returns scores in float32 (or float64), after sign, scaling and normalization over the tokens in `mask`.
+    """Returns scores in float32 (or float64) after sign, scaling, and a normalization over the tokens in `mask`.
 
     A row of zeros stays 0, unless "softmax" is used.
 
@@ -85,7 +85,7 @@ def rationale_target(evidence: Tensor, *, target: Target, dtype: torch.dtype = t
 def order_loss(scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
     """Returns the sum [B, K] over evidence tokens of (min(s / largest score outside the evidence, 1) - 1)^2.
 
-    It is 0 if each evidence token has at least the score of every other token, also if all scores are 0.
+    It is 0 if each evidence token scores at least as high as every other token, or if all scores are 0.
 
     Args:
         scores: [B, K, T], at least 0.

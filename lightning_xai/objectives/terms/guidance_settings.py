@@ -1,4 +1,4 @@
-"""How scores are compared with rationales: defaults for each attribution method, and settings that contradict."""
+"""How scores are compared with rationales: defaults for each attribution method, and contradictory settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_xai.objectives.terms.guided_rows import Unannotated
 
 
 class Comparison(NamedTuple):
-    """What happens to scores and to rationales before they are compared.
+    """The transformations of scores and rationales before their comparison.
 
     Example:
         >>> str(Comparison(normalization="l2", sign="absolute"))
@@ -37,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
-    """Returns the defaults: those of Ferreira et al. (2024) where the paper guides by the method.
+    """Returns the default settings; for the methods of Ferreira et al. (2024), these are the paper's.
 
     `score` changes some of them: "bce" takes binary targets, and "kl" takes scores and targets that sum to 1. "kl" and
     "order" leave out texts without evidence, since they are 0 for an empty rationale and would only lower the mean.

@@ -1,4 +1,4 @@
-"""The score maps that are guided: those of a method, or the attention of chosen layers and heads."""
+"""The score maps that are compared with rationales: a method's scores, or the attention of chosen layers and heads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lightning_xai.types import ClassifierOutput
 
 Combine = Literal["losses", "scores"]
 
-# largest |sum of a token's products| / sum of their magnitudes that counts as rounding
+# the scores of a token are 0 up to rounding if |sum of its products| / sum of their magnitudes is at most this number
 _ROUNDING = 1e-4
 
 
@@ -35,14 +35,14 @@ def attention_maps(
     heads: Sequence[int] | None = None,
     combine_layers: Combine = "losses",
 ) -> list[Tensor]:
-    """Returns maps [B, K, T]: attention from the token states that the head reads, for each chosen layer and head.
+    """Returns maps [B, K, T], one for each chosen layer and head: attention from the token states that the head reads.
 
     Args:
         output: output of a forward pass with attentions.
         targets: [B, K] long; all classes have the same attention.
-        layers: numbers of encoder layers, from 0 or from the last, -1; None is the last.
+        layers: numbers of encoder layers, counted from 0, or from -1 for the last; None is the last layer.
         heads: numbers of attention heads, each with a map of its own; None takes the mean over all heads.
-        combine_layers: "losses" gives each layer maps of its own, "scores" takes their mean over the layers.
+        combine_layers: "losses" returns separate maps for each layer, "scores" takes the mean over the layers first.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -62,9 +62,9 @@ def attention_maps(
 
 
 def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Tensor) -> Tensor:
-    """Returns the scores [B, K, T] of the method, in the graph. They are read from the pass if the method can.
+    """Returns the method's scores [B, K, T], in the graph. If the method can read them from a finished pass, it does.
 
-    Otherwise the method makes passes of its own in eval mode, so that they draw no dropout masks.
+    Otherwise the method makes its own passes, in eval mode so that they draw no dropout masks.
 
     Example:
         >>> from lightning_xai.attributions.alti import ALTI
@@ -83,7 +83,7 @@ def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Te
 
 
 def check_method(method: DifferentiableAttribution, network: Classifier) -> None:
-    """Checks on a random text that the method can explain the network, and that its scores are not 0 by definition.
+    """Checks on a random text that the method can explain the network, and that its scores are not always 0.
 
     Raises:
         ValueError: the method cannot explain the network, or it is InputXGradient with signed pooling although a
@@ -96,7 +96,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
     target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
-    method = copy.deepcopy(method)  # a method warns once, and this text must not use up the warning
+    method = copy.deepcopy(method)  # a method warns only once; the copy leaves this warning to the training
     with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
         warnings.simplefilter("ignore")
         method.scores(network, inputs, target)
@@ -111,7 +111,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
 
 
 def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-    """Raises ValueError if the network has no such encoder layers and attention heads, or its head attends to tokens.
+    """Raises ValueError if the network lacks one of the layers and heads, or if its head attends to tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""Which rows (example, class) of a batch are guided towards a rationale."""
+"""The rows (example, class) of a batch whose scores are compared with a rationale."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class GuidedRows(NamedTuple):
 
 
 def guided_rows(batch: Batch, *, unannotated: Unannotated) -> GuidedRows:
-    """Returns the guided rows: the gold class of every text; in multi-label data, each gold class with evidence.
+    """Returns the rows to compare: the gold class of every text; in multi-label data, each gold class with evidence.
 
     No row counts in a batch without rationales.
 
     Args:
         batch: the examples.
-        unannotated: what happens to single-label texts without evidence for the gold class: "leave_out"; or
-            "empty_target", so that they count with an empty rationale, unless truncation removed their evidence.
+        unannotated: single-label texts without evidence for the gold class: "leave_out"; or "empty_target", so that
+            they count with an empty rationale, unless truncation removed their evidence.
 
     Example:
         >>> import torch

@@ -50,11 +50,11 @@ def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
 
 
 def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
-    """Returns one norm for all examples: that of the gradient of the mean of `losses` [B] by `embeds` [B, T, D].
-
-    The result [B] holds this norm B times.
+    """Returns [B] copies of one norm: the norm of the gradient of the mean loss with respect to the embeddings.
 
     Args:
+        losses: [B] losses of the examples.
+        embeds: [B, T, D] embeddings, from which the losses were computed.
         norm: as in `gradient_norms`.
 
     Example:
@@ -70,7 +70,7 @@ def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
 def table_norms(losses: Tensor, table: Tensor, *, norm: Norm, per: Per) -> Tensor:
     """Returns the norms [B] of the gradients of `losses` [B] with respect to the embedding table [V, D].
 
-    The gradients of all occurrences of a token are added before the norm, and may cancel.
+    The gradients of all occurrences of a token are added before the norm is taken, so they may cancel out.
 
     Args:
         norm: as in `gradient_norms`.
@@ -92,8 +92,8 @@ class InputGradient(Term):
     """The L2 norm of the loss's gradient with respect to the input (IGR).
 
     Args:
-        wrt: the gradient is taken with respect to the "sequence" (the embeddings of the tokens) or the "table" (the
-            table of word embeddings, where the gradients of all occurrences of a token are added).
+        wrt: the gradient is taken with respect to the "sequence" (the embeddings of the text's tokens) or the "table"
+            (of word embeddings, where the gradients of all occurrences of a token are added).
         per: "example" computes one norm for each example, so that examples do not affect each other. "micro_batch"
             computes one norm from the micro-batch's mean loss. This norm depends on the division of an optimizer step
             into micro-batches and processes.
@@ -116,7 +116,7 @@ class InputGradient(Term):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 3.1; after Drucker and Le Cun (1992).
-    Differs: the authors' code has `wrt: table, per: micro_batch, norm: token_sum`. It leaves out a norm that is NaN.
+    Differs: the authors' code uses `wrt: table, per: micro_batch, norm: token_sum`. It leaves out norms that are NaN.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class InputGradient(Term):
             raise ValueError("wrt is 'table', but the embedding table is frozen: unfreeze it, or use wrt: sequence")
         if self.wrt == "table" and self.validate:
             raise ValueError(
-                "wrt is 'table', but validation measures the term, and weights have no gradient there: use wrt: "
+                "wrt is 'table', but validation measures the term, where weights have no gradient: use wrt: "
                 "sequence, or validate: false without a bound"
             )
         self._trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
@@ -156,7 +156,7 @@ class InputGradient(Term):
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)
         if self.parameter_norm:
-            # by name, since validation freezes all weights
+            # by name, since validation freezes all weights, so requires_grad is always False there
             trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
             norms = norms + torch.nn.utils.get_total_norm(trained)
         return TermValue(norms)

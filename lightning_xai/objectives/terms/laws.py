@@ -1,4 +1,4 @@
-"""The laws of every term: `check_term` checks a term of any package on a planted problem."""
+"""The rules (laws) that every term must keep. `check_term` tests a term of any package on a planted problem."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def gradient_trains_the_network(make: MakeTerm) -> None:
 
 
 def values_depend_on_their_own_example_alone(make: MakeTerm) -> None:
-    """Neither neighbors nor padding change a value, unless the term says so by `independent_of_batch`."""
+    """Neither other examples nor padding change a value, unless `independent_of_batch` is False."""
     term = make()
     if not term.independent_of_batch:
         return
@@ -147,7 +147,7 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 class _SecondPass(Term):
     """The loss of a second pass with new dropout masks.
 
-    It needs all that can change the random draws of the clean pass, so that a term before it cannot change them.
+    It has every need that can change the random draws of the clean pass, so that a term before it cannot change them.
     """
 
     def needs(self, network: Classifier) -> Needs:

@@ -1,4 +1,4 @@
-"""Names of terms: which names are free, since logs and modules use others."""
+"""Checks that the names of terms are not taken by logs or modules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import nn
 
 from lightning_xai.metrics.classification import MULTILABEL_NAMES, SINGLE_LABEL_NAMES
 
-# names of scalars that the objectives log themselves
+# names of scalars that the objectives themselves log
 OWN_NAMES = frozenset(
     {"loss", "task", "classification", "distillation", "masking", "kept_fraction", "inner_steps", "alpha", "violation"}
 )
 
 
 def check_term_names(names: Iterable[str]) -> None:
-    """Raises ValueError if a term has a name that a module or the logs use, or one that no log could show.
+    """Raises ValueError if logs or modules already use a term's name, or if it is no identifier.
 
     Example:
         >>> check_term_names(["igr", "guidance"])

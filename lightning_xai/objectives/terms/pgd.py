@@ -1,4 +1,4 @@
-"""Adversarial training: adds to the token embeddings the noise that raises the loss most."""
+"""Adversarial training, which adds the worst noise to the token embeddings: the noise that raises the loss most."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 from lightning_xai.objectives.terms.weights import Weight
 
 Initialization = Literal["zeros", "uniform"]
-# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97. With
-# the authors' tolerance of 0.005, the search would end at its third step, where tanh(Z) is at most 0.29, since noise of
-# 1e-5 cannot change a loss by 0.5 %.
+# The search takes all 30 steps. Each step changes Z by at most about 0.1, so tanh(Z) grows from 0 to at most 0.97. The
+# authors' tolerance of 0.005 would end the search at its third step, with tanh(Z) at most 0.29, since noise of 1e-5
+# cannot change a loss by 0.5 %.
 DEFAULT_SEARCH = Search(num_steps=30, lr=0.1, weight_decay=0.01, tolerance=None)
 
 
@@ -76,7 +76,7 @@ def worst_variable(
         search: settings of the search.
         epsilon: bound on every element of the noise.
         step_rule: as in `minimize_rows`.
-        initialization: as in `initial_variable`, which takes the task's seed.
+        initialization: as in `initial_variable`, which draws its numbers from the seed of `task`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -117,7 +117,7 @@ class PGD(Term):
 
     The noise is epsilon * tanh(Z), so no element exceeds epsilon. The search for Z runs in eval mode, and the loss is
     computed in train mode. With an epsilon of 1e-5, bfloat16 is too coarse: the first matrix product rounds the noise
-    away, so the search follows the gradient at the clean input.
+    away, so every step of the search follows the gradient at the clean input.
 
     Args:
         weight: factor lambda_2 of the loss under noise, as in `Term`. The factor of the clean loss is the objective's

@@ -1,4 +1,4 @@
-"""Refuses training data without evidence for terms that need it."""
+"""Checks that the training data have evidence, for the terms that need it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lightning_xai.objectives.terms.guided_rows import guided_rows
 
 
 def require_evidence(data: Any, owner: str) -> None:
-    """Checks that a training text has evidence for a gold class; nothing is checked without a data module.
+    """Checks that a training text has evidence for a gold class. Without a data module, nothing is checked.
 
     Args:
         data: the data module of the fit, or None.

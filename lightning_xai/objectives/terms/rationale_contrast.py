@@ -1,4 +1,4 @@
-"""A rationale alone that supports its class more than the rest of the text does."""
+"""Training for rationales that alone support their class more than the rest of the text does."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def contrast(rationale: Tensor, rest: Tensor) -> Tensor:
 
 
 class RationaleContrast(Term):
-    """The contrast between the gold logit of a text's human rationale and that of the rest of the text.
+    """The contrast between two logits of the gold class: for the human rationale alone, and for the rest of the text.
 
-    The rationale is the text whose other tokens are replaced by the fill token; the rest is the text whose rationale is
-    replaced. Special tokens stay in both. Texts without evidence for their class do not count. The paper compares
-    networks along factors of the own loss (`task_weight`) and of this term (`weight`).
+    For the rationale's logit, the fill token replaces all other tokens. For the rest's logit, the fill token replaces
+    the rationale. Special tokens stay in both. Texts without evidence for their class do not count. The paper compares
+    networks trained with different factors of the classification loss (`task_weight`) and of this term (`weight`).
 
     Args:
         **kwargs: arguments of `Term`.

@@ -48,7 +48,7 @@ class SupervisedAttention(Term):
 
     Reference: Edin et al. (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare
         Records", arXiv 2406.08958, Section 4.3 (B_S, after Cheng et al. 2023).
-    Differs: the authors' code assigns evidence to rows of attention by position, which is wrong if the classes of an
+    Differs: the authors' code matches evidence with rows of attention by position, which is wrong if the classes of an
         example are not sorted. In the latest version of this code, no evidence reaches the loss, so only the
         classification loss is minimized. Neither fault is reproduced.
     """

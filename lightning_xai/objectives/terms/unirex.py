@@ -1,4 +1,4 @@
-"""Predictions that change without the tokens of an attribution, and stay with these tokens alone."""
+"""Training for predictions that change without an attribution's top tokens, and stay with these tokens alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_margin(differences: Tensor, margin: float) -> Tensor:
 
     Args:
         differences: differences of losses, in nats.
-        margin: how far below 0 a difference still counts.
+        margin: a difference below -margin counts as -margin.
 
     Example:
         >>> with_margin(torch.tensor([-3.0, -0.5, 2.0]), 1.0)
@@ -39,10 +39,11 @@ class UNIREX(Term):
     """Margin losses of comprehensiveness and sufficiency, for the top tokens of an attribution method.
 
     Let L(x) be the objective's own loss of a text. The comprehensiveness loss max(-m, L(x) - L(x without the top k))
-    + m is 0 if the loss rises by the margin m without the top tokens. The sufficiency loss max(-m, L(top k) - L(x)) + m
-    is 0 if the top tokens alone have a loss that is lower by m. Both are means over the sizes k. The scores are those
-    of the gold class, absolute and summed over several gold classes; they come from eval mode and have no graph, so
-    both losses train the predictions. The paper's plausibility loss is `ExplanationGuidance` with `score: bce`.
+    + m is 0 if removing the top tokens raises L by at least the margin m. The sufficiency loss
+    max(-m, L(top k) - L(x)) + m is 0 if L of the top tokens alone is lower by at least m. Both are means over the
+    sizes k. Tokens are ranked by absolute scores for the gold class, summed over several gold classes. The scores are
+    computed in eval mode without a graph, so both losses train only the predictions. The paper's plausibility loss is
+    `ExplanationGuidance` with `score: bce`.
 
     Args:
         method: the attribution method.
@@ -135,7 +136,7 @@ class UNIREX(Term):
         return TermValue(total, logged)
 
     def _losses(self, clean: CleanPass, keep: Tensor) -> Tensor:
-        """Returns the own losses [B, J] of the texts with the tokens of `keep` [B, J, T] alone."""
+        """Returns the objective's own losses [B, J] of the texts that consist of the tokens of `keep` [B, J, T]."""
         losses = []
         for kept in keep.unbind(dim=1):
             fewer, _ = erase(clean.inputs, kept, self.removal, pad_id=clean.network.pad_id)

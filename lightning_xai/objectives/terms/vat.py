@@ -1,4 +1,4 @@
-"""Virtual adversarial training: equal predictions in a small neighborhood of the embeddings."""
+"""Virtual adversarial training: predictions stay the same in a small neighborhood of the embeddings."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
 class VAT(Term):
     """The divergence between the predictions for an input and for the same input with adversarial noise (VAT, SMART).
 
-    The noise on the embeddings starts as a normal random number for each element. Each step adds the gradient of the
-    divergence and projects the noise. The search draws the dropout masks of the clean pass, so with `dropout: shared`
-    the divergence measures the noise alone. With an epsilon of 1e-5, bfloat16 is too coarse: the divergence then
-    measures rounding.
+    Each element of the noise on the embeddings starts as a normal random number. Each step adds the gradient of the
+    divergence to the noise and projects it. The search uses the dropout masks of the clean pass. So with
+    `dropout: shared`, the divergence measures the noise alone. With an epsilon of 1e-5, bfloat16 is too coarse: the
+    divergence then measures rounding.
 
     Args:
         weight: factor lambda_3 of the divergence, as in `Term`.
@@ -73,9 +73,9 @@ class VAT(Term):
         num_steps: number of steps.
         noise_std: standard deviation of the noise before the first step.
         projection: as in `project`.
-        dropout: "shared" takes the dropout masks of the clean pass for the pass with noise too. With "independent", the
-            passes draw different masks, as in SMART's code. At an epsilon of 1e-5, the divergence then measures almost
-            only the dropout: about 1e-4 instead of 7e-9.
+        dropout: "shared" uses the dropout masks of the clean pass for the pass with noise, too. With "independent", the
+            passes draw different masks, as in SMART's code. At an epsilon of 1e-5, almost all of the divergence then
+            comes from dropout: about 1e-4 instead of 7e-9.
         **kwargs: arguments of `Term`.
 
     Raises:
@@ -94,7 +94,7 @@ class VAT(Term):
 
     Reference: Li et al. (2023), "Towards Faithful Explanations for Text Classification with Robustness Improvement and
         Explanation Guided Training", arXiv 2312.17591, Section 3.2; after SMART, Jiang et al. (2019), arXiv 1911.03437.
-    Differs: the paper publishes no code. Code of related work has `projection: divide`.
+    Differs: the paper comes without code. Code of related work uses `projection: divide`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class VAT(Term):
         return TermValue(symmetric_divergences(logits, clean.output.logits, multilabel=multilabel))
 
     def _start(self, clean: CleanPass) -> Tensor:
-        """Returns random noise [B, T, D], 0 at padding; an example's numbers do not depend on padding."""
+        """Returns random noise [B, T, D], 0 at padding. The numbers of an example do not depend on its padding."""
         assert clean.embeds is not None
         shape, dtype = clean.embeds.shape[1:], torch.promote_types(clean.embeds.dtype, torch.float32)
         rows = []

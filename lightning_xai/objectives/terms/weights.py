@@ -1,4 +1,4 @@
-"""Weights of terms: a constant, or a schedule over the training steps. And the weighted mean of a term's values."""
+"""Weights of terms, constant or scheduled over the training steps, and the weighted mean of a term's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Weight = float | list[tuple[float, float]]
 
 
 def check_weight(weight: Weight, name: str = "weight") -> None:
-    """Raises ValueError if a weight is negative or no number, or if a schedule's fractions do not rise.
+    """Raises ValueError if a weight is negative or not finite, or if a schedule's fractions do not rise.
 
     Example:
         >>> check_weight([(0.0, 0.0), (0.1, 1.0)])
