@@ -71,7 +71,7 @@ class Encoder(ABC):
 
     @property
     def keeps_text(self) -> bool:
-        """Whether `state_dict` gets words or texts of the rows by `fit`."""
+        """Whether `state_dict` holds words or texts of the rows after `fit`."""
         return self.needs_fit
 
     @property
@@ -93,7 +93,7 @@ class Encoder(ABC):
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """Gets the names of the classes, if `needs_fit`, before `fit`. Encoders that do not need them do nothing.
+        """Receives the names of the classes before `fit`, if `needs_fit`. Encoders that do not need them do nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...
@@ -114,7 +114,7 @@ class Encoder(ABC):
             ValueError: the vocabulary of this encoder is fixed.
         """
         raise ValueError(
-            f"the checkpoint has a vocabulary of its own, which {type(self).__name__} cannot take over: "
+            f"the checkpoint has a learned vocabulary, which {type(self).__name__} cannot load: "
             "choose data with VocabularyEncoder and words left out (null)"
         )
 
@@ -149,7 +149,7 @@ class Encoder(ABC):
         }
 
     def with_max_length(self, max_length: int) -> Encoder:
-        """Returns a copy that has learned the same, and keeps at most `max_length` tokens of an example.
+        """Returns a copy with the same learned state that keeps at most `max_length` tokens of an example.
 
         Raises:
             ValueError: the encoder has no such limit, or the limit leaves no room for a text.

@@ -15,11 +15,11 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns [B, T] the values of all rows, one after another in `values`, with `value` at padding.
+    """Returns [B, T]: the values of all rows, which follow one another in `values`, and `value` at padding.
 
     Args:
         values: [N] values.
-        places: [B, T] bool, False at padding; N positions are True.
+        places: [B, T] bool, False at padding; exactly N entries are True.
         value: the padding.
         dtype: type of the result.
 
@@ -33,7 +33,7 @@ def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int
 
 
 def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool) -> Tensor:
-    """Returns labels [B] long; if multi-label, labels [B, C] float, 0 or 1.
+    """Returns labels [B] long for single-label data, and [B, C] float, 0 or 1, for multi-label data.
 
     Example:
         >>> collate_labels([2, 0], num_classes=3, multilabel=False).tolist()
@@ -53,7 +53,7 @@ def collate_labels(labels: Sequence[Labels], num_classes: int, multilabel: bool)
 def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
     """Returns a rationale with scores [B, K, T], 1 at evidence tokens and 0 elsewhere.
 
-    The K rows of an example are its classes with evidence, in ascending order, then padding. K is at least 1.
+    The K rows of an example are its classes with evidence, in ascending order, and then padding. K is at least 1.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -97,7 +97,7 @@ def collate_evidence_cut(table: TokenTable, num_classes: int) -> Tensor:
 def collate(
     items: Sequence[Item], *, pad_token_id: int, num_classes: int, multilabel: bool, has_rationales: bool
 ) -> Batch:
-    """Returns the batch of the given examples.
+    """Returns the given examples as a batch.
 
     Args:
         has_rationales: whether the source has rationales. If so, every batch has rationales, even if none of its

@@ -1,4 +1,4 @@
-"""Encoders that use a Hugging Face fast tokenizer. Each token gets an id, a word, character offsets and rationales."""
+"""Encoders that use a Hugging Face fast tokenizer, and mark words, character offsets and evidence of the tokens."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
 
 
 class FastTokenizerEncoder(Encoder):
-    """Encodes with a Hugging Face fast tokenizer; configurations name one of the subclasses.
+    """Encodes with a Hugging Face fast tokenizer. Configurations name one of its subclasses.
 
-    Long texts are cut on the right but keep the final special token; of a text and its pair, the longer one is cut
-    first. The tokenizer's pre-tokenizer determines the words; if it does not split, words end at white space. If a
-    text yields no token, not even a special one, it becomes one unknown or end-of-text token that counts as special.
+    Long texts are truncated on the right but keep the final special token; of a text and its pair, the longer one is
+    truncated first. The tokenizer's pre-tokenizer splits texts into words. If it has none that splits, words end at
+    white space. If a text yields no token at all, it becomes one unknown or end-of-text token that counts as special.
 
     Args:
         tokenizer: the tokenizer.
         max_length: largest number of tokens in an example, special tokens included.
-        fill: what replaces erased tokens in `baseline_ids`: the special token "mask", "pad" or "unk", or any other text
-            that is one token.
+        fill: the token that replaces erased tokens in `baseline_ids`: the special token "mask", "pad" or "unk", or any
+            other text that is one token.
         explain_pair: whether tokens of `text_pair` may be explained and erased.
 
     Raises:
@@ -136,7 +136,7 @@ class FastTokenizerEncoder(Encoder):
         return fill_id(self.tokenizer, fill)
 
     def _check_offsets(self, encoding: Any, name: str) -> None:
-        """Raises ValueError if the offsets of a token do not point at this token in the text _PROBE."""
+        """Raises ValueError if the offsets of a token do not point at its spelling in the text _PROBE."""
         for token, (begin, end), special in zip(
             encoding.tokens, encoding.offsets, encoding.special_tokens_mask, strict=True
         ):

@@ -1,4 +1,4 @@
-"""Removes tokens from examples while they are read."""
+"""Removes tokens from examples when they are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.runs.stores.store import RaggedStore
 
 Removal = Literal["mask", "delete", "positions"]
-KEY = 0  # keys in a store are (example, class); an erasure has no class, so its key has class 0
+KEY = 0  # keys in a store are (example, class); since an erasure has no class, the class in its key is 0
 
 
 def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> TokenTable:
@@ -57,11 +57,13 @@ def erase(table: TokenTable, keep: np.ndarray, removal: Removal, *, unk_token_id
 
 
 class Erasures:
-    """The tokens that a store erases from the examples of a split. A copy in another process opens the store again.
+    """The tokens to remove from the examples of a split, read from a store.
+
+    A copy in another process opens the store again.
 
     Args:
-        path: folder of the store. For each example, it has a row [T] under the key (index, KEY): 1 for an erased token,
-            0 for a token that stays.
+        path: folder of the store. For each example, it has a row [T] under the key (index, KEY): 1 for a token to
+            erase, 0 for a token that stays.
         removal, unk_token_id: as in `erase`.
 
     Example:
@@ -93,14 +95,14 @@ class Erasures:
         return self._store
 
     def keep(self, index: int) -> np.ndarray:
-        """Returns [T] bool, False where a token of the example is erased. Raises KeyError if the store lacks it."""
+        """Returns [T] bool, False where a token of the example is erased. Raises KeyError for an unknown example."""
         return self.store.get(index, KEY) <= 0.5
 
     def applied(self, table: TokenTable, index: np.ndarray) -> TokenTable:
-        """Returns the tokens that are left of the examples with the given indices [R]."""
+        """Returns the remaining tokens of the examples with the given indices [R]."""
         keep = np.concatenate([self.keep(number) for number in index.tolist()])
         return erase(table, keep, self.removal, unk_token_id=self.unk_token_id)
 
     def of_example(self, encoded: Encoded, index: int) -> Encoded:
-        """Returns the tokens that are left of one example."""
+        """Returns the remaining tokens of one example."""
         return self.applied(TokenTable.of([encoded]), np.array([index])).encoded(0)

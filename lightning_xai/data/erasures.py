@@ -1,4 +1,4 @@
-"""Removal of tokens from the data before training. ROAR, FRESH and their controls train on the tokens that are left."""
+"""Removes tokens from the data before training. ROAR, FRESH and their controls train on the remaining tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = 256  # examples that are checked together
 
 
 def remove_tokens(encoded: Encoded, keep: np.ndarray, removal: Removal, *, unk_token_id: int | None = None) -> Encoded:
-    """Returns the example without the tokens outside `keep` [T] bool. The other arguments are those of `erase`.
+    """Returns the example without the tokens outside `keep` [T] bool. The other arguments are as in `erase`.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -36,8 +36,8 @@ def check_removal(removal: Removal, encoder: Encoder) -> None:
     """Checks that the encoder has the replacement tokens that `removal` needs.
 
     Raises:
-        ValueError: `removal` is not a Removal, or "positions" is chosen and the encoder has no unknown token other than
-            the fill token. In the message, `removal` has the name `erasure`, as in the data module.
+        ValueError: `removal` is not a Removal, or it is "positions" and the encoder has no unknown token other than the
+            fill token. The message calls `removal` `erasure`, as the data module does.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -64,16 +64,15 @@ def apply_erasures(
     For each example, the store has a row [T] under the key (index, 0): 1 for an erased token, 0 for a token that stays.
 
     Args:
-        folder, split: the erasures are read from the store `<folder>/<split>`.
+        folder, split: name the store, which is read from `<folder>/<split>`.
         data: the split's examples with all tokens.
         removal, unk_token_id: as in `remove_tokens`.
-        encoder: facts about the encoder of `data`; None if the facts are not known.
+        encoder: facts about the encoder of `data`; None if they are not known.
 
     Raises:
-        ValueError: there is no store, the store was written for other examples or with another encoder, or an example
-            has no row in the store.
-            The error is also raised if a row has another length than the text, erases tokens outside `token_mask`, or
-            deletes every token.
+        ValueError: the store is missing, was written for other examples or another encoder, or has no row for an
+            example; or a row differs from the text in length, erases tokens outside `token_mask`, or deletes every
+            token.
 
     Example:
         >>> import tempfile
@@ -115,7 +114,7 @@ def _open_store(folder: Path, split: str) -> RaggedStore:
 
 
 def _kept_lengths(erasures: Erasures, data: EncodedSplit, positions: range) -> np.ndarray:
-    """Returns the number of tokens that are left of some examples. Raises as `apply_erasures`."""
+    """Returns the number of remaining tokens of some examples. Raises the errors of `apply_erasures`."""
     path, items = erasures.path, data[list(positions)]
     bounds, may_be_erased = items.table.bounds.tolist(), items.table.explained
     lengths = np.diff(bounds).astype(np.int32)

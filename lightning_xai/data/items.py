@@ -30,7 +30,7 @@ class Item:
 
 
 class Items(Sequence[Item]):
-    """Several examples in flat arrays. Indexing makes an Item.
+    """Several examples in flat arrays. Indexing returns an Item.
 
     Args:
         indices: [B] the examples' rows in their split.

@@ -1,4 +1,4 @@
-"""The data module: encodes a source once, and returns loaders whose batches have rows of similar length."""
+"""The data module, which encodes a source once and returns loaders whose batches have rows of similar length."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAIN_SPLITS = ("train", VALIDATION, "test")
 
 
 class TextDataModule(LightningDataModule, NetworkArguments):
-    """Encodes the splits of a source once, maps them from the disk, and batches rows of similar length.
+    """Encodes the splits of a source once into memory-mapped files, and batches rows of similar length.
 
     An example's index is its row number in the full split, before `max_examples` leaves rows out.
 
@@ -38,20 +38,20 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         batch_size: largest number of rows in a training batch, per process.
         eval_batch_size: largest number of rows in an evaluation batch, per process.
         max_tokens_per_batch: largest number of tokens in a batch, padding included; None for no limit.
-        num_workers: number of loader processes. The batches do not depend on it.
+        num_workers: number of loader processes; it does not change the batches.
         seed: seed of the shuffling, and of the choice of training examples that `max_examples` keeps.
-        max_examples: largest number of examples to use, for every split or as split -> number. For splits other than
-            "train", the choice of examples does not depend on `seed`.
-        extra_test_splits: splits to test on besides "test"; None for all further splits of the source.
+        max_examples: largest number of examples to use, either for every split or as split -> number. Only the choice
+            of training examples depends on `seed`.
+        extra_test_splits: splits to test on besides "test"; None takes all remaining splits of the source.
         predict_split: the split that `trainer.predict` reads.
         tune_on_validation: whether tests begin with the validation split, to tune thresholds on it.
-        erasures: folder with a store of erased tokens for every split; None to erase nothing.
-        erasure: how erased tokens are removed: "mask", "delete" or "positions", as `erasing.erase` describes.
+        erasures: folder with a store of tokens to erase for every split; None to erase nothing.
+        erasure: how erased tokens are removed: "mask", "delete" or "positions", as in `erasing.erase`.
         cache_dir: folder of the encoded splits; None for $LIGHTNING_XAI_CACHE or ~/.cache/lightning_xai.
 
     Raises:
         ValueError: a size is not positive, or the encoder lacks a token that `erasure` needs. `setup` raises it,
-            before training, for invalid rows and for erasures that do not fit the rows.
+            before training, for invalid rows and for erasures that do not match the rows.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -93,7 +93,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         self.predict_split, self.tune_on_validation = predict_split, tune_on_validation
         self.erasures, self.erasure = erasures, erasure
         self.encoded_source = EncodedSource(source, encoder, cache_dir)
-        self.splits: dict[str, EncodedSplit] = {}  # the splits used so far, without their erased tokens
+        self.splits: dict[str, EncodedSplit] = {}  # the splits in use, after erasure
         self._unerased_splits: dict[str, EncodedSplit] = {}
 
     @property
@@ -133,11 +133,11 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         self.encoded_source.fit_encoder(chosen)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what the encoder learned. Checkpoints store it, so that token ids keep their meaning."""
+        """Returns the learned state of the encoder. Checkpoints store it, so that token ids keep their meaning."""
         return {"encoder": learned} if (learned := self.encoder.state_dict()) else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Gives the encoder the state from a checkpoint, so that token ids mean the same as for the saved network."""
+        """Loads the encoder's state from a checkpoint, so that token ids mean the same as in the saved network."""
         if state_dict["encoder"] != self.encoder.state_dict():
             self.encoder.load_state_dict(state_dict["encoder"])
             self._unerased_splits.clear()  # splits are encoded again at their next use
@@ -154,20 +154,20 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     @property
     def test_splits(self) -> list[str]:
-        """Split names of the test loaders, in order. The validation split is first if thresholds are tuned on it."""
+        """Names of the splits of the test loaders, in order. If thresholds are tuned, the validation split is first."""
         extra = self.extra_test_splits
         if extra is None:
             extra = [name for name in self.split_names if name not in MAIN_SPLITS]
         return [*([VALIDATION] if self.tune_on_validation else []), "test", *extra]
 
     def prepare_data(self) -> None:
-        """Encodes the splits of the stage that begins, in one process of each machine."""
+        """Encodes the splits that the current stage needs, in one process of each machine."""
         for name in self._needed(None if self.trainer is None else self.trainer.state.fn):
             self.unerased_split(name)
         self.encoded_source.release()
 
     def setup(self, stage: str | None = None) -> None:
-        """Opens the splits that `stage` needs, and encodes those that are not encoded; None means all stages."""
+        """Opens the splits that `stage` needs, and encodes missing ones. None stands for all stages."""
         limited = self.max_examples if isinstance(self.max_examples, dict) else {}
         for unknown in sorted(set(limited) - set(self.split_names)):
             raise ValueError(f"max_examples names split {unknown!r}, but {self._existing()}")
@@ -181,7 +181,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return needed.get(stage or "", [*fit, *test, *predict])
 
     def split(self, name: str) -> EncodedSplit:
-        """Returns a split, tokenized and without its erased tokens.
+        """Returns a tokenized split from which `erasures` has removed tokens.
 
         Raises:
             ValueError: the split is unknown or empty, or a row breaks TextSource's format or has too many tokens.
@@ -201,7 +201,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self.splits[name]
 
     def unerased_split(self, name: str) -> EncodedSplit:
-        """Returns a tokenized split from which no token is erased."""
+        """Returns a tokenized split with all its tokens."""
         if name not in self._unerased_splits:
             if name not in self.split_names:
                 raise ValueError(f"there is no split {name!r}: {self._existing()}")
@@ -217,12 +217,12 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return f"{type(self.source).__name__} has {', '.join(self.split_names)}"
 
     def _chosen(self, name: str) -> np.ndarray:
-        """Returns the numbers of the rows that `max_examples` keeps. All splits but "train" use seed 0."""
+        """Returns the numbers of the rows that `max_examples` keeps. The seed is 0 for all splits except "train"."""
         num_rows, seed = self.encoded_source.table.num_rows[name], self.seed if name == "train" else 0
         return choose_rows(num_rows, max_examples_of(self.max_examples, name), (seed, num_rows))
 
     def collate(self, items: Sequence[Item]) -> Batch:
-        """Returns the batch of the given examples."""
+        """Returns the given examples as a batch."""
         return self._collate_function()(items)
 
     def _collate_function(self) -> partial[Batch]:
@@ -236,7 +236,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         )
 
     def sampler(self, split: str, *, shuffle: bool) -> LengthBucketSampler:
-        """Returns the sampler of a split. It uses `batch_size` if it shuffles, else `eval_batch_size`."""
+        """Returns the sampler of a split, with `batch_size` if it shuffles and `eval_batch_size` otherwise."""
         data, size = self.split(split), self.batch_size if shuffle else self.eval_batch_size
         return LengthBucketSampler(
             data, data.lengths, batch_size=size, max_tokens=self.max_tokens_per_batch, shuffle=shuffle, seed=self.seed
@@ -244,7 +244,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
 
     def _loader(self, split: str, *, shuffle: bool) -> DataLoader:
         data = self.split(split)
-        report_unknown_tokens(self._unerased_splits, self.encoder)  # not earlier, since the vocabulary may still change
+        report_unknown_tokens(self._unerased_splits, self.encoder)  # only now is the vocabulary sure to be final
         return DataLoader(
             data,
             batch_size=None,  # the sampler yields whole batches
@@ -268,7 +268,7 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return self.ordered_dataloader(self.predict_split)
 
     def ordered_dataloader(self, split: str) -> DataLoader:
-        """Returns a loader for this process's share of a split, sorted by length and never shuffled."""
+        """Returns a loader for this process's share of a split, sorted by length and without shuffling."""
         return self._loader(split, shuffle=False)
 
     def example(self, split: str, index: int) -> dict[str, Any]:
@@ -282,15 +282,14 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         return data.encoded[data.position(index)]
 
     def padding_fraction(self, split: str) -> float:
-        """Returns the fraction of padding among all token positions of an epoch over the split."""
+        """Returns the fraction of padding among all token positions in an epoch of the split."""
         sampler = self.sampler(split, shuffle=split == "train")
         return padding_fraction(sampler.lengths, sampler.batches())
 
     def summary(self) -> dict[str, Any]:
-        """Returns facts about the source and the vocabulary, and a dict of facts for each split in use.
+        """Returns name -> fact, from the source and the encoder; `report` has the source's lines.
 
-        The key of a split's dict is the split's name. The dict is `EncodedSplit.summary` plus `padding_fraction`.
-        `report` is the source's.
+        Each split in use adds its name, with a dict of `EncodedSplit.summary` and `padding_fraction`.
         """
         facts = self.source.summary() | self.encoder.summary() | {"report": self.encoded_source.table.report}
         for name, data in self.splits.items():

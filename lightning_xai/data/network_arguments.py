@@ -1,4 +1,4 @@
-"""The encoder of the data and a network: the arguments that a network takes from it, and the check of both."""
+"""Arguments that a network takes from the data's encoder, and the check that both have the same tokenizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.runs.encoder_facts import Facts
 
 
 class NetworkArguments:
-    """Base of data modules. Its properties are constructor arguments that a network takes from the encoder.
+    """Base of data modules. Its properties are those constructor arguments of networks that depend on the encoder.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -33,11 +33,11 @@ class NetworkArguments:
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Gives the encoder the vocabulary from a checkpoint."""
+        """Loads the encoder's vocabulary from a checkpoint."""
 
     @abstractmethod
     def _ensure_fitted_encoder(self) -> None:
-        """Builds the vocabulary of an encoder that learns its vocabulary from texts."""
+        """Builds the vocabulary, if the encoder learns it from texts and has not done so yet."""
 
     @property
     def vocab_size(self) -> int:
@@ -53,7 +53,7 @@ class NetworkArguments:
 
     @property
     def verbalizers(self) -> list[int] | None:
-        """[C] id of the token that stands for each class after a prompt; None if the encoder has no prompt."""
+        """[C] ids of the tokens that stand for the classes after a prompt; None if the encoder has no prompt."""
         self._ensure_fitted_encoder()
         return self.encoder.verbalizer_ids
 
@@ -64,7 +64,7 @@ class NetworkArguments:
 
     @property
     def mask_id(self) -> int | None:
-        """Id of the mask token; None if the vocabulary has none."""
+        """Id of the mask token; None if the vocabulary lacks it."""
         return self.encoder.mask_token_id
 
     def encoder_facts(self) -> dict[str, Any]:
@@ -73,7 +73,10 @@ class NetworkArguments:
         return self.encoder.facts()
 
     def take_encoder(self, before: Facts | None, place: str) -> None:
-        """Copies the vocabulary that a network's encoder learned, and then calls `check_own_tokenizer`."""
+        """Copies the vocabulary that a network's encoder has learned, and then compares the encoders.
+
+        `check_own_tokenizer` describes the arguments and the errors.
+        """
         if before is not None and before.get("learned"):
             self.load_state_dict({"encoder": before["learned"]})
         check_own_tokenizer(before, self.encoder_facts(), place)

@@ -13,7 +13,7 @@ from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_folders import is_hub_id, resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 
-# A tokenizer has at least one of these files. Without them, transformers would make up a tokenizer without words.
+# Every tokenizer has at least one of these files. If all are missing, transformers invents a tokenizer without words.
 FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "tokenizer.model", "spm.model", "tekken.json",
@@ -41,11 +41,11 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
     """Returns the tokenizer at a path: a folder, a hub id, or "package:NAME/FOLDER".
 
     Args:
-        trust_remote_code: whether Python code in the folder may run. If False, the code does not run, and the user gets
-            no prompt.
+        trust_remote_code: whether Python code in the folder may run. If False, it does not run, and transformers does
+            not ask the user.
 
     Raises:
-        ValueError: there is no tokenizer, or the tokenizer needs code that may not run.
+        ValueError: there is no tokenizer, or it needs Python code that must not run.
 
     Example:
         >>> load_tokenizer("no/such/folder")
@@ -67,10 +67,10 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
                 f"{path}: the tokenizer cannot be loaded ({reason}): download the files of the tokenizer again"
             ) from error
         raise ValueError(
-            f"{path}: the tokenizer needs Python code of its own folder, which is not run: give "
+            f"{path}: the tokenizer needs Python code from its folder, which is not run: give "
             "trust_remote_code: true if you trust the code"
         ) from error
-    if not has_tokenizer(path):  # the tokenizer was made up by transformers
+    if not has_tokenizer(path):  # transformers invented the tokenizer
         raise ValueError(none)
     return tokenizer
 
@@ -99,11 +99,11 @@ def own_tokenizer_facts(path: str) -> dict[str, Any] | None:
 def check_own_tokenizer(before: Facts | None, now: Facts, place: str) -> None:
     """Checks that the data use the tokenizer with which a network was trained.
 
-    Prints a line, only once, if the network's tokenizer is unknown, or if the encoders differ in
+    Prints a line, only once, if the network's tokenizer is unknown, or if the encoders differ in an option of
     `encoder_facts.OPTIONS`.
 
     Args:
-        before: facts about the network's encoder. If the facts have no fingerprint (as for a Hugging Face folder), the
+        before: facts about the network's encoder. If they lack a fingerprint (as for a Hugging Face folder), the
             tokenizer at the encoder's path is loaded for the comparison.
         now: facts about the encoder of the data.
         place: path of the network, for messages.

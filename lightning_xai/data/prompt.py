@@ -1,4 +1,4 @@
-"""Encodes a text inside a prompt, so that a language model classifies it by the next token."""
+"""Encodes a text inside a prompt, with which a language model classifies the text by predicting the next token."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _CHAT_PLACE = "{message}"
 class PromptEncoder(TokenizerEncoder):
     """Encodes texts as prompts: a task line, solved examples (shots), the text, and a line that asks for the answer.
 
-    Only the text may be explained, erased and cut. Tokens of the prompt are neither explainable nor special. Every part
-    is tokenized alone, so the prompt's tokens are the same around every text. If a tokenizer begins texts with a
-    special token, so does the prompt.
+    Only the text can be explained, erased and truncated. Tokens of the prompt are neither explainable nor special. Each
+    part is tokenized separately, so the prompt has the same tokens around every text. If the tokenizer puts a special
+    token before texts, the prompt begins with it.
 
     Args:
         path: a folder, a hub id, "package:NAME/FOLDER", or a GGUF file. On the command line, None means the tokenizer
             of the network.
-        verbalizers: class name -> answer, usually with a leading space (" positive"). After the prompt, each answer is
-            one token.
+        verbalizers: class name -> answer, usually with a leading space (" positive"). After the prompt, each answer
+            must be one token.
         task: the first sentence of the prompt; "" for none.
-        template: the form of an example, with {text} in place of the text. It ends where the answer begins.
-        shots: the solved examples, as a list of `text` and `label` (a class name), or a number of training rows to
-            draw. A draw takes about equally many rows of every class, and no text that is in another split.
+        template: the format of an example, with {text} in place of the text. The answer follows at its end.
+        shots: the solved examples, as a list of `text` and `label` (a class name), or the number of training rows to
+            draw as shots. Every class gets nearly the same number of drawn rows. Texts of other splits are not drawn.
         seed: seed of the draw.
-        chat: whether the prompt is put into the tokenizer's chat template, as the message of a user.
+        chat: whether the prompt becomes a user's message in the tokenizer's chat template.
         max_length: largest number of tokens of prompt and text together.
         fill: as in FastTokenizerEncoder.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
         ValueError: the template has no place for the text, or a number is negative. `take_classes` raises it if an
-            answer is missing, shared, unknown or several tokens, if a shot has an unknown class or is in an evaluated
-            split, or if the prompt leaves no room for a text.
+            answer is missing, unknown, several tokens or equal to another class's, if a shot has an unknown class or is
+            in an evaluated split, or if the prompt leaves no room for a text.
 
     Example:
         >>> import tempfile
@@ -96,7 +96,7 @@ class PromptEncoder(TokenizerEncoder):
         self._verbalizer_ids: list[int] = []
         self._head = self._tail = np.zeros(0, dtype=np.int32)
         self._is_built = False
-        self._num_special = 0  # leading special tokens of the prompt
+        self._num_special = 0  # number of special tokens at the beginning of the prompt
         self._lead = ""
         self._evaluated: set[str] = set()
 
@@ -110,11 +110,11 @@ class PromptEncoder(TokenizerEncoder):
 
     @property
     def verbalizer_ids(self) -> list[int]:
-        """[C] id of the token that each class adds after the prompt."""
+        """[C] ids of the tokens by which each class's answer continues the prompt."""
         return self._verbalizer_ids
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:
-        """Builds the prompt, or gets ready for `fit` if shots are to be drawn."""
+        """Builds the prompt, or prepares `fit` if shots must be drawn."""
         check_answers(self.answers, class_names)
         self.class_names = list(class_names)
         if self.num_drawn and not self.shots:
@@ -154,7 +154,7 @@ class PromptEncoder(TokenizerEncoder):
         return super().facts() | {"prompt": hashlib.sha256(ids).hexdigest()[:12]}
 
     def prompt(self) -> dict[str, Any]:
-        """Returns the text of the prompt, its shots and answers, and the hash of its tokens."""
+        """Returns the text of the prompt, its shots and answers, and a hash of its tokens."""
         parts = prompt_parts(self.task, self.shots, self.template, self.answers, self._chat_frame())
         text = "".join([*parts.before, parts.lead, SLOT, *parts.after])
         shots = [dict(shot) for shot in self.shots]
@@ -165,7 +165,7 @@ class PromptEncoder(TokenizerEncoder):
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         if self.needs_fit:
-            raise ValueError("the prompt is still to be built: call take_classes and, for drawn shots, fit")
+            raise ValueError("the prompt is not built yet: call take_classes and, for drawn shots, fit")
         if any(example.get("text_pair") is not None for example in examples):
             raise ValueError("PromptEncoder has a place for one text, but an example has a text_pair: use one text")
         if not examples:
@@ -177,14 +177,14 @@ class PromptEncoder(TokenizerEncoder):
         return TokenTable.of(self.encode_batch(examples))
 
     def _encodings(self, examples: Sequence[dict[str, Any]]) -> tuple[list[Any], list[int]]:
-        """Returns the tokenizer's encodings of the texts alone, as many tokens as the prompt leaves room for."""
+        """Returns the tokenizer's encodings of the texts alone, truncated to the room that the prompt leaves."""
         room = self.max_length - len(self._head) - len(self._tail)
         texts = [example["text"] for example in examples]
         batch = self.tokenizer(texts, add_special_tokens=False, truncation=True, max_length=room, padding=False)
         return [e if len(e) else OneSpecialToken([self._empty_id], e.overflowing) for e in batch.encodings], []
 
     def _with_lead(self, example: dict[str, Any]) -> dict[str, Any]:
-        """Returns the example with the white space before its text, to which character offsets then refer."""
+        """Returns the example with the template's white space before its text, and spans moved accordingly."""
         n = len(self._lead)
         rationales = example.get("rationales") or []
         moved = [{**r, "spans": [[begin + n, end + n] for begin, end in r["spans"]]} for r in rationales]
@@ -192,8 +192,8 @@ class PromptEncoder(TokenizerEncoder):
         return {**example, "text": text, "rationales": moved}
 
     def _in_prompt(self, text: Encoded) -> Encoded:
-        """Returns the tokens of a text with the prompt around them. An empty text has no token of its own."""
-        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # the special token of a text without tokens
+        """Returns the tokens of a text inside the prompt. An empty text contributes no token."""
+        is_empty = len(text) == 1 and text.special_tokens_mask[0]  # its one token stands for a text without tokens
         kept = slice(0, 0) if is_empty else slice(None)
         before, after = len(self._head), len(self._tail)
         special_head = np.arange(before) < self._num_special
@@ -265,7 +265,7 @@ class PromptEncoder(TokenizerEncoder):
         return before, after
 
     def _answer_ids(self, parts: PromptParts) -> list[int]:
-        """Returns the one token that each answer adds after the prompt's last part."""
+        """Returns for each class the one token that its answer adds after the prompt's last part."""
         last = parts.after[-1] if parts.after else ""
         start, ids = self._ids(last), list[int]()
         for name in self.class_names:

@@ -1,4 +1,4 @@
-"""The parts of a prompt for a language model, as texts: a task line, solved examples (shots), and an answer line."""
+"""The text parts of a prompt for a language model: a task line, solved examples (shots), and an answer line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Shot(TypedDict):
 
 
 class PromptParts(NamedTuple):
-    """The texts around the classified text. Each is tokenized alone.
+    """The texts around the classified text. Each of them is tokenized separately.
 
     Example:
         >>> PromptParts(before=["Which mood?\\n\\n", "Text:"], after=["\\nLabel:"], lead=" ").after
@@ -31,7 +31,7 @@ class PromptParts(NamedTuple):
 
 
 def split_template(template: str) -> tuple[str, str]:
-    """Returns what stands before and after the text's place in a template.
+    """Returns the parts of a template before and after the place of the text.
 
     Raises:
         ValueError: the template does not contain {text} exactly once.
@@ -56,9 +56,9 @@ def prompt_parts(
     Args:
         task: the first sentence; "" for none.
         shots: the solved examples.
-        template: the form of an example, with {text} in place of the text. It ends where the answer begins.
+        template: the format of an example, with {text} in place of the text. The answer follows at its end.
         answers: class name -> answer, with its leading space if it has one.
-        chat: what a chat template puts before and after the user's message; None for no chat.
+        chat: text of a chat template before and after the user's message; None for no chat.
 
     Example:
         >>> shots = [Shot(text="fun", label="good")]
@@ -80,7 +80,7 @@ def prompt_parts(
 
 
 def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed: int) -> list[Shot]:
-    """Returns random shots in random order. The numbers of shots of two classes differ by at most 1.
+    """Returns random shots in random order. The numbers of shots of any two classes differ by at most 1.
 
     Args:
         texts: texts of the training rows.
@@ -110,7 +110,7 @@ def draw_shots(texts: Sequence[str], labels: Sequence[str], num_shots: int, seed
 
 
 def check_answers(answers: Mapping[str, str], class_names: Sequence[str]) -> None:
-    """Raises ValueError unless every class has an answer of its own, and every answer has a class.
+    """Raises ValueError unless every class has an answer, every answer has a class, and all answers differ.
 
     Example:
         >>> check_answers({"bad": " N", "good": " P"}, ["bad", "good"])

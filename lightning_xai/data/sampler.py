@@ -1,4 +1,4 @@
-"""Batches of rows of similar length, limited in rows and tokens (padding included). Processes share them."""
+"""Batches of rows of similar length, limited in rows and in tokens (padding included), and divided among processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.utils.data import Dataset, DistributedSampler
 
 from lightning_xai.runs.small_integers import smallest
 
-_BATCHES_PER_BUCKET = 4  # rows are shuffled within a bucket: small buckets need less padding, large ones shuffle more
-_LENGTH_RATIO = 1.15  # a bucket grows further as long as its longest row is at most 1.15 times as long as its shortest
+_BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
+_LENGTH_RATIO = 1.15  # beyond this number of batches, a bucket only takes rows at least 1/1.15 as long as its longest
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:
-    """Returns a partition of the rows into buckets of similar lengths, longest first, as (rows, number of batches).
+    """Divides the rows into buckets of similar lengths, longest first, and returns (rows, number of batches) of each.
 
-    The partition is not random, so every epoch has the same number of batches. The rows of a bucket can be shuffled and
+    The division is not random, so every epoch has the same number of batches. The rows of a bucket can be shuffled and
     then divided into this number of nearly equal batches. No batch then exceeds `batch_size`, and only a batch of one
     row may exceed `max_tokens`.
 
@@ -41,7 +41,7 @@ def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) ->
 
 
 def longest_first(lengths: np.ndarray) -> np.ndarray:
-    """Returns [R] the rows in descending order of length, as int32 if they fit. Rows of equal length keep their order.
+    """Returns the row numbers [R] in descending order of length, as int32 if they fit. Ties keep their order.
 
     Example:
         >>> longest_first(np.array([2, 9, 2])).tolist()
@@ -51,7 +51,7 @@ def longest_first(lengths: np.ndarray) -> np.ndarray:
 
 
 def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int:
-    """Returns the number of rows, at least one, that fit into a batch whose longest row has `longest` tokens.
+    """Returns the number of rows, at least one, in a batch whose longest row has `longest` tokens.
 
     Example:
         >>> rows_per_batch(10, batch_size=8, max_tokens=45), rows_per_batch(99, batch_size=8, max_tokens=45)
@@ -61,12 +61,12 @@ def rows_per_batch(longest: int, batch_size: int, max_tokens: int | None) -> int
 
 
 class Batches(Sequence[list[int]]):
-    """Batches of rows in two arrays, so that they need 4 bytes a row, or 8 if there are more than 2^31 rows.
+    """Batches of rows in two arrays. They need 4 bytes per row, or 8 if there are more than 2^31 rows.
 
     Args:
         rows: [R] the rows of all batches, one batch after another.
-        bounds: [batches + 1] batch i has the rows from bounds[i] to bounds[i + 1].
-        order: [batches] the order in which the batches are read; None for the order in `rows`.
+        bounds: [number of batches + 1] batch i has the rows from bounds[i] to bounds[i + 1].
+        order: [number of batches] order in which the batches are read; None reads them as in `rows`.
 
     Example:
         >>> batches = Batches(np.array([3, 1, 2]), np.array([0, 1, 3]), order=np.array([1, 0]))
@@ -95,7 +95,7 @@ class Batches(Sequence[list[int]]):
 
 
 def evaluation_batches(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> Batches:
-    """Returns batches of rows sorted by length, longest first, so that a lack of memory shows at once.
+    """Returns batches of rows sorted by length. The longest rows come first, so that a lack of memory shows at once.
 
     Example:
         >>> list(evaluation_batches(np.array([5, 100, 5]), batch_size=16, max_tokens=50))
@@ -123,7 +123,7 @@ def training_batches(
     rows, sizes = [], []
     for bucket, num_batches in bucket_rows(lengths, batch_size, max_tokens):
         rows.append(generator.permutation(bucket))
-        smaller, num_larger = divmod(len(bucket), num_batches)  # the division of np.array_split
+        smaller, num_larger = divmod(len(bucket), num_batches)  # the same sizes as np.array_split
         sizes += [smaller + 1] * num_larger + [smaller] * (num_batches - num_larger)
     bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     return Batches(np.concatenate(rows), bounds, generator.permutation(len(sizes)))
@@ -145,19 +145,18 @@ class LengthBucketSampler(DistributedSampler):
 
     The rank and the number of processes are read when iteration starts. All processes get the same number of batches:
     if the batches cannot be divided evenly, the first batches are repeated. Metrics recognize repeated examples by
-    their index and count them once. The base class is DistributedSampler, because Lightning
-    replaces samplers of other classes if there are several processes. Before every epoch, Lightning calls the sampler's
-    `set_epoch`.
+    their index and count them once. The base class is DistributedSampler, because Lightning replaces samplers of other
+    classes if there are several processes. Lightning calls `set_epoch` before every epoch.
 
     Args:
         dataset: the data set, only passed on to DistributedSampler.
         lengths: [rows] number of tokens of each row.
         batch_size: largest number of rows in a batch.
         max_tokens: largest number of tokens in a batch, padding included (number of rows times length of the longest
-            row); None for no limit. A row that is longer than this limit is a batch of its own.
+            row); None for no limit. A row that exceeds this limit is a batch of its own.
         shuffle: whether every epoch has new random batches of rows of similar length, in random order. Otherwise the
             rows are sorted by length.
-        seed: seed of the shuffling, used together with the number of the epoch.
+        seed: seed of the shuffling, which also depends on the number of the epoch.
 
     Example:
         >>> from torch.utils.data import TensorDataset
@@ -176,7 +175,7 @@ class LengthBucketSampler(DistributedSampler):
         shuffle: bool = False,
         seed: int = 0,
     ) -> None:
-        # the process group may not exist yet, so these are placeholders; `_process_rank` reads the true values later
+        # the process group may not exist yet, so rank and number are placeholders; `_process_rank` reads them later
         super().__init__(dataset, num_replicas=1, rank=0, shuffle=shuffle, seed=seed)
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size

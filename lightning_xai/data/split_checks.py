@@ -1,4 +1,4 @@
-"""Checks splits for unknown tokens, and for classes without a training row."""
+"""Checks splits for unknown tokens, and for classes without training rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST_UNKNOWN = 0.5  # a larger fraction of unknown tokens in a split is an error
 
 
 def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
-    """Prints the fractions of unknown tokens of all splits in one line, once per split and process.
+    """Prints one line with the fraction of unknown tokens of each split that this process has not reported yet.
 
     Args:
-        splits: the splits in use, before any token is erased.
+        splits: the splits in use, before erasure.
 
     Raises:
         ValueError: more than half of the tokens of a split are unknown.
@@ -52,7 +52,7 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
 
 
 def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -> None:
-    """Warns of classes that no training example has as a label.
+    """Warns of classes without a training example.
 
     Example:
         >>> import tempfile

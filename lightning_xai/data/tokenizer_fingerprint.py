@@ -1,4 +1,4 @@
-"""Fingerprints of tokenizers and encoders. Equal fingerprints show that token ids have the same meaning."""
+"""Fingerprints of tokenizers and encoders. If fingerprints are equal, token ids have the same meaning."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerFast
 if TYPE_CHECKING:
     from lightning_xai.data.base import Encoder
 
-# texts on which tokenizers differ. They are short, so that few encoders truncate them. A change of these texts
-# invalidates all stored fingerprints
+# texts on which tokenizers differ, and short enough for most encoders to keep them whole
+# if these texts change, all stored fingerprints become invalid
 PROBES = (
     "The cat and 2 other animals walked, unbelievably.",
     "THE Cat bought an iPhone; I'M sure McDonald's DON'T.",
@@ -30,10 +30,10 @@ PROBES = (
     "http://a.b/c?d=e user@mail.com (x)[y] C++ ...",
 )
 PAIR = ("A dog runs.", "It sleeps.")
-NUM_WORDS = 50  # at most this many vocabulary entries are tokenized, each unchanged, in upper case and in lower case
+NUM_WORDS = 50  # at most this many vocabulary entries are tokenized: unchanged, in upper case and in lower case
 ROLES = ("pad", "cls", "sep", "mask", "unk", "bos", "eos")
 
-# tokenizer -> (size of its vocabulary, fingerprint); the size reveals whether tokens were added later
+# tokenizer -> (size of its vocabulary, fingerprint); a different size shows that tokens were added since
 _known: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()
 _serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakKeyDictionary()  # as `_known`
 
@@ -41,9 +41,9 @@ _serialized: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[int, str]] = WeakK
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
     """Returns 12 hex digits: a hash of the vocabulary with its ids, the special tokens, and the tokens of fixed texts.
 
-    The texts are PROBES, the special tokens and every n-th entry of the vocabulary. The hash contains the ids, the
-    character offsets and the word numbers of their tokens. Padding, truncation, names and file formats do not change
-    the hash.
+    The fixed texts are PROBES, the special tokens and every n-th entry of the vocabulary. Of their tokens, the ids, the
+    character offsets and the word numbers are hashed. Padding, truncation, names and file formats do not change the
+    hash.
 
     Example:
         >>> from lightning_xai.data.vocabulary import word_tokenizer
@@ -65,7 +65,7 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerFast) -> str:
 def encoder_fingerprint(encoder: Encoder) -> str:
     """Returns 12 hex digits: a hash of the vocabulary's size, the special ids, and the tokens of fixed texts.
 
-    This function is for encoders without a Hugging Face tokenizer. The hash also contains the spelling of the tokens.
+    It is meant for encoders without a Hugging Face tokenizer. The spelling of the tokens is hashed, too.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -83,7 +83,7 @@ def encoder_fingerprint(encoder: Encoder) -> str:
 
 
 def serialization_hash(tokenizer: PreTrainedTokenizerFast) -> str:
-    """Returns 20 hex digits: a hash of the tokenizer's settings and vocabulary, without truncation and padding.
+    """Returns 20 hex digits: a hash of the tokenizer's settings and vocabulary, apart from truncation and padding.
 
     Unlike the fingerprint, the hash may differ between versions of the library `tokenizers`.
 
@@ -116,14 +116,14 @@ def _computed(tokenizer: PreTrainedTokenizerFast) -> str:
     texts = [*PROBES, *(" ".join(tokens) for tokens in (named, words, map(str.upper, words), map(str.lower, words)))]
     with _whole_texts(backend):
         for text, second in [*((text, None) for text in texts), PAIR]:
-            encoding = backend.encode(text, second)  # no batches, whose threads are unsafe with forks
+            encoding = backend.encode(text, second)  # batches would start threads, which are unsafe with forks
             digest.update(json.dumps([encoding.ids, encoding.offsets, encoding.word_ids]).encode())
     return digest.hexdigest()[:12]
 
 
 @contextmanager
 def _whole_texts(backend: Tokenizer) -> Iterator[None]:
-    """Within the context, the tokenizer neither pads nor truncates."""
+    """Turns off padding and truncation within the context."""
     truncation: dict[str, Any] | None = backend.truncation
     padding: dict[str, Any] | None = backend.padding
     backend.no_truncation()

@@ -1,4 +1,4 @@
-"""Reads the pretrained vectors of given words from GloVe, fastText and word2vec files."""
+"""Reads pretrained vectors of given words from GloVe, fastText and word2vec files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import IO, cast
 import numpy as np
 
 _BLOCK = 1 << 20
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which is no table of vectors
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # first bytes of a fastText model, which has no table of vectors
 
 
 def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
     """Returns float32 vectors [len(words), D], NaN for words that the file lacks.
 
-    Files that end in .bin or .bin.gz are read in word2vec's binary format, all others as text, which may be compressed
-    (.gz). Each line of text has a word and its numbers; a first line with the number of vectors and their width may
-    come before these lines. If the file has a word twice, the first vector counts. The file is read piece by piece.
+    Files that end in .bin or .bin.gz are read in word2vec's binary format. All others are read as text, which may be
+    compressed (.gz): each line has a word and its numbers, and the first line may have the number of vectors and their
+    width instead. If a word occurs twice, its first vector is used. The file is read piece by piece.
 
     Raises:
         ValueError: the file is missing, truncated or in another format, or it has none of the words; or the vector of
-            a word is not finite or differs in width from the first.
+            a word is not finite or has another width than the first vector.
 
     Example:
         >>> import tempfile
@@ -53,7 +53,7 @@ def read_word_vectors(path: str, words: Sequence[str]) -> np.ndarray:
 
 
 def coverage(vectors: np.ndarray) -> float:
-    """Returns the fraction of words with a vector. `vectors` [V, D] has a row per word, NaN for no vector.
+    """Returns the fraction of words with a vector. `vectors` [V, D] has one row per word, NaN for a missing vector.
 
     Example:
         >>> coverage(np.array([[1.0, 2.0], [np.nan, np.nan]]))
@@ -67,13 +67,13 @@ def _open(file: Path) -> IO[bytes]:
 
 
 def _counts(line: bytes) -> tuple[int, int] | None:
-    """Returns (number of vectors, width) if the line is a header that consists of these two counts, else None."""
+    """Returns (number of vectors, width) if the line is a header with these two counts, and otherwise None."""
     fields = line.split()
     return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(f.isdigit() for f in fields) else None
 
 
 def _text_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yields those words of the file that are in `wanted`, with their vectors [D]."""
+    """Yields each word of the file that is in `wanted`, with its vector [D]."""
     header, width, number = None, 0, 0
     for number, line in enumerate(stream, start=1):  # noqa: B007 - used after the loop
         if number == 1:
@@ -86,7 +86,7 @@ def _text_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Ite
         first = line[: line.find(b" ")]
         if first not in wanted:
             continue
-        # in some files words contain spaces, so the numbers are split off from the right
+        # in some files, words contain spaces, so the numbers are split off from the right
         word, *numbers = line.rstrip().rsplit(b" ", width)
         extra = word.split(b" ")[1:]
         if extra and not all(_is_number(part) for part in extra):
@@ -110,7 +110,7 @@ def _is_number(text: bytes) -> bool:
 
 
 def _binary_vectors(stream: IO[bytes], path: str, wanted: dict[bytes, int]) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yields those words of the file that are in `wanted`, with their vectors [D].
+    """Yields each word of the file that is in `wanted`, with its vector [D].
 
     The file consists of "<count> <width>\\n" and one entry per word: "<word> " and `width` float32 numbers.
     """

@@ -1,4 +1,4 @@
-"""Encodes words by a vocabulary that is given or built from the training rows. No pretrained tokenizer is needed."""
+"""Encodes words by a vocabulary, given or built from the training rows. No pretrained tokenizer is needed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def numbered_words(num_words: int) -> list[str]:
 
 
 def frequent_words(texts: Iterable[Sequence[str]], *, min_count: int, max_words: int | None) -> list[str]:
-    """Returns the words of the texts, without special words, the most frequent first.
+    """Returns the words of the texts by descending frequency, without special words.
 
     The frequency of a word is the number of texts that contain it. Words of equal frequency are in alphabetical order.
 
     Args:
         texts: the words of each text.
-        min_count: keeps only words that occur in at least this many texts.
-        max_words: keeps only this many words, the first ones; None keeps all.
+        min_count: smallest number of texts that must contain a word.
+        max_words: largest number of words to return; None for no limit.
 
     Example:
         >>> frequent_words([["b", "c"], ["c", "a"], ["c", "b"]], min_count=1, max_words=2)
@@ -80,7 +80,7 @@ def word_tokenizer(words: Sequence[str], *, split: Split, lowercase: bool) -> Pr
 class VocabularyEncoder(FastTokenizerEncoder):
     """Encodes each word as one token: [CLS] words [SEP].
 
-    Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, then the words in their order.
+    Ids: [PAD] 0, [CLS] 1, [SEP] 2, [MASK] 3, [UNK] 4, followed by the words in their order.
 
     Args:
         words: the vocabulary. By default, the vocabulary is built from the training rows and stored in every
@@ -90,13 +90,13 @@ class VocabularyEncoder(FastTokenizerEncoder):
             digits, so that "film!!" becomes "film" and "!!".
         lowercase: whether words are converted to lower case before they are looked up.
         min_count: a built vocabulary keeps only words that occur in at least this many training rows.
-        max_words: a built vocabulary keeps at most this many words: those that occur in the most training rows. None
+        max_words: a built vocabulary keeps at most this many words, those that occur in the most training rows. None
             keeps all.
         vectors: file of pretrained word vectors, in a format that `read_word_vectors` reads. None means no vectors.
 
     Raises:
-        ValueError: a word is repeated or special, or a number is not positive. `fit` raises the error if no word is
-            left. `encode_batch` raises the error if the vocabulary has not been built.
+        ValueError: a word is repeated or special, or a number is not positive. `fit` raises the error if no word
+            remains. `encode_batch` raises the error if the vocabulary has not been built.
 
     Example:
         >>> encoder = VocabularyEncoder(lowercase=True)
@@ -166,7 +166,7 @@ class VocabularyEncoder(FastTokenizerEncoder):
 
     def encode_batch(self, examples: Sequence[dict[str, Any]]) -> list[Encoded]:
         if self.needs_fit:
-            raise ValueError("the vocabulary is still to be built: call fit with the training rows, or give words")
+            raise ValueError("the vocabulary is not built yet: call fit with the training rows, or give words")
         return super().encode_batch(examples)
 
     def state_dict(self) -> dict[str, Any]:
@@ -194,6 +194,6 @@ class VocabularyEncoder(FastTokenizerEncoder):
         return self._vectors
 
     def summary(self) -> dict[str, Any]:
-        vectors = self._vectors  # None until the file has been read; the summary does not read it
+        vectors = self._vectors  # None before the first use of `word_vectors`; the summary does not read the file
         covered = None if vectors is None else coverage(vectors[len(SPECIAL_WORDS) :].numpy())
         return {"num_words": len(self.words or []), "vector_coverage": covered}

@@ -124,7 +124,7 @@ def test_the_second_text_tells_the_probability_and_is_not_shown(recurrent, tmp_p
 
 
 def test_the_configuration_alone_has_no_vocabulary(recurrent):
-    with pytest.raises(ValueError, match="still to be built"):
+    with pytest.raises(ValueError, match="not built yet"):
         trained_encoder({}, "my.ckpt", recurrent / "config.yaml").encode({"text": "A zebra"})
 
 

@@ -76,7 +76,7 @@ def test_special_words_have_the_first_rows():
 
 
 def test_encoding_before_the_vocabulary_is_built_is_refused():
-    with pytest.raises(ValueError, match="still to be built"):
+    with pytest.raises(ValueError, match="not built yet"):
         VocabularyEncoder(words=None).encode({"text": "a"})
 
 

@@ -1,4 +1,4 @@
-"""Reads MDACE's charts: the notes of an admission with codes and their evidence, but without the text."""
+"""Reads MDACE's charts: annotated notes of an admission, with codes and their evidence, but without the texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AnnotatedNote:
         row_id: ROW_ID of the note in NOTEEVENTS.
         admission: HADM_ID of the chart.
         category: kind of the note.
-        annotations: the evidence, repeated annotations once.
+        annotations: the evidence, without repetitions.
         num_repeated: number of repeated annotations.
     """
 
@@ -76,7 +76,7 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
     """Returns the notes of a chart, in the file's order.
 
     Raises:
-        ValueError: the file is no chart, lacks a key, or has another admission than its name says.
+        ValueError: the file is no chart, lacks a key, or holds another admission than its name says.
 
     Example:
         >>> import tempfile

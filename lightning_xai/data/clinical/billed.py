@@ -10,12 +10,12 @@ from lightning_xai.data.clinical.codes import System, with_point
 from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
-ENOUGH_ROWS = 1000  # in so many rows of MIMIC-III, some codes begin with 0
+ENOUGH_ROWS = 1000  # among this many rows of MIMIC-III, some codes begin with 0
 SHORTEST = 3  # characters of a code
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
-    """Returns the tables that are read for some code systems; for ICD-10, DIAGNOSES_ICD names the patients.
+    """Returns the tables to read for some code systems. For ICD-10, DIAGNOSES_ICD is read for its patient ids alone.
 
     Example:
         >>> tables_of(["ICD-9-PCS"]), tables_of(["ICD-10-CM"])
@@ -29,7 +29,7 @@ class Billed:
     """The codes of listed admissions.
 
     Attributes:
-        codes: admission -> its codes with their points, each once, sorted; admissions without a code are left out.
+        codes: admission -> its codes with their decimal points, distinct and sorted; only admissions with a code.
         patients: admission -> patient.
         known: the codes of all admissions, listed or not.
     """
@@ -40,14 +40,14 @@ class Billed:
 
 
 def read_billed(folder: Path, systems: Sequence[System], listed: Container[int]) -> Billed:
-    """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD, as far as the systems ask for these tables.
+    """Returns the codes in those of the tables DIAGNOSES_ICD and PROCEDURES_ICD that the code systems need.
 
-    Rows without a code are left out.
+    Rows without a code are skipped.
 
     Args:
         folder: folder of the tables.
         systems: code systems in use.
-        listed: the admissions whose codes are wanted.
+        listed: the admissions whose codes are returned.
 
     Raises:
         ValueError: a table is missing or damaged, as in `read_table`, or its codes have lost their leading zeros.

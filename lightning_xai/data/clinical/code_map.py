@@ -9,12 +9,12 @@ from lightning_xai.data.clinical.codes import cut_to_known, replaced
 
 
 class CodeMap:
-    """Function of code system and code that returns a class, or None to drop the code.
+    """Function that maps code system and code to a class, or to None if the code is dropped.
 
     Args:
-        systems: the code systems in use; codes of others are dropped.
-        known: the codes of MIMIC-III, to which a code is cut from the right; None cuts no code.
-        classes: the classes of a checkpoint, which drop all other codes; None keeps all.
+        systems: the code systems in use; codes of other systems are dropped.
+        known: the codes of MIMIC-III. An unknown code loses characters at its end until it is known. None cuts no code.
+        classes: the classes of a checkpoint; all other codes are dropped. None keeps all codes.
 
     Attributes:
         dropped: reason -> number of codes that were dropped.
@@ -50,13 +50,13 @@ class CodeMap:
         return found if self.is_class(found, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns those billed codes of an admission that are classes; the same tuple if all are."""
+        """Returns those billed codes of an admission that are classes; the same tuple if all of them are."""
         if self.classes is None:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))
 
     def is_class(self, code: str | None, what: str) -> bool:
-        """Returns whether a code is a class; otherwise it counts as dropped."""
+        """Returns whether a code is a class. If it is not, the code is counted as dropped."""
         if self.classes is None or code in self.classes:
             return True
         self.dropped[f"{what} that are no class"] += 1

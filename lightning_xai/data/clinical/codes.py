@@ -1,4 +1,4 @@
-"""ICD codes: how MIMIC-III's become the usual ones, and how MDACE's become codes that MIMIC-III has."""
+"""ICD codes: conversion of MIMIC-III's to the usual spelling, and of MDACE's to codes that MIMIC-III has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 System = Literal["ICD-9-CM", "ICD-9-PCS", "ICD-10-CM", "ICD-10-PCS"]
 ICD9: tuple[System, ...] = ("ICD-9-CM", "ICD-9-PCS")
-SHORTEST = 3  # characters of a code that is cut, the point not counted
+SHORTEST = 3  # fewest characters that remain of a cut code, without the decimal point
 ICD10_REPLACEMENTS = {
     "F32.A": "F32.9",
     "S02.122A": "S02.19XA",
@@ -18,7 +18,7 @@ ICD10_REPLACEMENTS = {
 
 
 def with_point(code: str, system: System) -> str:
-    """Returns a code of MIMIC-III with its point: after 3 characters, 4 in E codes, 2 in procedures.
+    """Inserts the decimal point into a code of MIMIC-III: after 3 characters, or 4 in E codes, or 2 in procedures.
 
     Example:
         >>> with_point("25000", "ICD-9-CM"), with_point("E8788", "ICD-9-CM"), with_point("3893", "ICD-9-PCS")
@@ -31,7 +31,7 @@ def with_point(code: str, system: System) -> str:
 
 
 def replaced(code: str, system: str) -> str:
-    """Returns the code that Edin et al. put in the place of an ICD-10 code; other codes stay as they are.
+    """Returns the code by which Edin et al. replace an ICD-10 code; other codes stay as they are.
 
     Example:
         >>> replaced("F32.A", "ICD-10-CM"), replaced("I10", "ICD-10-CM")
@@ -41,10 +41,10 @@ def replaced(code: str, system: str) -> str:
 
 
 def cut_to_known(code: str, known: Container[str]) -> str | None:
-    """Returns the longest begin of a code that is known, of at least 3 characters; None if there is none.
+    """Returns the longest known prefix of a code that has at least 3 characters, or None if there is none.
 
     Args:
-        code: a code with its point.
+        code: a code with its decimal point.
         known: the known codes.
 
     Example:
@@ -59,10 +59,10 @@ def cut_to_known(code: str, known: Container[str]) -> str | None:
 
 
 def systems_of_one_version(systems: list[System]) -> str:
-    """Returns "ICD-9" or "ICD-10", the version of the systems that an option names.
+    """Returns "ICD-9" or "ICD-10", the version that all the given systems have.
 
     Raises:
-        ValueError: the option names no system, one twice, or systems of both versions.
+        ValueError: there are no systems, a system is repeated, or the systems are of both versions.
 
     Example:
         >>> systems_of_one_version(["ICD-9-CM", "ICD-9-PCS"])

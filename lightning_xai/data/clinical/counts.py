@@ -1,4 +1,4 @@
-"""Counts the admissions, notes, codes and spans of a medical corpus, beside the published numbers."""
+"""Counts the admissions, notes, codes and spans of a medical corpus, and prints them beside the published numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from lightning_xai.data.clinical.annotations import AnnotatedNote
 from lightning_xai.data.clinical.documents import Document
 
-# corpus -> admissions of train, validation and test, as Edin et al. (2024, Table 1) and MDACE's lists have them
+# corpus -> numbers of admissions in each split, from Edin et al. (2024, Table 1) and from MDACE's lists
 PUBLISHED = {
     "mimic": {"train": 47_719, "validation": 1_631, "test": 3_372},
     "mdace": {"train": 181, "validation": 60, "test": 61},
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
 
-PAIRS_OF_RESULTS = {"mdace": {"test": 586}}  # on which the result files of Edin et al. rest; 583 in one sweep
+PAIRS_OF_RESULTS = {"mdace": {"test": 586}}  # number of pairs in the result files of Edin et al.; 583 in one sweep
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class AnnotationCounts:
 
     @classmethod
     def of(cls, notes: Iterable[AnnotatedNote], systems: Collection[str]) -> AnnotationCounts:
-        """Returns the counts of some notes before their codes are mapped; other code systems are left out."""
+        """Returns the counts of some notes before their codes are mapped, for the given code systems only."""
         used = [[one for one in note.annotations if one.system in systems] for note in notes]
         used = [annotations for annotations in used if annotations]
         pairs = sum(len({(one.system, one.code) for one in annotations}) for annotations in used)
@@ -43,7 +43,7 @@ class AnnotationCounts:
 
 @dataclass
 class CountReport:
-    """What was read, and what was left out.
+    """Numbers of rows that were read, and of those that were left out.
 
     Attributes:
         corpus: name of the corpus in PUBLISHED.
@@ -54,7 +54,7 @@ class CountReport:
         annotated: split -> counts of the annotations before mapping.
         table: counts of rows in NOTEEVENTS.
         shared_patients: number of patients with admissions in several splits.
-        dropped: what was left out or merged -> number.
+        dropped: kind of rows that were left out or merged -> number.
 
     Example:
         >>> report = CountReport("joint", {"test": 7})

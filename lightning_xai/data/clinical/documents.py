@@ -1,4 +1,4 @@
-"""Makes documents of notes: of an admission's discharge summaries, or of one annotated note."""
+"""Makes documents from an admission's discharge summaries, or from one annotated note."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Document:
     Attributes:
         id: name of the row.
         admission: HADM_ID.
-        notes: places in the store of the notes whose texts are joined.
+        notes: numbers, in the store, of the notes whose texts are joined.
         codes: the codes, sorted.
-        spans: code -> characters of its evidence; empty without annotations.
+        spans: code -> character spans of its evidence; empty without annotations.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Document:
 
 
 def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
-    """Returns admission -> places of its notes: reports before addenda, each by CHARTTIME, CHARTDATE and ROW_ID.
+    """Returns admission -> numbers of its notes: reports before addenda, each by CHARTTIME, CHARTDATE and ROW_ID.
 
     Example:
         >>> import tempfile
@@ -54,15 +54,15 @@ def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
 
 
 def check_annotated(notes: Iterable[AnnotatedNote], store: NoteStore, table: str) -> None:
-    """Checks that annotated notes fit the notes of MIMIC-III.
+    """Checks that annotated notes agree with the notes of MIMIC-III.
 
     Args:
         notes: notes of the charts.
         store: the notes of MIMIC-III.
-        table: name of the file of the notes, for messages.
+        table: name of the file that holds the notes, for messages.
 
     Raises:
-        ValueError: a note is unknown, of another admission, or has line ends of CR LF; a span is empty or outside its
+        ValueError: a note is unknown, of another admission, or has CRLF line endings; a span is empty or outside its
             note; or more than 5 % of all spans begin or end inside a word.
 
     Example:
@@ -92,7 +92,7 @@ MIMIC-III 1.4
         text = store.text(place)
         if "\r\n" in text:
             raise ValueError(
-                f"note {note.row_id} in {table} has line ends of CR LF, which shift the spans: copy the original table"
+                f"note {note.row_id} in {table} has CRLF line endings, which shift the spans: copy the original table"
             )
         for one in note.annotations:
             if not 0 <= one.begin < one.end <= len(text):
@@ -117,15 +117,15 @@ def annotated_document(
     trim: Trim,
     dropped: Counter[str],
 ) -> Document:
-    """Returns the document of an annotated note. Codes that become one share their spans.
+    """Returns the document of an annotated note. If several codes are renamed to one code, their spans are joined.
 
     Args:
         note: the note.
-        place: its place in the store.
+        place: its number in the store.
         text: its text.
         rename: function of code system and code that returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
-        dropped: gets the numbers of spans that become empty or repeat another.
+        dropped: is increased by the numbers of spans that become empty or repeat another span.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation

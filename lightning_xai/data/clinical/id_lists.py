@@ -1,4 +1,4 @@
-"""Reads the lists of admissions that make the splits, in the three forms in which they are published."""
+"""Reads the lists of admissions that define the splits, in the three formats in which they are published."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FEATHER_NAMES = {"train": "train", "val": "validation", "validation": "validatio
 
 
 def read_id_lists(splits: Splits | str) -> dict[str, list[int]]:
-    """Returns split -> admissions, in the lists' order.
+    """Returns split -> admissions, in the order of the lists.
 
     Args:
         splits: split -> a file with one HADM_ID per line and no header (Mullenbach's and MDACE's lists), or several
             such files; or one feather file with the columns _id and split (Edin's lists).
 
     Raises:
-        ValueError: a file is missing or has a header, a list is empty, or an admission is repeated or in two splits.
+        ValueError: a file is missing or has a header, a list is empty, or an admission occurs twice or in two splits.
 
     Example:
         >>> import tempfile
@@ -146,7 +146,7 @@ def _require_file(path: Path) -> None:
 
 
 def read_class_names(path: Path) -> list[str]:
-    """Returns the codes in a file, in its order, which is the order of a checkpoint's classes.
+    """Returns the codes in a file, in the order of the file, which is the order of a checkpoint's classes.
 
     Args:
         path: a JSON list of codes, a text file with one code per line, a folder with target_tokenizer.json, or the
@@ -168,7 +168,7 @@ def read_class_names(path: Path) -> list[str]:
         if of_run.is_file() and not path.is_file():
             names = read_json(of_run).get("class_names")
             if not names:
-                raise ValueError(f"{of_run} names no classes, as an older version wrote it: give a list of codes")
+                raise ValueError(f"{of_run} of an older version names no classes: give a list of codes")
             return [str(name) for name in names]
     if not path.is_file():
         raise ValueError(f"the list of classes {path} is missing: give a JSON list of codes, or set classes: null")

@@ -1,4 +1,4 @@
-"""Keeps the notes that are in use on the disk, with a small index in memory."""
+"""Keeps the texts of the notes in use on disk, with a small index in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COLUMNS = (
 
 
 class NoteStore:
-    """Notes in a file without a name, which is gone when the store is closed or the process ends.
+    """Notes in an unnamed temporary file, which disappears when the store is closed or the process ends.
 
-    Only the owner of the process can read the file. Memory holds seven numbers a note.
+    Only the owner of the process can read the file. Memory holds seven numbers per note.
 
     Args:
-        folder: the folder of the file. It is made, with rights for its owner only, if it is missing.
+        folder: the folder of the file. If it is missing, it is made, with access for its owner only.
 
     Example:
         >>> store = NoteStore(Path(tempfile.mkdtemp()))
@@ -58,7 +58,7 @@ class NoteStore:
         date: str = "",
         is_error: bool = False,
     ) -> int:
-        """Writes a note and returns its place in the store."""
+        """Writes a note and returns its number in the store."""
         data = text.encode("utf-8")
         with writing(self._folder):
             self._file.write(data)
@@ -72,18 +72,18 @@ class NoteStore:
         return len(self) - 1
 
     def flush(self) -> None:
-        """Makes all notes readable by `text`."""
+        """Writes buffered notes to the file, so that `text` can read them."""
         with writing(self._folder):
             self._file.flush()
 
     def text(self, place: int) -> str:
-        """Returns the text of the note at a place."""
+        """Returns the text of the note with this number."""
         begin, end = self._offsets[place], self._offsets[place + 1]
         self.flush()
         return os.pread(self._file.fileno(), end - begin, begin).decode("utf-8")
 
     def order(self, place: int) -> tuple[int, int, int, int]:
-        """Returns the key by which notes of an admission are sorted: reports first, then time, date and ROW_ID."""
+        """Returns the key by which notes of an admission are sorted: reports first, then by time, date and ROW_ID."""
         return self.is_addendum[place], self.times[place], self.dates[place], self.row_ids[place]
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class NoteStore:
 
 
 def time_number(value: str) -> int:
-    """Returns a number that sorts dates and times; 0 for an empty cell.
+    """Returns a number by which dates and times can be sorted; 0 for an empty cell.
 
     Example:
         >>> time_number("2150-01-31"), time_number("2150-01-31 08:30:00"), time_number("")
@@ -105,7 +105,7 @@ def time_number(value: str) -> int:
 def read_notes(
     folder: Path, wants: Callable[[int, int | None, str], bool], scratch_dir: Path
 ) -> tuple[NoteStore, dict[str, int]]:
-    """Reads NOTEEVENTS row by row and stores the notes that are wanted.
+    """Reads NOTEEVENTS row by row and stores the notes for which `wants` returns True.
 
     Args:
         folder: folder of the tables of MIMIC-III 1.4.
@@ -113,10 +113,10 @@ def read_notes(
         scratch_dir: folder of the store's file.
 
     Returns:
-        The store, and counts of the rows in the table.
+        The store, and the numbers of notes in the table and of notes without an admission.
 
     Raises:
-        ValueError: the table is missing, damaged or without rows, as in the demo, or repeats a ROW_ID.
+        ValueError: the table is missing or damaged, has no rows, as in the demo, or repeats a ROW_ID.
 
     Example:
         >>> folder = Path(tempfile.mkdtemp())

@@ -1,4 +1,4 @@
-"""Reads the notes and codes of listed admissions, from MIMIC-III's tables and MDACE's charts."""
+"""Reads the notes and codes of listed admissions from MIMIC-III's tables and MDACE's charts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from lightning_xai.data.clinical.note_store import NoteStore, read_notes
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.clinical.trimming import Trim
 
-NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # one for all admissions, to save memory
+NO_SPANS: Mapping[str, list[list[int]]] = MappingProxyType({})  # all admissions share it, to save memory
 
 
 @dataclass(frozen=True)
 class Charts:
-    """Which annotations of MDACE are read.
+    """Selects the annotations of MDACE to read.
 
     Attributes:
         mdace_dir: folder with MDACE's folders data and splits.
         setting: "Inpatient" or "Profee".
-        all_notes: whether every annotated note is a document, or only discharge summaries.
-        trim: how spans are trimmed.
+        all_notes: whether all annotated notes become documents, instead of discharge summaries only.
+        trim: as in `trimming.trimmed`.
     """
 
     mdace_dir: Path
@@ -52,18 +52,18 @@ class Charts:
 
 @dataclass(frozen=True)
 class Request:
-    """What is read.
+    """The settings of `read_documents`.
 
     Attributes:
         corpus: name of the corpus, as in `counts.PUBLISHED`.
         mimic_dir: folder of MIMIC-III's tables.
         lists: split -> admissions.
-        systems: code systems in use, of one version.
-        classes: the classes of a checkpoint, or None.
-        charts: which annotations are read, or None.
+        systems: code systems in use, all of one version.
+        classes: the classes of a checkpoint; None if the codes that are read define the classes.
+        charts: the annotations to read; None for none.
         needs_chart: whether every listed admission must have a chart.
         shared_patients: whether a patient may be in two splits.
-        scratch_dir: folder of the file in which notes are kept.
+        scratch_dir: folder of the temporary file that holds the notes.
     """
 
     corpus: str
@@ -79,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read.
+    """The result of `read_documents`.
 
     Attributes:
         store: the notes.
@@ -95,7 +95,7 @@ class Reading:
 
 
 def read_documents(request: Request) -> Reading:
-    """Reads the tables and the charts.
+    """Reads the tables and charts, and makes the documents.
 
     Raises:
         ValueError: a table, chart or list is missing or wrong.
@@ -129,7 +129,7 @@ def read_documents(request: Request) -> Reading:
         codes = CodeMap(request.systems, billed.known if uses_icd9 else None, request.classes)
         trim = request.charts.trim if request.charts is not None else "none"
         place_of = {row_id: place for place, row_id in enumerate(store.row_ids)}
-        prefix = "" if request.needs_chart else "note-"  # ids of notes and of admissions may be equal
+        prefix = "" if request.needs_chart else "note-"  # a note's id may equal the id of an admission
         maker = _Maker(store, charts, billed, codes, trim, report, places_of_admissions(store), place_of, prefix)
         documents = {split: maker.documents(admissions) for split, admissions in lists.items()}
     except BaseException:

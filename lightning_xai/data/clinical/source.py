@@ -1,4 +1,4 @@
-"""The base class of the sources that read notes and codes of MIMIC-III."""
+"""The base class of sources that read notes and codes of MIMIC-III."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from lightning_xai.functional.choices import require_choices
 class ClinicalSource(TextSource):
     """Notes of MIMIC-III 1.4 with ICD codes as labels. Its subclasses choose the notes and the codes.
 
-    Notes are read row by row into a file on the disk, so that peak memory does not depend on the size of NOTEEVENTS.
-    That file has no name, only its owner can read it, and it is gone when the rows are encoded.
+    Notes are read row by row into a file on disk, so peak memory does not depend on the size of NOTEEVENTS. The file
+    has no name, only its owner can read it, and it disappears once the rows are encoded.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD as csv or csv.gz.
         splits: the lists of admissions, as `read_id_lists` reads them.
         code_systems: the code systems whose codes are labels, all of ICD-9 or all of ICD-10.
-        classes: file of a checkpoint's classes, as `read_class_names` reads it; other codes are dropped, and documents
-            without a code are left out. None takes the codes of all splits together, sorted.
-        charts: which annotations of MDACE are read; None for none.
+        classes: file with the classes of a checkpoint, as in `read_class_names`. Other codes are dropped, and documents
+            without a remaining code are left out. None takes the codes of all splits together, sorted.
+        charts: the annotations of MDACE to read; None for none.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.
 
     Raises:
-        ValueError: `code_systems` names none or systems of both versions. `load` raises it if a file is missing or
+        ValueError: `code_systems` is empty or has systems of both versions. `load` raises it if a file is missing or
             wrong.
 
     Example:
@@ -106,7 +106,7 @@ class ClinicalSource(TextSource):
         return files + ([self.classes_path] if self.classes_path is not None else [])
 
     def prepare(self) -> None:
-        self.files()  # names a missing table before the long work
+        self.files()  # raises an error for a missing table before the long work
         read_id_lists(self.splits)
 
     def row_streams(self) -> Mapping[str, RowStream]:
@@ -139,4 +139,4 @@ class ClinicalSource(TextSource):
             yield row
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_reading"}  # a copy reads again
+        return {name: value for name, value in vars(self).items() if name != "_reading"}  # a copy reads the files again

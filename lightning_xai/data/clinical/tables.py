@@ -10,17 +10,17 @@ from pathlib import Path
 from lightning_xai.runs.files.compressed_files import open_text
 from lightning_xai.runs.files.text_files import other_encoding
 
-LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of csv, 131,072
+LONGEST_CELL = 2**24  # characters; some notes exceed the default limit of the csv module, 131,072
 ACCESS = (
     "MIMIC-III 1.4 is at https://physionet.org/content/mimiciii/1.4/ for those who have a PhysioNet account, have "
     "completed the CITI course on human subjects and have signed the data use agreement"
 )
-OF_MIMIC_IV = {"icd_code", "icd_version", "note_id", "note_seq"}  # columns that only MIMIC-IV has
+OF_MIMIC_IV = {"icd_code", "icd_version", "note_id", "note_seq"}  # columns that MIMIC-IV has, but not MIMIC-III
 DECIMAL = re.compile(r"\d+\.0*")
 
 
 def find_table(folder: Path, name: str) -> Path:
-    """Returns the file {name}.csv or {name}.csv.gz of a folder; upper and lower case are equal.
+    """Returns the file {name}.csv or {name}.csv.gz of a folder; the file may spell its name in any case.
 
     Raises:
         ValueError: the file is missing, or the folder holds MIMIC-IV.
@@ -47,11 +47,11 @@ def read_table(folder: Path, name: str, columns: Sequence[str]) -> Iterator[tupl
     Args:
         folder: folder of the tables.
         name: name of the table.
-        columns: the columns that are wanted, in upper case. The file may write them in any case.
+        columns: the columns to return, in upper case. The file may spell them in any case.
 
     Raises:
-        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or a row has not as many
-            cells as the header. The message names file and line.
+        ValueError: the file is missing, cut off, of MIMIC-IV or not UTF-8, or lacks a column; or the number of cells of
+            a row differs from the header's. The message names file and line.
 
     Example:
         >>> import tempfile
@@ -91,13 +91,13 @@ def _places(header: list[str], columns: Sequence[str], path: Path) -> list[tuple
         raise ValueError(f"{path} is a table of MIMIC-IV, not of MIMIC-III 1.4: {ACCESS}")
     if not header:
         raise ValueError(f"{path} is empty: copy it again, or fetch it; {ACCESS}")
-    are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)  # else they may be part of a note
+    are_names = all(re.fullmatch(r"\w{1,40}", name) for name in header)  # other cells may be part of a note's text
     has = f"its columns are {', '.join(header)}" if are_names else "its first line does not name columns"
     raise ValueError(f"{path} has no column {', '.join(missing)}; {has}")
 
 
 def id_in(value: str, column: str, where: str) -> int | None:
-    """Returns the number in an id's cell; None if the cell is empty.
+    """Returns the number in a cell with an id; None if the cell is empty.
 
     Raises:
         ValueError: the cell is no whole number, or it was written as a decimal.
@@ -121,7 +121,7 @@ def id_in(value: str, column: str, where: str) -> int | None:
 
 
 def required_id(value: str, column: str, where: str) -> int:
-    """Returns the number in an id's cell, as `id_in`; an empty cell is an error.
+    """Returns the number in a cell with an id, as `id_in` does, but refuses an empty cell.
 
     Example:
         >>> required_id("7", "ROW_ID", "row 1")

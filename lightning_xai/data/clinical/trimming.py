@@ -1,4 +1,4 @@
-"""Trims the evidence spans of MDACE in the two ways in which its users do."""
+"""Trims the evidence spans of MDACE, as MDACE's own reader does or as Edin et al. do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def trimmed(text: str, begin: int, end: int, trim: Trim) -> tuple[int, int]:
         text: the note.
         begin, end: the span, in characters, end exclusive.
         trim: "none" keeps the span. "mdace" strips white space and "-.,/" at both ends, ")" on the left and "(" on the
-            right, as MDACE's own reader does. "edin" moves the end left by one if the character behind the span is
-            punctuation or white space, and the begin right by one if the span's first character is.
+            right, as MDACE's own reader does. "edin" moves the end left by one if the character after the span is
+            punctuation or white space, and the begin right by one if the first character of the span is.
 
     Example:
         >>> text = "Dx: (gout), stable"

@@ -1,4 +1,4 @@
-"""Finds encoded corpora, or encodes them once."""
+"""Finds encoded corpora in a folder, and encodes missing ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_corpus(
     multilabel: bool = False,
     facts: Mapping[str, Any] | None = None,
 ) -> Corpus:
-    """Encodes rows into a corpus, unless `folder` holds one, and returns the corpus.
+    """Returns the corpus in `folder`. If there is none yet, encodes the rows into a new corpus first.
 
     Args:
         folder: the folder of the corpus.
@@ -73,7 +73,7 @@ def write_corpus(
 
 
 def note_use(folder: Path) -> None:
-    """Notes that a corpus is used now, if its folder may be written.
+    """Records that a corpus is used now, unless its folder is read-only.
 
     Example:
         >>> import tempfile
@@ -84,7 +84,7 @@ def note_use(folder: Path) -> None:
         True
     """
     with contextlib.suppress(OSError):
-        os.utime(folder)  # the files do not change, so the folder's time has no other meaning
+        os.utime(folder)  # corpora never change, so the folder's modification time is free to hold the last use
 
 
 def last_use(folder: Path) -> float:
@@ -98,7 +98,7 @@ def last_use(folder: Path) -> float:
 
 
 class CorpusCache:
-    """The corpora in a folder, by the hash of the facts that decide their contents.
+    """The corpora in a folder. The hash of the facts that decide a corpus's contents names it.
 
     Args:
         folder: the folder, which is made if missing.
@@ -114,7 +114,7 @@ class CorpusCache:
         self.folder = folder
 
     def find(self, facts: Mapping[str, Any]) -> Corpus | None:
-        """Returns the corpus with these facts, or None. A damaged folder is renamed, so that it is made anew."""
+        """Returns the corpus with these facts, or None. A damaged corpus is renamed, so that it is encoded again."""
         folder = self.folder / key_of(facts)
         if not folder.is_dir():
             return None
@@ -128,7 +128,7 @@ class CorpusCache:
             return None
 
     def find_or_make(self, facts: Mapping[str, Any], make: Callable[[Path], Corpus], name: str) -> Corpus:
-        """Returns the corpus with these facts; `make` encodes it into a given folder if it does not exist yet.
+        """Returns the corpus with these facts. If there is none, `make` encodes it into the folder that it is given.
 
         Args:
             facts: facts that decide the contents.
@@ -148,7 +148,7 @@ class CorpusCache:
         )
 
     def manifests(self) -> dict[Path, dict[str, Any]]:
-        """Returns the manifests of all corpora by folder; damaged corpora are left out."""
+        """Returns folder -> manifest for all corpora; damaged corpora are left out."""
         found = {}
         for file in sorted(self.folder.glob(f"*/{MANIFEST}")):
             try:

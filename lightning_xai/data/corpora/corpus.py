@@ -1,4 +1,4 @@
-"""Reads an encoded corpus from memory maps, which all processes of a machine share."""
+"""Reads an encoded corpus from memory maps, so that all processes on a machine share its memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Block(NamedTuple):
 
 
 class Corpus:
-    """The encoded rows of one split. A copy in another process opens the files again.
+    """The encoded rows of one split. Pickling stores only the folder, so another process opens the files again.
 
     Args:
         folder: folder that CorpusWriter and its caller have written.
@@ -34,12 +34,12 @@ class Corpus:
         manifest: facts about the rows, as CorpusWriter returns them, and about their source and encoder.
         index: [R] the number of each row in the full split, in ascending order.
         lengths: [R] number of tokens of each row.
-        ordinary, unknown: [R] number of tokens of each row that are not special, and of those that are unknown.
+        ordinary, unknown: [R] number of tokens of each row that are not special, and how many of these are unknown.
         evidence_kept: [R] as in TokenTable. truncated: [R] 0 or 1.
         evidence_runs: [R] number of runs of evidence tokens.
 
     Raises:
-        ValueError: a file is missing or has another size than the manifest says.
+        ValueError: a file is missing, or its size differs from the manifest.
 
     Example:
         >>> import tempfile
@@ -108,7 +108,7 @@ class Corpus:
         }
 
     def is_whole(self) -> bool:
-        """Returns whether the contents of all files have the hashes that the manifest names."""
+        """Returns whether the contents of all files have the hashes in the manifest."""
         return all(sha256_of(self.folder / name) == facts["sha256"] for name, facts in self.manifest["files"].items())
 
     def _place(self, row: int) -> tuple[_Block, int]:
@@ -143,7 +143,7 @@ class Corpus:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Returns the manifest of a corpus, after a check of its files' sizes.
+    """Returns the manifest of a corpus, after checking the sizes of its files.
 
     Raises:
         ValueError: the manifest or another file is missing, damaged or cut off.

@@ -1,4 +1,4 @@
-"""A source whose splits are encoded once, and read from memory maps by every process and every run."""
+"""A source whose splits are encoded once, and then read from memory maps by all processes and runs."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from lightning_xai.runs.files.whole_folders import set_aside
 from lightning_xai.runs.locks.shared_work import found_or_made
 from lightning_xai.runs.ranks import rank
 
-FEWEST_OF_A_VIEW = 4  # a selection of at least a quarter of a split is read from the corpus of the whole split
+FEWEST_OF_A_VIEW = 4  # a selection of at least 1/4 of a split is a view of the corpus of the whole split
 
 
 class EncodedSource:
-    """The splits of a source as corpora, encoded by one encoder.
+    """The splits of a source, each encoded into a corpus.
 
     Args:
         source: loads the rows.
         encoder: turns rows into tokens.
         cache_dir: folder of the encoded corpora, as in `cache_folder`.
-        verify: whether the contents of all files are read again, of the source's and of the corpora.
+        verify: whether all files of the source and of the corpora are read again to check their contents.
 
     Example:
         >>> import tempfile
@@ -68,7 +68,7 @@ class EncodedSource:
 
     @property
     def cache(self) -> CorpusCache:
-        """The folder of all corpora."""
+        """The cache of all encoded corpora."""
         return CorpusCache(self._folder / "corpora")
 
     @cached_property
@@ -108,7 +108,7 @@ class EncodedSource:
 
     @cached_property
     def table(self) -> SourceTable:
-        """The classes and splits of the source. The rows are loaded only if no earlier process has loaded them."""
+        """The classes and splits of the source. The rows are loaded only if no earlier process has stored the table."""
         file = self._folder / "sources" / f"{key_of(self.facts)}.json"
 
         def make() -> SourceTable:
@@ -124,17 +124,17 @@ class EncodedSource:
         for line in found.warnings() if rank() == 0 else []:
             warnings.warn(line, stacklevel=2)
         if not _says_class_names(self.source):
-            self.source.class_names = found.class_names  # so that the source loads nothing to find them
+            self.source.class_names = found.class_names  # so that the source need not load its rows to find them
         return found
 
     def fit_encoder(self, index: np.ndarray | None) -> None:
-        """Gives the encoder what it learns from the source, such as a vocabulary. It is learned once.
+        """Lets the encoder learn from the source, such as a vocabulary. The result is stored for later processes.
 
         Args:
-            index: ascending numbers of the training rows to learn from; None if there are no training rows.
+            index: ascending numbers of the training rows to learn from; None if there are none.
 
         Raises:
-            ValueError: the encoder needs training rows but there are none, or no word is left.
+            ValueError: the encoder needs training rows but there are none, or the vocabulary is empty.
         """
         rows_hash = None if index is None else _hash_of(index)
         facts = {**self.facts, "encoder": encoder_key_facts(self.encoder), "index": rows_hash}
@@ -167,8 +167,8 @@ class EncodedSource:
 
         Args:
             split: name of the split.
-            index: ascending numbers of the rows that are wanted. If they are fewer than a quarter of the split, only
-                these rows are encoded; otherwise the corpus has all rows of the split.
+            index: ascending numbers of the rows to encode. If these are fewer than a quarter of the split, the corpus
+                has only these rows; otherwise it has all rows of the split. None stands for all rows.
 
         Raises:
             ValueError: a row breaks the format of TextSource, or the disk is full.
@@ -210,7 +210,7 @@ class EncodedSource:
         for row in counted.over(read_rows(rows, index), lambda row: 1):
             check_example(row, split, num_classes, multilabel)
             yield row
-        self._check_unchanged()  # before the corpus gets its name
+        self._check_unchanged()  # before the finished corpus gets its final name
 
     def _check_unchanged(self) -> None:
         if self._source_facts(verify=False) != self.facts:

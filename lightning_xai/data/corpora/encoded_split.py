@@ -1,4 +1,4 @@
-"""The tokenized examples of a split, and the random choice of rows if their number is limited."""
+"""The tokenized examples of a split, and the random choice of a limited number of rows."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def choose_rows(num_rows: int, max_rows: int | None, seed: int | Sequence[int]) 
 class EncodedSplit(Dataset[Items]):
     """The tokenized examples of one split. Indexing with a position or a list of positions returns Items.
 
-    The examples stay in the memory maps of a corpus. A copy in another process opens the maps again.
+    The examples stay in the memory maps of a corpus. If the split is copied to another process, that process opens the
+    maps again.
 
     Args:
         corpus: the encoded rows.
-        index: [number of examples] ascending; the numbers in the full split of the rows that are used. None uses all
-            rows of the corpus.
-        erasures: tokens that are removed when an example is read; None to remove none.
-        lengths: [number of examples] number of tokens that `erasures` leaves of each example.
+        index: [number of examples] ascending: numbers, in the full split, of the rows to use. None uses all rows of the
+            corpus.
+        erasures: tokens to remove whenever an example is read; None to remove none.
+        lengths: [number of examples] number of tokens that remain of each example after `erasures`.
 
     Example:
         >>> import tempfile
@@ -76,7 +77,7 @@ class EncodedSplit(Dataset[Items]):
         return len(self.corpus) if self._rows is None else len(self._rows)
 
     def __getitem__(self, positions: int | Sequence[int]) -> Items:
-        # Lightning's overfit_batches replaces our sampler by a sequential sampler, which yields single integers
+        # Lightning's overfit_batches replaces our sampler by a sequential one, which yields single integers
         rows = self._corpus_rows([positions] if isinstance(positions, int) else positions)
         index, table = self.corpus.index[rows], self.corpus.take(rows)
         if self.erasures is not None:
@@ -95,12 +96,12 @@ class EncodedSplit(Dataset[Items]):
 
     @property
     def encoded(self) -> Sequence[Encoded]:
-        """The tokens of each example, read when they are asked for."""
+        """The tokens of each example; read on access."""
         return Lazy(len(self), lambda position: self._encoded(int(self._corpus_rows([position])[0])))
 
     @property
     def examples(self) -> Sequence[dict[str, Any]]:
-        """Each example with the columns of TextSource, read when it is asked for."""
+        """Each example with the columns of TextSource; read on access."""
         return Lazy(len(self), lambda position: self.corpus.example(int(self._corpus_rows([position])[0])))
 
     def labels(self, positions: Sequence[int] | np.ndarray) -> list[Labels]:
@@ -108,11 +109,11 @@ class EncodedSplit(Dataset[Items]):
         return self.corpus.labels(self._corpus_rows(positions))
 
     def classes(self) -> np.ndarray:
-        """Returns the ascending numbers of the classes that are a label of an example."""
+        """Returns the ascending numbers of the classes that occur as labels."""
         return np.array(list(self.class_counts()), dtype=int)
 
     def class_counts(self) -> dict[int, int]:
-        """Returns the number of examples of each class that is a label of an example, in ascending order of classes."""
+        """Returns class -> number of its examples, for all classes that occur as labels, in ascending order."""
         if self._rows is None:
             return {int(label): count for label, count in self.corpus.manifest["class_counts"].items()}
         labels = self.labels(np.arange(len(self)))
@@ -136,7 +137,7 @@ class EncodedSplit(Dataset[Items]):
         return position
 
     def hash(self) -> str:
-        """Returns 12 hexadecimal digits: a hash of the examples' indices and token ids, in their order."""
+        """Returns 12 hexadecimal digits: a hash of the indices and token ids of the examples, in order."""
         if self._rows is None and self.erasures is None:
             return str(self.corpus.manifest["examples_hash"])
         digest = hashlib.sha256(self.index.astype("<i8").tobytes())
@@ -145,7 +146,7 @@ class EncodedSplit(Dataset[Items]):
         return digest.hexdigest()[:12]
 
     def unknown_fraction(self) -> float:
-        """Returns the fraction of unknown tokens among the tokens that are not special; 0 if all tokens are special."""
+        """Returns the fraction of unknown tokens among tokens that are not special; 0 if all tokens are special."""
         unknown, ordinary = self._of_rows(self.corpus.unknown).sum(), self._of_rows(self.corpus.ordinary).sum()
         return int(unknown) / int(ordinary) if ordinary else 0.0
 
@@ -185,7 +186,7 @@ class EncodedSplit(Dataset[Items]):
 
 
 class Lazy(Sequence[Value], Generic[Value]):
-    """A sequence whose values are made when they are asked for.
+    """A sequence whose values are computed on access.
 
     Args:
         length: number of values.

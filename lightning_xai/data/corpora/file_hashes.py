@@ -1,4 +1,4 @@
-"""Hashes of files' contents. Each content is read once, and its hash is remembered until the file changes."""
+"""Hashes of the contents of files. The hash of a file is remembered until the file changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.functional.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 
-SETTLED_SECONDS = 2.0  # a file that has just changed may change again without another modification time
+SETTLED_SECONDS = 2.0  # a younger file is not remembered: it may change again without a new modification time
 
 
 class FileHashes:
@@ -20,7 +20,7 @@ class FileHashes:
 
     Args:
         folder: folder of the remembered hashes.
-        verify: whether every file is read again.
+        verify: whether every file is read, even if its hash is remembered.
 
     Example:
         >>> import tempfile
@@ -35,7 +35,7 @@ class FileHashes:
         self.verify = verify
 
     def of(self, path: Path) -> str:
-        """Returns the hash of a file, or of the names and contents of all files in a folder; "" if nothing is there.
+        """Returns the hash of a file, or of the names and contents of all files in a folder; "" if the path is missing.
 
         Raises:
             ValueError: a file changes while it is read.

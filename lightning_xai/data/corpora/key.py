@@ -1,4 +1,4 @@
-"""Facts that decide how a source's rows are encoded. Their hash is the name of the encoded corpus."""
+"""The facts that decide how a source's rows are encoded. Their hash names the encoded corpus."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lightning_xai.data.corpora.writer import CorpusWriter
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
 
-LAYOUT = 1  # a change of the files of a corpus, or of what their columns mean, needs another number
+LAYOUT = 1  # raise this number whenever the files of a corpus or the meaning of their columns change
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
-    """Returns 20 hex digits: a hash of JSON-able facts.
+    """Returns 20 hexadecimal digits: a hash of facts that JSON can represent.
 
     Example:
         >>> key_of({"split": "train"}) == key_of({"split": "test"})
@@ -39,7 +39,7 @@ def source_facts(source: TextSource, hashes: FileHashes) -> dict[str, Any]:
     """Returns facts about a source: its class and arguments, their code, its files and its revision on the hub.
 
     Raises:
-        ValueError: an argument or the class has no fixed representation.
+        ValueError: an argument or the class cannot be represented by the same value in every process.
 
     Example:
         >>> import tempfile
@@ -59,7 +59,7 @@ def encoder_key_facts(encoder: Encoder) -> dict[str, Any]:
     """Returns facts about an encoder: its class and arguments, their code, its tokenizer and what it has learned.
 
     Raises:
-        ValueError: an argument or the class has no fixed representation.
+        ValueError: an argument or the class cannot be represented by the same value in every process.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -88,15 +88,15 @@ def library_facts() -> dict[str, str]:
 
 
 def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
-    """Returns a JSON-able value that is equal for equal arguments, in every process.
+    """Returns a value that JSON can represent, and that is equal for equal arguments in every process.
 
     Args:
         value: an argument of a source or of an encoder.
         name: name of the argument, for the error message.
-        hashes: hashes of files; needed for sources inside of sources.
+        hashes: hashes of files; needed for sources that contain other sources.
 
     Raises:
-        ValueError: the value has no such representation.
+        ValueError: there is no such value.
 
     Example:
         >>> plain_value((Path("a"), 1.5), "Reviews.pairs")
@@ -128,12 +128,12 @@ def plain_value(value: Any, name: str, hashes: FileHashes | None = None) -> Any:
     )
 
 
-@cache  # a later change of the file is no change of the code that runs
+@cache  # if the file changes later, the code that runs stays the same
 def code_hash(part: Any) -> str:
-    """Returns a hash of the file that defines a class or a function, and of all files of this package that it uses.
+    """Returns a hash of the file that defines a class or function, and of all files of this package that it imports.
 
     Raises:
-        ValueError: the code is not in a file, or depends on variables of a function.
+        ValueError: the code is not in a file, or depends on variables of an enclosing function.
 
     Example:
         >>> code_hash(FileHashes) == code_hash(TextSource)  # of two files
@@ -154,7 +154,7 @@ def code_hash(part: Any) -> str:
 
 
 def _closure_variables(part: Any) -> set[str]:
-    """Returns the names of the variables around a class or function that its code uses."""
+    """Returns the names of the enclosing function's variables that a class or function uses."""
     functions = vars(part).values() if inspect.isclass(part) else [part]
     functions = [getattr(one, "fget", None) or getattr(one, "__func__", None) or one for one in functions]
     return {name for one in functions if inspect.isfunction(one) for name in one.__code__.co_freevars} - {"__class__"}

@@ -1,4 +1,4 @@
-"""Facts about a source that are known without its rows, once the rows have been loaded."""
+"""Facts about a source that are stored when its rows are loaded, so that later processes need not load them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SourceTable:
         class_names: names of the classes 0, 1, ...
         num_rows: split -> number of rows.
         columns: split -> names of the columns.
-        shared_texts: (first split, second split, fraction of the second split's texts that the first one has too).
-        report: lines about what was read and what was left out.
+        shared_texts: (first split, second split, fraction of the second split's texts that also occur in the first).
+        report: lines about the rows that were read or left out.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -66,7 +66,7 @@ class SourceTable:
 
     @property
     def has_rationales(self) -> bool:
-        """Whether a split has the column of rationales."""
+        """Whether any split has the column of rationales."""
         return any("rationales" in names for names in self.columns.values())
 
     def warnings(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Computes the columns of a TokenTable from the encodings of a fast tokenizer, without a loop over tokens."""
+"""Computes the columns of a TokenTable from a fast tokenizer's encodings, without a loop over tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_xai.functional.spans import evidence_kept_fraction, marked_tokens
 
 @dataclass(frozen=True)
 class OneSpecialToken:
-    """The encoding of a text that yields no token: one token that counts as special.
+    """Stands for the encoding of a text that yields no token: a single token that counts as special.
 
     Example:
         >>> OneSpecialToken(ids=[4]).word_ids
@@ -36,7 +36,7 @@ class OneSpecialToken:
 
 
 def joined(lists: Iterable[Iterable[int]], num_values: int) -> np.ndarray:
-    """Returns [num_values] int32 the values of all lists, one after another.
+    """Returns the values of all lists, one after another, as int32 [num_values].
 
     Example:
         >>> joined([[1, 2], [3]], 3).tolist()
@@ -46,7 +46,7 @@ def joined(lists: Iterable[Iterable[int]], num_values: int) -> np.ndarray:
 
 
 def joined_or_none(lists: Iterable[Iterable[int | None]]) -> np.ndarray:
-    """Returns int32 the values of all lists, one after another, with -1 in place of None.
+    """Returns the values of all lists, one after another, as int32, with -1 in place of None.
 
     Example:
         >>> joined_or_none([[None, 2], [3]]).tolist()
@@ -63,16 +63,17 @@ def clean_offsets(
 
     Args:
         texts: the texts.
-        in_text: [N] for each token, the number of its text.
-        offsets: [N, 2] character offsets into the text of each token.
-        count_words: whether words are counted, from 0 in each text; words end at white space. If not, None is returned.
+        in_text: [N] number of the text that each token belongs to.
+        offsets: [N, 2] character offsets of each token in its text.
+        count_words: whether words are counted, from 0 in each text; words end at white space. If not, None takes the
+            place of the word numbers.
 
     Example:
         >>> offsets, words = clean_offsets(["so good"], np.array([0, 0]), np.array([[0, 2], [2, 7]]), count_words=True)
         >>> offsets.tolist(), words.tolist()
         ([[0, 2], [3, 7]], [0, 1])
     """
-    bounds = bounds_of([len(text) for text in texts])  # of the texts in the joined text
+    bounds = bounds_of([len(text) for text in texts])  # begin of each text in the joined text
     begins = bounds[in_text]
     spaces = are_spaces(code_points("".join(texts)))
     stripped = without_spaces(offsets + begins[:, None], spaces)
@@ -84,11 +85,11 @@ def clean_offsets(
 
 
 def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows: Iterable[int]) -> np.ndarray:
-    """Returns the words [N] of tokens, with the words of a second text numbered after those of the first text.
+    """Returns the word numbers [N] of tokens, in which a second text's words continue the count of the first text.
 
     Args:
-        words: [N] words, counted from 0 in each text; -1 at special tokens.
-        bounds: [R + 1] bounds of the examples' tokens.
+        words: [N] word numbers, from 0 in each text; -1 at special tokens.
+        bounds: [R + 1] bounds of the examples in the list of tokens.
         second: [N] bool, True at tokens of a second text.
         rows: the examples with a second text.
 
@@ -112,11 +113,11 @@ def evidence_columns(
     in_first_text: np.ndarray,
     truncated: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Returns those columns of a TokenTable that tell which tokens are evidence.
+    """Returns the columns of a TokenTable that describe the evidence tokens.
 
     Args:
         examples: the examples, with the columns of TextSource.
-        bounds: [R + 1] bounds of the examples' tokens.
+        bounds: [R + 1] bounds of the examples in the list of tokens.
         offsets: [N, 2] offsets of the tokens, without white space at either end.
         in_first_text: [N] bool, True at tokens of the first text that are not special.
         truncated: [R] bool.

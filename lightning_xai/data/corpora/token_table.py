@@ -1,4 +1,4 @@
-"""The tokens of many examples in flat arrays, as they lie in a file or in a batch."""
+"""The tokens of many examples in flat arrays, which is their layout in files and in batches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.spans import runs_from_mask
 
 SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT = 1, 2, 4, 8  # bits of a token's flags
-TYPE_BITS = 4  # the token type is in the bits from this one on
+TYPE_BITS = 4  # the bits from this one on hold the token type
 MOST_TYPES = 1 << (8 - TYPE_BITS)
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """The tokens of R examples, one after another. N tokens, M runs of evidence tokens, Q cut classes.
+    """The tokens of R examples, one after another: N tokens, M runs of evidence tokens, and Q cut classes in total.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
@@ -59,7 +59,7 @@ class TokenTable:
         """Returns a table of the given examples.
 
         Raises:
-            ValueError: the arrays of an example contradict one another, so that they cannot be stored.
+            ValueError: the arrays of an example contradict one another, so the table cannot store them.
         """
         has_types = any(e.token_type_ids is not None for e in encoded)
         joined = {
@@ -121,7 +121,7 @@ _NO_TOKENS = np.zeros(0, dtype=np.int8)
 
 
 def bounds_of(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Returns [R + 1] the bounds of R examples that lie one after another.
+    """Returns the bounds [R + 1] of R examples with the given lengths that follow one another.
 
     Example:
         >>> bounds_of([3, 4]).tolist()
@@ -146,7 +146,7 @@ def pack_flags(
         prompt: [N] bool, True at tokens of a prompt around the text; False for no prompt.
 
     Raises:
-        ValueError: a token type does not fit into a byte with the other flags.
+        ValueError: a token type is too large to share a byte with the other flags.
 
     Example:
         >>> no, yes = np.array([False]), np.array([True])
@@ -190,7 +190,7 @@ def take_rows(tables: Sequence[TokenTable], rows: Sequence[int]) -> TokenTable:
 
 
 def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
-    """Returns the runs [M, 3] of the evidence `mask` [T] for a class; without any evidence token, one empty run.
+    """Returns the runs [M, 3] of a class's evidence `mask` [T]; a mask without True gives one empty run.
 
     Example:
         >>> runs_of_class(7, np.array([False, True, True])).tolist()
@@ -211,7 +211,7 @@ def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:
 
 def _check_baseline(table: TokenTable, baseline_ids: np.ndarray, explained: np.ndarray) -> None:
     expected = np.where(explained, table.fill_token_id, table.input_ids)
-    # erased tokens of token_mask have been replaced in input_ids only, so both arrays agree there
+    # if tokens of token_mask were erased, input_ids has the fill token there, as baseline_ids does
     if not np.array_equal(expected, baseline_ids):
         raise ValueError(
             "baseline_ids of an encoder must be one fill token where token_mask is True, and input_ids elsewhere: "

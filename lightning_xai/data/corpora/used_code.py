@@ -1,4 +1,4 @@
-"""The files of this package that a piece of code imports, directly or through other files."""
+"""Finds the files of this package that a piece of code imports, directly or through other files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IMPORT = re.compile(rf"^\s*(?:from|import)\s+{PACKAGE.name}\.([\w.]+)(?:\s+impo
 
 
 def used_files(code: str) -> set[Path]:
-    """Returns the files of this package that Python code imports, directly or through other files.
+    """Returns the files of this package that some Python code imports, directly or through other files.
 
     Example:
         >>> sorted(path.name for path in used_files("from lightning_xai.functional.file_digest import sha256_of"))
@@ -50,7 +50,7 @@ def _imported_by(path: Path) -> tuple[Path, ...]:
 
 
 def _imported(code: str) -> Iterator[Path]:
-    """Yields the files of the modules that code imports, but not those that they import in turn."""
+    """Yields the files of the modules that the code imports directly."""
     for module, names in _IMPORT.findall(code):
         place = PACKAGE.joinpath(*module.split("."))
         candidates = [place, *(place / name.strip() for name in names.split(","))]

@@ -1,7 +1,7 @@
 """Writes the encoded rows of a split as Arrow IPC files.
 
-A corpus is a folder with a manifest, with shards of tokens and texts ("tokens-00000.arrow", ...), and with a file of
-one value or list a row ("rows.arrow"). Values are not compressed, so that they can be read from memory maps.
+A corpus is a folder with three kinds of files: a manifest; shards of tokens and texts ("tokens-00000.arrow", ...); and
+"rows.arrow", with one value or list per row. Values are not compressed, so that memory maps can read them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def shard_name(number: int) -> str:
 
 
 class CorpusWriter:
-    """Writes the rows of one split, block by block, into a folder.
+    """Writes the rows of a split into a folder, block by block.
 
     Args:
         folder: the folder, which exists.
         index: [R] the number of each row in the full split.
         columns: names of the columns that the rows have, as in TextSource.
         multilabel: whether the labels of a row are a list.
-        unk_token_id: id of the unknown token, which is counted; None if the vocabulary has none.
+        unk_token_id: id of the unknown token, whose occurrences are counted; None if the vocabulary lacks it.
 
     Example:
         >>> import tempfile
@@ -73,7 +73,7 @@ class CorpusWriter:
         self._stream: BinaryIO | None = None
         self._file: pa.RecordBatchFileWriter | None = None
         self._shard_tokens = self._tokens = 0
-        self._form: tuple[int, bool] | None = None  # fill token and whether there are token types
+        self._form: tuple[int, bool] | None = None  # (id of the fill token, whether there are token types)
         self._rows: dict[str, list[np.ndarray]] = {}
         self._labels: list[pa.Array] = []
         self._classes: Counter[int] = Counter()
@@ -187,6 +187,6 @@ def _tuples(values: np.ndarray) -> pa.FixedSizeListArray:
 
 
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Returns [R] int32 the number of True values of each example."""
+    """Returns the number of True values of each example, as int32 [R]."""
     totals = bounds_of(values)
     return (totals[bounds[1:]] - totals[bounds[:-1]]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""bAbI tasks 1 to 3: questions about short stories, and the sentences of the story that answer them."""
+"""bAbI tasks 1 to 3: questions about short stories, and the sentences of a story that give the answer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lightning_xai.functional.choices import require_choices
 def read_stories(path: Path) -> list[list[Question]]:
     """Returns the questions of every story in a file of bAbI release 1.2.
 
-    A line is "number sentence", or "number question<TAB>answer<TAB>numbers of the supporting lines". A line with number
-    1 begins a new story.
+    A line is "number sentence", or "number question<TAB>answer<TAB>numbers of the supporting lines". A line with the
+    number 1 begins a new story.
 
     Raises:
-        ValueError: a line has another form, or its supporting lines are not earlier sentences; the message names the
+        ValueError: a line has another format, or its supporting lines are not earlier sentences; the message names the
             line.
 
     Example:
@@ -68,7 +68,7 @@ def read_stories(path: Path) -> list[list[Question]]:
 
 
 def story_spans(question: Question) -> list[list[int]]:
-    """Returns the character spans of the supporting sentences in the story, which is its sentences joined by spaces.
+    """Returns the character spans of the supporting sentences. The story's text is its sentences, joined by spaces.
 
     Example:
         >>> story_spans(Question(["It rains.", "Mary left."], [1], "Who left?", "Mary", line=3))
@@ -83,18 +83,18 @@ def story_spans(question: Question) -> list[list[int]]:
 class BAbI(TextSource):
     """Questions about a story. The story is the text, the question its pair, and the answer the class.
 
-    The rationale of the right answer is the supporting sentences. The published files are read from `data_dir`. Without
-    `data_dir`, stories are generated, with the actors, places, objects and sentence forms of the published stories. In
-    task 1, two new sentences precede each question; in tasks 2 and 3, three or more. Actors and objects start at random
-    places, so the answers are more evenly distributed than in the published stories. No
-    story has questions in two splits.
+    The rationale of the right answer consists of the supporting sentences. The published files are read from
+    `data_dir`. Without `data_dir`, stories are generated from the actors, places, objects and sentence patterns of the
+    published stories. In task 1, two new sentences precede each question; in tasks 2 and 3, three or more. Actors and
+    objects start at random places, so the answers are more evenly distributed than in the published stories. No story
+    has questions in two splits.
 
     Args:
         task: kind of question: 1 "Where is Mary?", 2 "Where is the milk?", or 3 "Where was the milk before the
             office?". The answers follow from one, two and three sentences.
         data_dir: folder of the published files, "en" (1,000 training questions per task) or "en-10k". It must have
             qa{task}_*train.txt and qa{task}_*test.txt, and may have qa{task}_*valid.txt. None generates stories.
-        validation_fraction: fraction of the published training stories that becomes the validation split, if the folder
+        validation_fraction: fraction of the published training stories that become the validation split, if the folder
             has no qa{task}_*valid.txt.
         num_train, num_validation, num_test: numbers of generated questions.
         seed: seed of generated stories, and of the random choice of validation stories.

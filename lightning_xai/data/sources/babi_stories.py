@@ -1,4 +1,4 @@
-"""Random bAbI stories of actors who carry objects around, with questions and the sentences that answer them."""
+"""Generates random bAbI stories of actors who carry objects around, with questions and their supporting sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOVE_VERBS = ["journeyed to", "moved to", "travelled to", "went to"]
 GET_VERBS = ["got", "grabbed", "took"]
 DROP_VERBS = ["dropped", "put down"]
 QUESTIONS_PER_STORY = 5
-# task -> chance of a question after a sentence; with 0.1 the stories are as long as the published ones
+# task -> probability of a question after a sentence; with 0.1, stories are as long as the published ones
 QUESTION_CHANCE = {2: 0.5, 3: 0.1}
 
 
@@ -34,12 +34,12 @@ class Question(NamedTuple):
 
 
 class _World:
-    """Where actors and objects are, and which sentences say so. A sentence is given by its position in the story."""
+    """The places of actors and objects, and the sentences that tell them, as positions in the story."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
         self.sentences: list[str] = []
-        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell the start
+        self.actor_places = {actor: chance.choice(PLACES) for actor in ACTORS}  # the story does not tell these places
         self.object_places = {thing: chance.choice(PLACES) for thing in OBJECTS}
         self.holders: dict[str, str] = {}  # object -> the actor who has it now
         self.gets: dict[str, int] = {}  # object -> the sentence in which the object was last taken
@@ -66,7 +66,7 @@ class _World:
         self.tell(actor, MOVE_VERBS, place)
 
     def take_or_drop(self) -> None:
-        """Lets an actor take an object at the actor's place, or drop a held object; moves an actor if neither works."""
+        """Lets an actor take an object at the same place, or drop a held object. If neither is possible, one moves."""
         free = [thing for thing in OBJECTS if thing not in self.holders]
         possible = [(a, t) for t in free for a in ACTORS if self.actor_places[a] == self.object_places[t]]
         possible += [(holder, thing) for thing, holder in self.holders.items()]
@@ -81,7 +81,7 @@ class _World:
             self.tell(actor, DROP_VERBS, thing)
 
     def questions(self, task: Task) -> list[tuple[str, str, list[int]]]:
-        """Returns the task's questions that can be answered now, as (text, answer, supporting sentences)."""
+        """Returns the task's questions that the story so far answers, as (text, answer, supporting sentences)."""
         if task == 1:
             return [(f"Where is {a}?", moves[-1][1], [moves[-1][0]]) for a, moves in self.moves.items() if moves]
         if task == 2:
@@ -91,8 +91,7 @@ class _World:
 
 
 def generate_story(task: Task, chance: random.Random) -> list[Question]:
-    """Returns the five questions of a random story. The supporting sentences of a question are all needed to answer it,
-    and no other sentence is needed.
+    """Returns the five questions of a random story. Exactly the supporting sentences are needed to answer a question.
 
     Example:
         >>> question = generate_story(1, random.Random(0))[0]

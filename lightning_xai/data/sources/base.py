@@ -1,4 +1,4 @@
-"""The interface of all data sources, and the functions that they share."""
+"""The interface of all data sources, and functions that they share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.spans import check_spans
 from lightning_xai.runs.names import check_name
 
-LONGEST_PATH = 4096  # characters; longer strings are texts
+LONGEST_PATH = 4096  # characters; a longer string is not taken for a path
 
 
 def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) -> Dataset:
-    """Returns the rows as a data set in memory. A row's keys are columns of TextSource; columns may be missing.
+    """Returns the rows as a data set in memory. The keys of rows are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a class number, or the begin or end of a span, is not a whole number. The data set would round it.
+        ValueError: a class number, or the begin or end of a span, is not a whole number, which the data set would
+            round.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -69,7 +70,7 @@ def require_whole_numbers(row: dict[str, Any]) -> None:
 
 
 def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: bool = False) -> DatasetDict:
-    """Returns the rows of every split in the form that TextSource.load must return.
+    """Returns the rows of every split in the format that TextSource.load must return.
 
     Example:
         >>> rows_to_splits({"train": [{"text": "good", "labels": 1, "id": "a"}]})["train"]["text"][:]
@@ -79,7 +80,7 @@ def rows_to_splits(splits: Mapping[str, Iterable[dict[str, Any]]], multilabel: b
 
 
 def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
-    """Returns the column `rationales` of a row whose only evidence is `spans` for the class `label`; [] without spans.
+    """Returns the column `rationales` of a row that has evidence for a single class; [] without spans.
 
     Example:
         >>> rationales_of(1, [[0, 4]]), rationales_of(1, [])
@@ -89,7 +90,7 @@ def rationales_of(label: int, spans: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, seed: int) -> dict[str, np.ndarray]:
-    """Returns a random partition of the rows: split -> ascending row numbers, for train, validation and test.
+    """Divides the rows at random, and returns split -> ascending row numbers for train, validation and test.
 
     Example:
         >>> [len(rows) for rows in split_rows(10, 0.1, 0.2, seed=0).values()]
@@ -102,7 +103,7 @@ def split_rows(num_rows: int, validation_fraction: float, test_fraction: float, 
 
 
 def require_fractions(**fractions: float) -> None:
-    """Checks the fractions of the rows that go into other splits than the training split.
+    """Checks the fractions of the rows that become other splits than the training split.
 
     Raises:
         ValueError: a fraction is not above 0, or the fractions leave no training data.
@@ -116,7 +117,7 @@ def require_fractions(**fractions: float) -> None:
 
 
 def paths_in(arguments: Mapping[str, Any]) -> list[Path]:
-    """Returns the existing files and folders that arguments name, as `TextSource.files` describes.
+    """Returns the existing files and folders among constructor arguments, as `TextSource.files` describes.
 
     Example:
         >>> paths_in({"path": "stanfordnlp/imdb", "class_names": ["docs", "runs"]})
@@ -148,14 +149,14 @@ class TextSource(ABC):
         labels (int; a list of int if `multilabel`),
         rationales (optional): a list of {"label": int, "spans": list of [begin, end]} with character offsets into
             `text`, end exclusive; `label` is the class that the evidence supports,
-        id (str): the row's name in its source.
+        id (str): the name of the row in its source.
     Splits: "train", "validation" and "test". Splits with other names are further test splits.
 
     Attributes:
-        name: distinguishes sources that are mixed in one data set.
+        name: tells sources apart when they are mixed in one data set.
         multilabel: whether a row may have any number of labels.
         rationales_are_weak: True if rationales come from a heuristic or a lexicon, not from annotators.
-        max_lengths: split -> largest number of tokens of its examples; other splits have that of the encoder.
+        max_lengths: split -> largest number of tokens of its examples. For other splits, the encoder's limit holds.
         text_is_private: True if no text may leave the folder of the encoded corpora.
 
     Example:
@@ -184,7 +185,7 @@ class TextSource(ABC):
 
     @cached_property
     def class_names(self) -> list[str]:
-        """Names of the classes 0, 1, ... A source sets this attribute, or finds the names in its data at first use."""
+        """Names of the classes 0, 1, ... A source sets this attribute, or reads the names from its data when needed."""
         raise NotImplementedError(f"{type(self).__name__} does not say its class_names")
 
     @abstractmethod
@@ -192,37 +193,37 @@ class TextSource(ABC):
         """Returns the splits. Every process calls `load`, so downloads belong in `prepare`."""
 
     def release(self) -> None:  # noqa: B027 - most sources keep nothing
-        """Frees what `load` keeps. Called when the rows are encoded; a later `load` reads the data again."""
+        """Frees the rows that `load` keeps. Called after the rows were encoded; a later `load` reads the data again."""
 
     def row_streams(self) -> Mapping[str, RowStream]:
-        """Returns split -> stream of rows. A source of more rows than fit into memory overrides this method.
+        """Returns split -> stream of rows. A source whose rows exceed the memory overrides this method.
 
         If the mapping is not empty, rows are encoded from the streams, and `load` is not called.
         """
         return {}
 
     def report(self) -> list[str]:
-        """Returns lines about what was read and what was left out, after `load`; [] by default."""
+        """Returns lines about the rows that were read or left out, after `load`; [] by default."""
         return []
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""
+        """Returns split -> texts that support no class; {} if the source has none. All splits have different texts."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch
         """Downloads the files that `load` reads. Called once per node, before any process calls `load`."""
 
     def files(self) -> list[Path]:
-        """Returns the files and folders that `load` reads. If the contents change, the rows are encoded anew.
+        """Returns the files and folders that `load` reads. If their contents change, the rows are encoded again.
 
-        By default, these are the paths among the constructor arguments: every name of an existing file, and every name
-        of a folder in an argument whose own name has "path", "dir", "folder" or "file" in it. A source that reads
-        other files must override this method. A file that is missing makes `prepare` run.
+        By default, these are the paths among the constructor arguments: every name of an existing file; and every name
+        of a folder, if the name of the argument contains "path", "dir", "folder" or "file". A source that reads other
+        files must override this method. If a file is missing, `prepare` is called.
         """
         return paths_in(self.init_args)
 
     def remote_revision(self) -> str:
-        """Returns the version of data that `load` reads from the hub; "" if it reads none."""
+        """Returns the version of the data that `load` reads from the hub; "" if it reads none."""
         return ""
 
     def summary(self) -> dict[str, Any]:
@@ -263,11 +264,11 @@ def check_example(example: dict[str, Any], split: str, num_classes: int, multila
 
 
 def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict[str, Any]]:
-    """Returns the rows of a split as dicts, after a check of each row.
+    """Checks each row of a split, and returns the rows as dicts.
 
     Raises:
-        ValueError: the name of the split is not allowed in file names, or the split is empty, lacks a column, or has a
-            row that does not fit the format of TextSource.
+        ValueError: the split's name is not allowed in file names, or the split is empty, lacks a column, or has a row
+            that breaks the format of TextSource.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -283,7 +284,7 @@ def checked_examples(rows: Dataset, split: str, source: TextSource) -> list[dict
 
 
 def check_split(split: str, columns: Sequence[str], num_rows: int, source: TextSource) -> None:
-    """Raises ValueError unless a split's name is allowed in file names, and the split has rows and their columns.
+    """Raises ValueError if a split's name is not allowed in file names, or if the split is empty or lacks a column.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted

@@ -1,4 +1,4 @@
-"""Long multi-label documents, composed of the labelled texts of other sources."""
+"""Long multi-label documents that are composed of the labelled texts of other sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.data.sources.base import TextSource, rows_to_splits
 
 
 def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tuple[str, list[dict[str, Any]]]:
-    """Returns the joined text and its rationales, which are the character spans of each class's snippets.
+    """Returns the joined text and its rationales. The rationale of a class consists of its snippets' character spans.
 
     Args:
         snippets: pairs of a class (None for filler) and a text.
@@ -32,7 +32,7 @@ def join_snippets(snippets: list[tuple[int | None, str]], separator: str) -> tup
 
 
 class Bundle(TextSource):
-    """Documents of labelled snippets and filler. A document has a class as label if it contains a snippet of the class.
+    """Documents of labelled snippets and filler. The labels of a document are the classes of its snippets.
 
     The rationale of a class consists of the spans of its snippets. With several sources, classes are named
     "source/class", for instance "movie/positive". No snippet is in two splits or twice in a document. Further test
@@ -43,14 +43,14 @@ class Bundle(TextSource):
         evidence_per_document: smallest and largest number of labelled snippets. The class of each is drawn uniformly.
         filler_per_document: smallest and largest number of filler snippets.
         words_per_document: smallest and largest target length, in whitespace words. Each document draws its target
-            from this range, and more filler is added until the document reaches the target. None means no target.
-        train_words_per_document: the same for the training split; None for `words_per_document`. A network learns
-            faster from short documents.
+            from this range, and more filler is added until the document reaches the target. None sets no target.
+        train_words_per_document: the same range for the training split; None takes `words_per_document`. A network
+            learns faster from short documents.
         separator: text between snippets.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.
-        filler_sources: sources whose `load_filler` gives the filler; None for `sources`. Their labelled rows are not
-            used.
+        seed: seed of all random choices. With other sizes, the first documents of a split stay the same.
+        filler_sources: sources whose `load_filler` gives the filler; None takes `sources`. Labelled rows of
+            `filler_sources` are not used.
 
     Raises:
         ValueError: there is no source, a source is multi-label, or two sources have the same name. `load` raises it if

@@ -1,4 +1,4 @@
-"""Errors about columns and label cells of tables. Each message names the argument that corrects the error."""
+"""Errors in the columns and label cells of tables. Each message names the argument that corrects the error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import Any
 
-ARGUMENTS = {  # role of a column -> argument of ColumnSource with the column's name
+ARGUMENTS = {  # role of a column -> argument of ColumnSource that names the column
     "text": "text_column", "labels": "label_column", "text_pair": "text_pair_column", "rationales": "rationale_column",
     "id": "id_column",
 }  # fmt: skip
 
 
 def missing_column(split: str, role: str, column: str, rows: Any, found: Sequence[str]) -> str:
-    """Returns the error message about a column that a table lacks.
+    """Returns the error message for a column that a table lacks.
 
     Args:
         split: split of the table.
@@ -48,7 +48,7 @@ def check_label_cell(cell: Any, where: str, separator: str, class_names: Collect
 
     Args:
         cell: cell of a label column.
-        where: place of the cell; the message begins with this text.
+        where: place of the cell, with which the message begins.
         separator: separates several labels in one string.
         class_names: class names that the user gave. A cell may hold any of these names.
 

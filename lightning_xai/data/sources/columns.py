@@ -1,4 +1,4 @@
-"""Base of sources whose arguments name a table's columns of texts, classes and rationales."""
+"""Base of sources of tables, whose arguments name the columns of texts, classes and rationales."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class _TableSplit:
 
 
 class ColumnSource(TextSource):
-    """Base of sources that read tables with any column names.
+    """Base of sources that read tables with any names of columns.
 
-    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In
-    formats whose cells cannot hold lists (CSV), a rationale is written as JSON, and labels are joined by
-    `label_separator`. Only a cell without any characters is empty: null, None, NA and nan are ordinary text.
+    Texts may be given as lists of words, which are joined by spaces. Labels are class names or class numbers. In CSV
+    files, whose cells cannot hold lists, a rationale is written as JSON, and labels are joined by `label_separator`.
+    Only a cell without any characters is empty: null, None, NA and nan are ordinary text.
 
     Labels and ids are read as text, so 01 stays "01". A label that is one of the class names means the class with this
     name. If no class name is a number, a whole number means the class with this number, counted from 0. If all class
@@ -46,19 +46,19 @@ class ColumnSource(TextSource):
         text_column, text_pair_column, label_column, rationale_column, id_column: names of the columns; None if the
             table lacks the column. Without an id column, rows are numbered.
         rationale_format: "char_spans" for a list of [begin, end], or of {"label", "spans"} if multi-label; "word_mask"
-            for 0 or 1 per whitespace word. A rationale that names no label supports all labels of its row.
-        class_names: names of classes 0, 1, ...; None takes the names from the training split, or from all splits if
-            there is no training split. The order of the names is that of the data set's ClassLabel feature. Without
-            this feature, the names are sorted.
+            for 0 or 1 per whitespace word. A rationale without a label supports all labels of its row.
+        class_names: names of the classes 0, 1, ...; None takes the names from the training split, or from all splits if
+            there is no training split. They have the order of the data set's ClassLabel feature, or are sorted if there
+            is no such feature.
         multilabel: whether a row may have any number of labels.
         label_separator: separates the labels within one string. White space around a label is dropped.
-        validation_fraction: fraction of the training rows that becomes the validation split, if the table has none.
+        validation_fraction: fraction of the training rows that become the validation split, if the table has none.
         seed: seed of the random choice of validation rows.
 
     Raises:
         ValueError: `validation_fraction` is out of range, or a class name is repeated. `load` raises the error if a
-            column, a text or a label is missing, if a label means none of the classes, or if a rationale does not fit
-            its format or text.
+            column, a text or a label is missing, if a label names no class, or if a rationale breaks its format or
+            lies outside its text.
 
     Example:
         >>> class Memory(ColumnSource):
@@ -101,7 +101,7 @@ class ColumnSource(TextSource):
 
     @abstractmethod
     def load_table(self) -> Mapping[str, Rows | list[dict[str, Any]]]:
-        """Returns the rows of each split, with the columns of the table. The names of splits are as in TextSource."""
+        """Returns split -> rows with the columns of the table. The splits are named as in TextSource."""
 
     @cached_property
     def _table(self) -> dict[str, _TableSplit]:
@@ -119,7 +119,7 @@ class ColumnSource(TextSource):
         feature = rows.features[self.columns["labels"]]
         feature = getattr(feature, "feature", feature)  # in multi-label tables, a list of labels
         names = list(feature.names) if isinstance(feature, ClassLabel) else None
-        # a data set on the disk may say that its numbers become tensors
+        # rows are plain Python values even if the data set on disk asks for tensors
         return _TableSplit(rows.select_columns(list(dict.fromkeys(used))).with_format(None), names)
 
     def _rows(self, split: str) -> Iterator[dict[str, Any]]:
@@ -161,7 +161,7 @@ class ColumnSource(TextSource):
         return [self._named(text, split) for text in texts if text is not None]
 
     def _named(self, label: str, split: str) -> str:
-        """If a label is the number of a named class, returns the name of the class; otherwise returns the label."""
+        """Returns the name of a class if the label is its number, and otherwise the label itself."""
         names, number = self._table[split].label_names, whole_number(label)
         if names is None or number is None or not 0 <= number < len(names):
             return label
@@ -169,7 +169,7 @@ class ColumnSource(TextSource):
 
     @cached_property
     def _numbers(self) -> dict[str, ClassNumbers]:
-        """Dictionary: split -> object that finds the class of a label in this split."""
+        """Split -> object that finds the class of a label in this split."""
         numbers = ClassNumbers(self.class_names)
         return {
             split: _classes_of_names(part.label_names, self.class_names) if part.label_names else numbers
@@ -186,7 +186,7 @@ class ColumnSource(TextSource):
         return number
 
     def prepare(self) -> None:
-        self.load_table()  # fills the cache of `datasets`, so that other processes only read it
+        self.load_table()  # fills the cache of `datasets`, so that other processes only read from it
 
     def load(self) -> DatasetDict:
         table = DatasetDict({split: self._stored(split) for split in self._table})
@@ -253,14 +253,14 @@ class ColumnSource(TextSource):
 
 
 def _classes_of_names(names: list[str], class_names: list[str]) -> ClassNumbers:
-    """Maps a column's names to classes of equal name or, if no names are equal, to classes of equal position."""
+    """Maps a column's names to classes of the same name or, if no name is the same, to classes of the same position."""
     theirs, ours = comparable_names(names, class_names)
     by_name = {name: ours.index(same) for name, same in zip(names, theirs, strict=True) if same in ours}
     return ClassNumbers.of_names(by_name or {name: i for i, name in enumerate(names[: len(class_names)])})
 
 
 def _text(cell: Any, column: str, where: str) -> str:
-    """Returns the text in a cell; the words of a list are joined by spaces.
+    """Returns the text of a cell. If the cell is a list of words, joins them by spaces.
 
     Raises:
         ValueError: the cell is empty or holds no text.

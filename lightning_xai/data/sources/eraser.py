@@ -1,4 +1,4 @@
-"""Corpora in the ERASER format: documents, and annotations with evidence as ranges of token numbers."""
+"""Corpora in the ERASER format: documents, and annotations whose evidence is given as ranges of tokens."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 def document_ids(annotation: dict[str, Any]) -> list[str]:
     """Returns the ids of an annotation's documents.
 
-    These are its "docids" if it has them, otherwise the documents of its evidence. Without evidence, the id of the
-    annotation is the id of its only document.
+    These are its "docids", if it has this key. Otherwise, they are the documents of its evidence. Without evidence, the
+    only document has the annotation's own id.
 
     Example:
         >>> document_ids({"annotation_id": "a1", "evidences": [[{"docid": "d7"}]]})
@@ -47,11 +47,11 @@ def document_ids(annotation: dict[str, Any]) -> list[str]:
 
 
 def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, str], name: str) -> list[list[int]]:
-    """Returns the merged spans of an annotation's evidence, in characters of its documents joined by line breaks.
+    """Returns the merged character spans of an annotation's evidence in its documents, which are joined by line breaks.
 
     Args:
         evidences: lists of {"docid", "start_token", "end_token"}; tokens are whitespace words, the end is exclusive.
-        documents: id -> text, for the annotation's documents in their order.
+        documents: id -> text of the annotation's documents, in their order.
         name: id of the annotation, for error messages.
 
     Raises:
@@ -79,13 +79,13 @@ def evidence_spans(evidences: list[list[dict[str, Any]]], documents: dict[str, s
 class Eraser(TextSource):
     """A corpus of annotations (train.jsonl, val.jsonl and test.jsonl) and documents (in docs/ or docs.jsonl).
 
-    Each annotation is a row. Its text is the annotation's documents, joined by line breaks. The rationale of
-    the annotation's class consists of all evidence of the annotation.
+    Each annotation is a row. Its text is the annotation's documents, joined by line breaks. The rationale of the
+    annotation's class consists of all evidence of the annotation.
 
     Args:
         data_dir: the corpus folder.
-        class_names: the values of "classification" for classes 0, 1, ...; None sorts the values found in the corpus.
-        query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ from row to row.
+        class_names: the values of "classification" for the classes 0, 1, ...; None sorts the values in the corpus.
+        query_as_pair: whether the query becomes `text_pair`, for corpora whose queries differ between rows.
 
     Raises:
         ValueError: `load` raises it if a file, a document or a class is missing, or evidence is outside its document.

@@ -31,20 +31,20 @@ class Files(ColumnSource):
 
     Args:
         data_files: split -> one file or a list of files. All files have the same kind: csv, tsv, jsonl, json, parquet
-            or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all files
-            that match, sorted by name. A split whose name is not "train", "validation" or "test" is a further test
+            or arrow. Text files may be compressed (csv.gz, jsonl.zst). A name with *, ? or [...] stands for all
+            matching files, sorted by name. A split whose name is not "train", "validation" or "test" is a further test
             split.
-        quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv and false for tsv,
-            where a quote is an ordinary character and every line is a row.
+        quoting: whether cells of csv and tsv files may be in double quotes. None means true for csv files. For tsv
+            files it means false: quotes are ordinary characters, and every line is a row.
         encoding: encoding of csv, tsv, json and jsonl files, such as latin-1, cp1252 or utf-16.
-        field: for a json file that holds one object: the key of the rows in this object. None if the file holds only
-            rows.
+        field: key of the rows, if each json file holds one object with the rows under one of its keys. None if the
+            files hold only rows.
         kwargs: arguments of ColumnSource.
 
     Raises:
-        ValueError: the kind of a file is not known, the files are of several kinds, or an option does not fit their
-            kind. `load` raises the error if a file is missing, has no rows, has other columns than the others of its
-            split, is in two splits or cannot be read.
+        ValueError: the kind of a file is unknown, the files are of several kinds, or an option does not apply to their
+            kind. `load` raises the error if a file is missing, has no rows, lacks columns that the other files of its
+            split have, is in two splits or cannot be read.
 
     Example:
         >>> Files({"train": "a.csv"}, label_column="sentiment").columns["labels"]
@@ -98,7 +98,7 @@ class Files(ColumnSource):
         return {split: self._stream(paths, split) for split, paths in self.paths.items()}
 
     def _stream(self, paths: list[Path], split: str) -> RowStream:
-        """Returns the rows of a split, after a check of all its files."""
+        """Checks all files of a split, and returns a stream of their rows."""
         used = {column for column in self.columns.values() if column is not None}
         every, num_rows = dict[str, None](), 0
         found: set[str] = set()  # the used columns that the first file has
@@ -119,14 +119,13 @@ class Files(ColumnSource):
         return RowStream(lambda: chain.from_iterable(map(self._read, paths)), list(every), num_rows)
 
     def _load_dataset(self, kind: str, split: str) -> Dataset:
-        # load one split at a time, since `datasets` would cast the columns of all splits to the types of the first
-        # split
+        # one split at a time, since `datasets` would cast the columns of all splits to the types of the first split
         files = [str(path) for path in self.paths[split]]
         try:
             with _quiet():
                 return load_dataset(kind, data_files={split: files})[split]
         except (DatasetGenerationError, pa.ArrowException, OSError) as error:
-            if disk_message(error) is not None:  # raised by the cache of `datasets`
+            if disk_message(error) is not None:  # the cache of `datasets` could not be written
                 raise
             raise ValueError(
                 f"{', '.join(files)} cannot be read ({one_line(error)}): write the files again, with equal columns"
@@ -161,7 +160,7 @@ class Files(ColumnSource):
 
 
 def files_of_pattern(pattern: str) -> list[Path]:
-    """Returns the file of a name, or all files that a name with *, ? or [...] matches, sorted by name.
+    """Returns the file of this name or, if the name has *, ? or [...], all files that match, sorted by name.
 
     Raises:
         ValueError: no file matches.
@@ -192,7 +191,7 @@ def _num_rows(path: Path) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within the context, `datasets` does not log the errors that it raises."""
+    """Keeps `datasets` from logging the errors that it raises."""
     level = datasets.logging.get_verbosity()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     try:
@@ -202,7 +201,7 @@ def _quiet() -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of the error that caused an error of `datasets`, cut to 200 characters.
+    """Returns the first line of the error that caused an error of `datasets`, truncated to 200 characters.
 
     Example:
         >>> one_line(ValueError("no columns\\nat all"))

@@ -17,7 +17,7 @@ from lightning_xai.functional.class_names import class_positions, listed
 
 
 def is_saved_dataset(path: str | Path) -> bool:
-    """Returns whether `save_to_disk` of a data set wrote the folder `path`.
+    """Returns whether the folder `path` was written by the method `save_to_disk` of a data set.
 
     Example:
         >>> is_saved_dataset("stanfordnlp/imdb")
@@ -27,7 +27,7 @@ def is_saved_dataset(path: str | Path) -> bool:
 
 
 def check_label_names(rows: Dataset, column: str, class_names: list[str], path: str) -> None:
-    """Checks that the class names of a label column are those that a source expects, in the same order.
+    """Checks that the class names of a label column are the expected ones, in the same order.
 
     Raises:
         ValueError: the column has the same class names in another order, or shares only some of the names.
@@ -49,7 +49,7 @@ def check_label_names(rows: Dataset, column: str, class_names: list[str], path: 
 
 
 def unguessed_cell(cell: str) -> str | None:
-    """Returns a cell of a CSV file as text, or None if the cell is empty. Pandas itself would guess numbers.
+    """Returns a cell of a CSV file as text, or None if it is empty. Without this function, pandas guesses numbers.
 
     Example:
         >>> unguessed_cell("007"), unguessed_cell("NA"), unguessed_cell("")
@@ -59,14 +59,14 @@ def unguessed_cell(cell: str) -> str | None:
 
 
 class Hub(ColumnSource):
-    """Rows of a data set on the Hugging Face hub, of a local copy of it, or of a folder that `save_to_disk` wrote.
+    """Rows of a data set: on the Hugging Face hub, in a local copy of it, or in a folder that `save_to_disk` wrote.
 
     Args:
         path: a hub id, or a folder.
         config_name: the data set's configuration; None if it has only one.
         splits: name of a split in this package -> its name in the data set; None keeps all names. Splits with other
             names than "train", "validation" and "test" are further test splits.
-        revision: commit, tag or branch; None for the newest version. In the branch "refs/convert/parquet" the hub keeps
+        revision: commit, tag or branch; None for the newest version. The branch "refs/convert/parquet" of the hub has
             Parquet copies. Use this branch if a script defines the data set: `datasets` no longer runs scripts.
         data_dir: folder of the data set from which files are read; None for all folders. The Parquet copies have one
             folder per configuration, so set `data_dir` for them, not `config_name`.
@@ -117,7 +117,7 @@ class Hub(ColumnSource):
         if Path(self.path).exists() or self.revision is not None and re.fullmatch("[0-9a-f]{40}", self.revision):
             return ""
         with self._hub_errors():
-            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # names the files' versions, also offline
+            return "/".join(Path(self._new_builder()().cache_dir).parts[-3:])  # has the version's hash, also offline
 
     @contextmanager
     def _hub_errors(self) -> Iterator[None]:
@@ -147,7 +147,7 @@ class Hub(ColumnSource):
     def _folder(self) -> str:
         if self.data_dir is None or Path(self.path).is_dir():
             return self.path
-        # offline, `load_dataset` with `data_dir` does not find what it downloaded before; `snapshot_download` does
+        # offline, `load_dataset` with `data_dir` cannot find its earlier download, but `snapshot_download` can:
         # https://github.com/huggingface/datasets/issues/7551
         only = f"{self.data_dir}/*"
         return snapshot_download(self.path, repo_type="dataset", revision=self.revision, allow_patterns=only)

@@ -14,10 +14,10 @@ CLASS_FOLDERS = ("neg", "pos")
 
 
 def read_reviews(folder: Path) -> list[dict[str, Any]]:
-    """Returns the reviews of folder/neg, then of folder/pos, in the order of the numbers in their file names.
+    """Returns the reviews in folder/neg, then those in folder/pos, ordered by the numbers in their file names.
 
     Raises:
-        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the message says which.
+        ValueError: a folder has no reviews, or a file is not named "number_rating.txt"; the message names it.
 
     Example:
         >>> import tempfile
@@ -46,14 +46,14 @@ def read_reviews(folder: Path) -> list[dict[str, Any]]:
 
 
 class IMDB(TextSource):
-    """Movie reviews, negative or positive. Line breaks, which the data writes as "<br />", become spaces.
+    """Movie reviews, negative or positive. Line breaks, which are written as "<br />" in the data, become spaces.
 
     Args:
         path: a Hugging Face hub id, a folder with train/neg, train/pos, test/neg and test/pos, or a folder that
             `save_to_disk` wrote.
         min_words: reviews with fewer whitespace words are left out of every split.
         max_words: reviews with more whitespace words are left out of every split. None for no limit.
-        validation_fraction: fraction of the remaining training reviews that becomes the validation split.
+        validation_fraction: fraction of the remaining training reviews that become the validation split.
         seed: seed of the random choice of validation reviews.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rules that convert the cells of a label column to classes. All file formats share these rules."""
+"""Rules that convert the cells of a label column to classes. They are the same for all file formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cell_text(cell: Any) -> str | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Returns the integer that a text such as "1" or "1.0" denotes; None for other texts and for numbers like 007.
+    """Returns the integer of a text such as "1" or "1.0"; None for other texts and for numbers with leading zeros.
 
     Example:
         >>> whole_number("7"), whole_number("7.0"), whole_number("-1"), whole_number("07"), whole_number("7.5")
@@ -39,8 +39,8 @@ def whole_number(text: str) -> int | None:
 def infer_class_names(labels: Iterable[str]) -> list[str]:
     """Returns the distinct labels. They are sorted as numbers if all labels are numbers, and otherwise as text.
 
-    If all labels are whole numbers, floats such as 1.0 become integers. In columns with an empty cell, pandas writes 1
-    as 1.0, even after the row of this cell was removed.
+    If all labels are whole numbers, floats such as 1.0 become integers. This is needed because pandas writes 1 as 1.0
+    in columns with an empty cell, even after the row of this cell was removed.
 
     Example:
         >>> infer_class_names(["10", "9", "10"]), infer_class_names(["0.0", "1.0", "1"])
@@ -58,15 +58,15 @@ def infer_class_names(labels: Iterable[str]) -> list[str]:
 
 
 class ClassNumbers:
-    """Finds the class that a label means.
+    """Finds the class of a label by four rules.
 
     1. A label that is a class name means that class.
     2. If all class names are whole numbers, 1.0 means the class 1.
     3. If no class name is a number, a whole number means the class with this number, counted from 0.
-    4. The label True means the class "true". If two classes have other names, False means class 0, and True class 1.
+    4. The label True means the class "true". If there are two classes with other names, False and True mean 0 and 1.
 
     Args:
-        class_names: names of classes 0, 1, ...
+        class_names: names of the classes 0, 1, ...
 
     Raises:
         ValueError: a class name occurs twice.
@@ -93,13 +93,13 @@ class ClassNumbers:
 
     @classmethod
     def of_names(cls, classes: Mapping[str, int]) -> ClassNumbers:
-        """Returns a ClassNumbers object that knows only the labels in `classes`, a mapping of labels to numbers."""
+        """Returns a ClassNumbers that knows only the labels in `classes`, which maps labels to class numbers."""
         numbers = cls([])
         numbers._classes = dict(classes)
         return numbers
 
     def find(self, label: str) -> int | None:
-        """Returns the class of a label; None if the label means no class."""
+        """Returns the class of a label, or None if there is no such class."""
         if label in self._classes:
             return self._classes[label]
         if label.casefold() in self._booleans:
@@ -111,7 +111,7 @@ class ClassNumbers:
 
 
 def unknown_label(label: str, class_names: Sequence[str], where: str, *, are_from_train: bool) -> str:
-    """Returns the error message about a label that means no class.
+    """Returns the error message for a label that names no class.
 
     Example:
         >>> unknown_label("-1", ["0", "1"], "test row 0", are_from_train=False)

@@ -1,4 +1,4 @@
-"""The laws that every data source must keep. `check_source` checks the laws, also for sources of other packages."""
+"""The rules (laws) that every data source must keep. `check_source` tests a source of any package on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_source(source: TextSource) -> None:
     """Checks that a source keeps the laws that this package's own sources keep.
 
     Args:
-        source: the source, which has loaded nothing yet. Its files are read twice.
+        source: the source, before it has loaded anything. Its files are read twice.
 
     Raises:
         ValueError: a law is broken; the message names the law and the remedy.
@@ -46,10 +46,10 @@ def check_source(source: TextSource) -> None:
 
 
 def rows_are_valid(source: TextSource, splits: Any) -> None:
-    """`load` returns splits whose rows have the columns, types, labels and spans that TextSource describes.
+    """`load` returns splits, and their rows have the columns, types, labels and spans that TextSource describes.
 
     Raises:
-        ValueError: a row is not valid, or two rows of a split have one id.
+        ValueError: a row is not valid, or two rows of a split have the same id.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -73,11 +73,11 @@ def rows_are_valid(source: TextSource, splits: Any) -> None:
 
 
 def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
-    """The class names are distinct strings, and the same before and after the rows are loaded.
+    """The class names are distinct strings, and stay the same when the rows are loaded.
 
     Args:
         source: a source that has loaded its rows.
-        other: the same source, which has loaded nothing yet.
+        other: the same source, before it has loaded anything.
 
     Raises:
         ValueError: a class name is no string, occurs twice, or changes.
@@ -95,7 +95,7 @@ def class_names_are_fixed(source: TextSource, other: TextSource) -> None:
 
 
 def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
-    """A second load, by a new object, gives the same rows in the same order.
+    """A second object of the same source loads the same rows in the same order.
 
     Raises:
         ValueError: a split or a row differs.
@@ -110,12 +110,12 @@ def a_second_load_is_equal(source: TextSource, splits: DatasetDict) -> None:
     require(list(second) == list(splits), rule, "return the same splits in every process")
     for split in splits:
         rule = f"{name}: a second load gives other rows in split {split!r}"
-        remedy = "sort what comes from sets and folders, and seed every random choice"
+        remedy = "sort the elements of sets and folders, and seed every random choice"
         require(second[split].to_list() == splits[split].to_list(), rule, remedy)
 
 
 def filler_is_apart(source: TextSource) -> None:
-    """No filler text is in two splits.
+    """No filler text is in more than one split.
 
     Raises:
         ValueError: a text is in two splits.

@@ -1,4 +1,4 @@
-"""Notes of MIMIC-III whose codes have evidence spans, annotated in MDACE."""
+"""Notes of MIMIC-III whose codes have evidence spans in MDACE's annotations."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def charts_of(mdace_dir: str, setting: Setting, notes: Notes, trim: Trim) -> Cha
 
 
 class Mdace(ClinicalSource):
-    """One document per annotated note. Its labels are the annotated codes, and its rationales their spans.
+    """One document per annotated note. Its labels are the annotated codes, and its rationales the codes' spans.
 
-    Spans are offsets into one note, so an addendum is a document of its own, and notes are never joined. An ICD-9 code
-    that MIMIC-III lacks is cut from the right, to 3 characters at least, until MIMIC-III has it; two codes that become
-    one share their spans. `id` is the note's ROW_ID.
+    Spans are offsets into one note. So an addendum is a document of its own, and notes are never joined. If MIMIC-III
+    lacks an ICD-9 code, characters are removed from the end of the code, down to 3 characters, until MIMIC-III has it.
+    If two codes become equal, their spans are joined. `id` is the note's ROW_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
         mdace_dir: copy of MDACE's repository, with the folders data and splits.
-        splits: as in Mimic; None takes MDACE's own lists.
+        splits: as in Mimic; None uses MDACE's own lists.
         setting: "Inpatient" or "Profee".
         notes: "discharge" for discharge summaries, or "annotated" for annotated notes of every category.
-        code_systems: of ICD-9, ICD-9-CM for diagnoses and ICD-9-PCS for procedures; of ICD-10, ICD-10-CM and
-            ICD-10-PCS. Annotations of other systems are dropped and counted.
-        trim: "none", or "mdace" or "edin" to trim spans as these do; see `trimming.trimmed`.
+        code_systems: for ICD-9, ICD-9-CM (diagnoses) and ICD-9-PCS (procedures); for ICD-10, ICD-10-CM and ICD-10-PCS.
+            Annotations of other systems are dropped and counted.
+        trim: "none", or "mdace" or "edin" to trim spans as these authors do; see `trimming.trimmed`.
         classes, shared_patients, allow_text: as in Mimic.
 
     Raises:
-        ValueError: an option is no choice. `load` raises it if a file is missing or wrong, or if the annotations do not
-            fit the notes.
+        ValueError: an option has an unknown value. `load` raises it if a file is missing or wrong, or if the
+            annotations contradict the notes.
 
     Example:
         >>> Mdace("data/mimiciii", "data/mdace").splits["test"]
@@ -62,8 +62,8 @@ class Mdace(ClinicalSource):
     Reference: Cheng et al. (2023), "MDACE: MIMIC Documents Annotated with Code Evidence", arXiv 2307.03859; Edin et al.
         (2024), "An Unsupervised Approach to Achieve Supervised-Level Explainability in Healthcare Records", arXiv
         2406.08958, Sec. 4.1.
-    Differs: the paper of Edin et al. has discharge summaries only. The training set of their code has every annotated
-        note as a row: `notes: annotated`. Their ICD-10 runs have diagnoses only: `code_systems: [ICD-10-CM]`.
+    Differs: the paper of Edin et al. uses discharge summaries only. In the training set of their code, every annotated
+        note is a row: `notes: annotated`. Their ICD-10 runs use diagnoses only: `code_systems: [ICD-10-CM]`.
     """
 
     name = "mdace"

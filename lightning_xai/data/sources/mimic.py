@@ -11,18 +11,18 @@ class Mimic(ClinicalSource):
     """One document per admission: its discharge summaries, those of type Report before those of type Addendum.
 
     Reports and addenda are each sorted by CHARTTIME, CHARTDATE and ROW_ID. Their texts are unchanged and joined by one
-    space. Notes that are marked as errors are kept, as Edin et al. do, and counted. Codes have the decimal point, as in
-    250.00, and each code counts once. Admissions without a code or without a discharge summary are left out and
-    counted. `id` is the admission's HADM_ID.
+    space. Notes that are marked as errors are kept, as by Edin et al., and counted. Codes have a decimal point, as in
+    250.00, and a code is used once even if it was billed twice. Admissions without a code or without a discharge
+    summary are left out and counted. `id` is the admission's HADM_ID.
 
     Args:
         mimic_dir: folder with NOTEEVENTS, DIAGNOSES_ICD and PROCEDURES_ICD of MIMIC-III 1.4, as csv or csv.gz.
         splits: split -> file with one HADM_ID per line, or a list of such files; or one feather file with the columns
             _id and split.
         code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
-        classes: file of a checkpoint's classes: a JSON list, a text file with one code per line, or a folder with
-            target_tokenizer.json. Other codes are dropped and counted, and documents without a code are left out. None
-            takes the codes of all splits together, sorted.
+        classes: file with the classes of a checkpoint: a JSON list, a text file with one code per line, or a folder
+            with target_tokenizer.json. Other codes are dropped and counted, and documents without a remaining code are
+            left out. None takes the codes of all splits together, sorted.
         shared_patients: whether a patient may be in two splits.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
             vocabularies.

@@ -1,4 +1,4 @@
-"""Discharge summaries of MIMIC-III, labelled from diagnosis codes: diabetes or not, or acute or chronic anemia."""
+"""Discharge summaries of MIMIC-III, with labels from diagnosis codes: diabetes or not, or acute or chronic anemia."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LISTS = {"train": "train_50_hadm_ids.csv", "validation": "dev_50_hadm_ids.csv", 
 
 
 def diabetes_label(codes: Collection[str]) -> int:
-    """Returns 1 if a code is ICD-9 250.00 (type II diabetes without complications), else 0.
+    """Returns 1 if one of the codes is ICD-9 250.00 (type II diabetes without complications), and otherwise 0.
 
-    MIMIC-III writes codes without the point, 250.00 as 25000.
+    MIMIC-III writes codes without the decimal point, so 250.00 is 25000.
 
     Example:
         >>> diabetes_label(["4019", "25000"]), diabetes_label(["4019"])
@@ -32,7 +32,7 @@ def diabetes_label(codes: Collection[str]) -> int:
 
 
 def anemia_label(codes: Collection[str]) -> int | None:
-    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), None for neither or both.
+    """Returns 1 for acute anemia (ICD-9 285.1), 0 for anemia of chronic disease (285.2), None for both or neither.
 
     Example:
         >>> anemia_label(["2851"]), anemia_label(["28521"]), anemia_label(["2851", "28521"])
@@ -51,8 +51,8 @@ LABELS: dict[str, tuple[list[str], Callable[[Collection[str]], int | None]]] = {
 def normalize(text: str) -> str:
     """Returns the words and punctuation marks of a note in lower case, separated by spaces.
 
-    Private data, which MIMIC-III replaces by "[**...**]", become "<de>". A repeated punctuation mark is kept once. A
-    word with a digit becomes "qqq".
+    MIMIC-III has "[**...**]" in place of private data, which becomes "<de>". Of a repeated punctuation mark, one is
+    kept. A word with a digit becomes "qqq".
 
     Example:
         >>> normalize("Dr. [**Last Name**] gave 2 mg!!")
@@ -66,7 +66,7 @@ def normalize(text: str) -> str:
 
 
 def read_diagnoses(folder: Path) -> dict[str, tuple[str, set[str]]]:
-    """Returns admission -> (patient, ICD-9 codes); rows without a code are left out.
+    """Returns admission -> (patient, ICD-9 codes); rows without a code are skipped.
 
     Example:
         >>> import tempfile
@@ -138,7 +138,7 @@ def read_admission_lists(folder: Path) -> dict[str, list[str]]:
 def split_by_patient(
     patients: dict[str, str], validation_fraction: float, test_fraction: float, seed: int
 ) -> dict[str, list[str]]:
-    """Returns a random partition of the admissions in which no patient is in two splits.
+    """Divides the admissions at random, such that no patient is in two splits, and returns split -> admissions.
 
     Args:
         patients: admission -> patient.
@@ -158,25 +158,25 @@ def split_by_patient(
 class MimicLabels(TextSource):
     """Discharge summaries of hospital admissions, for one of two binary tasks.
 
-    "diabetes": class 1 has the ICD-9 code 250.00 among the admission's diagnoses, class 0 does not.
-    "anemia": class 1 has the code 285.1 (acute anemia), class 0 has 285.2 (anemia of chronic disease). Admissions with
-    both codes or neither are left out.
+    "diabetes": admissions with the ICD-9 code 250.00 among their diagnoses are class 1, all others class 0.
+    "anemia": admissions with the code 285.1 (acute anemia) are class 1, and those with 285.2 (anemia of chronic
+    disease) class 0. Admissions with both codes or neither are left out.
 
-    The text of an admission is all its summaries and their addenda, joined and then passed to `normalize`.
+    The text of an admission consists of all its summaries and their addenda, joined and passed to `normalize`.
 
     Args:
         data_dir: folder with NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III 1.4, or with the same files as .csv.gz.
             The files have several gigabytes and are read row by row; memory holds only the notes in use.
         task: "diabetes" or "anemia".
-        splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which have one
-            admission per line; other admissions are left out. None uses all admissions of the task and keeps all
-            admissions of a patient in the same split.
+        splits_dir: folder with train_50_hadm_ids.csv, dev_50_hadm_ids.csv and test_50_hadm_ids.csv, which list one
+            admission per line; other admissions are left out. None takes all admissions of the task, and divides them
+            so that all admissions of a patient are in the same split.
         normalized: whether `normalize` is applied to the text.
-        max_words: documents with more words are left out, counted after `normalize`. None for no limit.
+        max_words: documents with more words, counted after `normalize`, are left out. None for no limit.
         validation_fraction, test_fraction: fractions of the patients, if `splits_dir` is None.
         seed: seed of the random division into splits, if `splits_dir` is None.
         allow_text: whether text of notes may leave the folder of the corpora, in heatmaps, explanations and
-            vocabularies. A vocabulary from the training notes, as in the papers, needs it.
+            vocabularies. It must be true to build a vocabulary from the training notes, as in the papers.
 
     Raises:
         ValueError: an option is out of range. `load` raises it if a file, a column or a listed admission is missing.
@@ -190,8 +190,8 @@ class MimicLabels(TextSource):
         and Retraining", arXiv 2110.08412, App. B.
     Differs: Jain and Wallace split texts into words with spaCy, not with a regular expression. For diabetes, they use
         the admissions of the lists. For anemia, they divide admissions, stratified by class, so a patient can be in two
-        splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes documents,
-        since its condition for diabetes, 6 > length > 4000, is never true.
+        splits. Their code leaves out anemia documents of more than 4,000 words, but no diabetes documents, since its
+        condition for these, 6 > length > 4000, is never true.
     """
 
     def __init__(

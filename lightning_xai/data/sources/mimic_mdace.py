@@ -10,7 +10,7 @@ from lightning_xai.data.sources.mdace import Notes, Setting, charts_of
 
 
 class MimicMdace(ClinicalSource):
-    """The joint set: an admission with a chart in MDACE has the rows of Mdace in place of its row of Mimic.
+    """The joint set: the rows of Mdace for admissions with a chart in MDACE, and the rows of Mimic for all others.
 
     `id` is the admission's HADM_ID, or "note-" and the note's ROW_ID. Rows of Mimic have no rationales.
 
@@ -18,12 +18,13 @@ class MimicMdace(ClinicalSource):
         mimic_dir, classes, shared_patients, allow_text: as in Mimic.
         mdace_dir, setting, notes, trim: as in Mdace.
         splits: as in Mimic. MDACE's lists MDace-code-ev-train.csv, -val and -test give the joint set of Edin et al.
-            (2024); Mullenbach's training list with MDACE's lists for validation and test leaves MDACE out of training.
+            (2024). To keep MDACE out of training, give Mullenbach's training list, and MDACE's lists for validation
+            and test.
         code_systems: ICD-9-CM for diagnoses, ICD-9-PCS for procedures.
 
     Raises:
-        ValueError: an option is no choice. `load` raises it if a file is missing or wrong, or if the annotations do not
-            fit the notes.
+        ValueError: an option has an unknown value. `load` raises it if a file is missing or wrong, or if the
+            annotations contradict the notes.
 
     Example:
         >>> MimicMdace("data/mimiciii", "data/mdace", {"test": "MDace-code-ev-test.csv"}).code_systems

@@ -1,4 +1,4 @@
-"""A source with splits of other sources as further test splits, so that a run is also tested out of domain."""
+"""Adds splits of other sources as further test splits, so that a run is also tested out of domain."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lightning_xai.functional.class_names import comparable_names, listed
 def matched_classes(
     names: Sequence[str], wanted: Sequence[str], given: Mapping[str, str | None], owner: str
 ) -> list[int | None]:
-    """Returns for each of `names` the position in `wanted` of the class with the same name; None leaves it out.
+    """Returns for each of `names` the position of the same class in `wanted`, or None for a class to leave out.
 
     Args:
         names: class names of an added source.
-        wanted: class names of the source that is trained on.
-        given: class of the added source -> name in `wanted`, or None to leave its rows out. Classes that are not
-            given are matched by name; case, hyphens and white space do not count.
-        owner: the added source, for the error message.
+        wanted: class names of the training source.
+        given: class of the added source -> name in `wanted`, or None to leave its rows out. All other classes are
+            matched by name; case, hyphens and white space do not count.
+        owner: name of the added source, for error messages.
 
     Raises:
-        ValueError: a class has no counterpart, `given` has a class that does not exist, or all classes are left out.
+        ValueError: a class has no counterpart, `given` names an unknown class, or all classes are left out.
 
     Example:
         >>> matched_classes(["Positive", "Negative"], ["negative", "positive"], {}, "movies")
@@ -60,12 +60,12 @@ def matched_classes(
 
 
 def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dict[str, Any] | None:
-    """Returns a row with other class numbers; None if its class is left out.
+    """Returns a row with other class numbers, or None if its class is left out.
 
     Args:
         row: columns of TextSource.
-        positions: new number of each class, None for classes that are left out. Of a multi-label row, only the
-            labels that are left out disappear.
+        positions: new number of each class, or None for a class to leave out. A multi-label row is kept, and only loses
+            the labels of such classes.
 
     Example:
         >>> with_classes({"text": "good", "labels": 0, "id": "a"}, [1, 0])
@@ -80,7 +80,7 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
         return None
     if "rationales" not in row:
         return {**row, "labels": moved}
-    spans: dict[int, list] = {}  # classes that become one share their spans
+    spans: dict[int, list] = {}  # if two classes get the same number, their spans are joined
     for part in row["rationales"] or []:
         if (new := positions[part["label"]]) is not None:
             spans.setdefault(new, []).extend(part["spans"])
@@ -89,22 +89,22 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
 
 
 class OutOfDomain(TextSource):
-    """A source with splits of other sources as further test splits, which are named as in `others`.
+    """A source with splits of other sources as further test splits. The keys of `others` name these splits.
 
-    Training and validation are those of `source` alone. The classes of the other sources are matched by name.
+    Training and validation use `source` alone. The classes of the other sources are matched by name.
 
     Args:
-        source: the source that is trained on.
-        others: name of the new split -> the source whose rows it takes.
+        source: the training source.
+        others: name of the new split -> the source of its rows.
         splits: name of the new split -> the split of its source, "test" by default.
         max_lengths: name of the new split -> largest number of tokens of an example, special tokens included; by
-            default, that of the encoder. Of the evidence in longer texts, only what is left counts.
-        classes: name of the new split -> (class of its source -> class of `source`, or null to leave its rows out),
-            for classes with other names.
+            default, the encoder's limit. If a longer text loses evidence, only the rest of the evidence counts.
+        classes: name of the new split -> (class of its source -> class of `source`, or null to leave its rows out), for
+            classes that `source` names differently.
 
     Raises:
-        ValueError: a name is taken or unknown, or a source is multi-label and the other one is not. `load` raises it
-            if a source lacks the split, or has a class without a counterpart.
+        ValueError: a name is taken or unknown, or some of the sources are multi-label and others are not. `load` raises
+            it if a source lacks the split, or has a class without a counterpart.
 
     Example:
         >>> from lightning_xai.data.sources.planted import Planted
@@ -147,7 +147,7 @@ class OutOfDomain(TextSource):
 
     @property
     def sources(self) -> list[TextSource]:
-        """All sources. Their temporary files lie where those of this source do."""
+        """All sources, with the same folder for temporary files."""
         sources = [self.source, *self.others.values()]
         for source in sources:
             source.work_folder = self.work_folder

@@ -1,4 +1,4 @@
-"""Random words among which a few signal words decide the class, so that the rationales are known exactly."""
+"""Texts of random words in which a few signal words decide the class, so that the rationales are known exactly."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def planted_document(
     """Returns a text of background words with signal words at random positions, and the rationales of the classes.
 
     Args:
-        words: the vocabulary. The other arguments name a word by its number, from 0.
+        words: the vocabulary. The other arguments give words by their numbers, from 0.
         signals: class -> the signal words to plant; their character spans are the class's rationale.
         background: words that support no class.
         length: number of words in the text.
-        generator: source of randomness.
+        generator: random number generator.
 
     Example:
         >>> planted_document(["bad", "so"], {0: [0]}, np.array([1]), 3, np.random.default_rng(0))
@@ -47,7 +47,7 @@ def planted_document(
 
 
 class Planted(TextSource):
-    """Documents of random words. Each class has signal words, which are planted in its documents and in no others.
+    """Documents of random words. Each class has signal words, which are planted in its documents only.
 
     The vocabulary is "w0" to "w{num_words - 1}", as in VocabularyEncoder. With n = `signal_words_per_class`, the signal
     words of class c are "w{c * n}" to "w{c * n + n - 1}".
@@ -63,10 +63,10 @@ class Planted(TextSource):
         multilabel: whether a document may have any number of classes.
         class_probability: probability of each class in a multi-label document.
         num_train, num_validation, num_test: numbers of documents.
-        seed: seed of all random choices. Larger splits begin with the same documents as smaller ones.
+        seed: seed of all random choices. With other sizes, the first documents of a split stay the same.
 
     Raises:
-        ValueError: the signal words leave no other word, or do not fit into the shortest document.
+        ValueError: the signal words leave no other word, or may exceed the shortest document.
 
     Example:
         >>> row = Planted(num_train=1).load()["train"][0]

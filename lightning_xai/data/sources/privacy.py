@@ -1,4 +1,4 @@
-"""Keeps texts that are private, such as clinical notes, in the folder of the encoded corpora."""
+"""Keeps private texts, such as clinical notes, inside the folder of the encoded corpora."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def _any_private(value: Any) -> bool:
 
 
 def require_public(source: TextSource, what: str, remedy: str) -> None:
-    """Refuses what would write text of a source into the folder of a run.
+    """Refuses an operation that would write text of a private source into the folder of a run.
 
     Args:
         source: the source.
-        what: what writes the text, as the begin of a sentence.
+        what: the subject and verb of the operation, which begin the error message.
         remedy: what to do instead.
 
     Raises:
@@ -54,7 +54,7 @@ def require_public(source: TextSource, what: str, remedy: str) -> None:
 
 
 def require_public_vocabulary(source: TextSource, encoder: Encoder) -> None:
-    """Refuses an encoder whose state, which checkpoints hold, would have words or texts of a private source.
+    """Refuses an encoder that would learn words or texts of a private source, since checkpoints hold its state.
 
     Raises:
         ValueError: the text is private, and the encoder learns from it.

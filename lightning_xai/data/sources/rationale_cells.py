@@ -1,4 +1,4 @@
-"""Checks the rationales in the cells of tables, and converts them to character spans."""
+"""Checks rationales in the cells of tables, and converts them to character spans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rationale_cell(cell: Any, where: str) -> list[Any]:
 
 
 def whole_spans(spans: Any, where: str) -> list[list[int]]:
-    """Returns spans as integers. Whole floats such as 4.0 are integers; fractions and booleans are errors.
+    """Returns spans as integers. Whole floats such as 4.0 are accepted; fractions and booleans are errors.
 
     Raises:
         ValueError: `spans` is not a list of [begin, end] pairs of whole numbers. The message starts with `where`.
@@ -72,12 +72,12 @@ def word_mask_spans(mask: list[Any], text: str, name: str) -> list[list[int]]:
 
     Args:
         mask: 0 or 1 (or false or true) for each whitespace word; or a list of such masks, one per annotator. With
-            several annotators, the mask of a word is 1 if at least half of the annotators marked the word.
+            several annotators, the mask of a word is 1 if at least half of them marked the word.
         text: the text.
         name: name of the row, for error messages.
 
     Raises:
-        ValueError: a mask does not have as many values as the text has words, or a value is neither 0 nor 1.
+        ValueError: the number of values in a mask differs from the number of words, or a value is neither 0 nor 1.
 
     Example:
         >>> word_mask_spans([0, 1, 1], "a good film", "row 0")

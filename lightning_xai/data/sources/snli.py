@@ -1,4 +1,4 @@
-"""Stanford Natural Language Inference, from the hub or local files, and e-SNLI, in which annotators marked words."""
+"""Stanford Natural Language Inference, from the hub or local files, and e-SNLI, its version with marked words."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from lightning_xai.functional.spans import spans_from_mask, word_offsets
 Main = Literal["premise", "hypothesis"]
 CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub
 WITHOUT_LABEL = ("-", -1)  # labels of rows on which the annotators disagreed
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> the split's name in file names
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 SIDES = {"premise": 1, "hypothesis": 2}  # sentence -> the sentence's number in column names
 MOST_ANNOTATORS = 3
 
 
 def marked_words(marked: str, text: str, where: str) -> list[bool]:
-    """Returns a bool for each whitespace word of `text`: True if `marked` has this word between asterisks.
+    """Returns a bool for each whitespace word of `text`: True if the word is between asterisks in `marked`.
 
     Raises:
-        ValueError: `marked` is not the text with some words between asterisks.
+        ValueError: `marked` differs from the text in more than asterisks around words.
 
     Example:
         >>> marked_words("A *gun*", "A gun", "row 1")
@@ -93,10 +93,10 @@ def read_json_lines(folder: Path, part: str) -> Iterator[dict[str, Any]]:
 def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
     """Yields the rows of esnli_{part}.csv. The part "train" has two files, esnli_train_1.csv and esnli_train_2.csv.
 
-    The columns "premise_masks" and "hypothesis_masks" have a list for each annotator, True where a word was marked.
+    The columns "premise_masks" and "hypothesis_masks" hold one list per annotator, with True where a word was marked.
 
     Raises:
-        ValueError: a column is missing, or a marked sentence is not the sentence with words between asterisks.
+        ValueError: a column is missing, or a marked sentence differs from its sentence in more than asterisks.
 
     Example:
         >>> import tempfile
@@ -125,7 +125,7 @@ def read_highlights(folder: Path, part: str) -> Iterator[dict[str, Any]]:
                 yield example
 
 
-# pattern of a file name -> the function that reads a split from such files; the first pattern with a file is used
+# pattern of file names -> function that reads a split from such files; the first pattern that matches a file is used
 READERS: dict[str, Callable[[Path, str], Iterator[dict[str, Any]]]] = {
     "esnli_{part}*.csv": read_highlights,
     "snli_1.0_{part}.jsonl": read_json_lines,
@@ -137,14 +137,13 @@ class SNLI(TextSource):
     """Pairs of a premise and a hypothesis, with the classes entailment, neutral and contradiction.
 
     Rows without a gold label are left out. One sentence of a pair is `text`, the other `text_pair`. To explain and
-    erase `text` only, set the encoder's `explain_pair` to false. In e-SNLI, the rationale of the gold class
-    consists of the words of `text` that at least half of the annotators marked. In premises of neutral rows, no words
-    are marked.
+    erase `text` only, set the encoder's `explain_pair` to false. In e-SNLI, the rationale of the gold class consists of
+    the words of `text` that at least half of the annotators marked. In neutral rows, no words of premises are marked.
 
     Args:
-        path: a Hugging Face hub id, or a folder with files for each of the splits train, dev and test:
-            esnli_{split}.csv (two files for train), snli_1.0_{split}.jsonl, or s1.{split}, s2.{split} and
-            labels.{split}. The first of these formats that exists is read. A split without files is left out.
+        path: a Hugging Face hub id, or a folder with files for the splits train, dev and test: esnli_{split}.csv (two
+            files for train); or snli_1.0_{split}.jsonl; or s1.{split}, s2.{split} and labels.{split}. The first of
+            these formats that exists is read. A split without files is left out.
         main: the sentence that becomes `text`: "premise" or "hypothesis". Only hypotheses have marked words in all
             classes.
         revision: commit, tag or branch on the hub; None for the newest version.

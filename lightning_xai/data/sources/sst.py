@@ -1,4 +1,4 @@
-"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase. Rationales are derived from phrases."""
+"""Stanford Sentiment Treebank: sentences with a sentiment for every phrase, from which rationales are derived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_s
 from lightning_xai.data.sources.hub import Hub, is_saved_dataset
 from lightning_xai.functional.spans import spans_from_mask, word_offsets
 
-SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> the split's name in file names
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 COLUMN = "ptb_tree"  # the hub's column of bracketed trees
 
 
@@ -42,7 +42,7 @@ def parse_tree(line: str) -> Tree:
         4
     """
     stack: list[tuple[int, list[Tree]]] = []
-    # only ASCII spaces separate words, since some words contain a no-break space
+    # only ASCII spaces separate words, because some words contain a no-break space
     for opening, word, closing in re.findall(r"\((\d) ?|([^ ()\n]+)|(\))", line):
         if opening:
             stack.append((int(opening), []))
@@ -70,10 +70,10 @@ def leaves(tree: Tree) -> list[str]:
 
 
 def phrase_scores(tree: Tree) -> list[float]:
-    """Returns a score of 0, 0.5 or 1 for each word: the strength of the word's largest phrase that counts.
+    """Returns a score of 0, 0.5 or 1 for each word: the strength of the largest decisive phrase around the word.
 
-    The strength of a phrase is half the distance of its sentiment from neutral. A phrase counts if it is stronger than
-    every smaller phrase and word inside it. A word in no phrase that counts gets its own strength.
+    The strength of a phrase is half the distance of its sentiment from neutral. A phrase is decisive if it is stronger
+    than every smaller phrase and word inside it. A word without a decisive phrase gets its own strength.
 
     Example:
         >>> phrase_scores(parse_tree("(4 (2 very) (3 good))")), phrase_scores(parse_tree("(3 (2 a) (3 hit))"))
@@ -98,7 +98,7 @@ def _scored(tree: Tree) -> tuple[list[float], int, int]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Returns the lines of one of the treebank's files.
+    """Returns the lines of one of the files of the treebank.
 
     Raises:
         ValueError: the file is missing.
@@ -117,10 +117,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 class SST(TextSource):
-    """Sentences of movie reviews. The rationales are weak, since they are derived from the labels of phrases.
+    """Sentences of movie reviews. Their rationales are weak, since they are derived from the labels of phrases.
 
-    On the hub, the bracketed trees are in the configuration "ptb". The data set there is defined by a script, which
-    `datasets` no longer runs, so the hub's Parquet copy is read.
+    On the hub, the bracketed trees are in the configuration "ptb". A script defines the data set there, and `datasets`
+    no longer runs scripts, so the hub's Parquet copy is read.
 
     Args:
         path: a Hugging Face hub id; a folder with train.txt, dev.txt and test.txt, one bracketed tree per line; a
@@ -129,13 +129,13 @@ class SST(TextSource):
         rationale_threshold: a word is evidence if its phrase score (0, 0.5 or 1) is at least this number.
         min_words: sentences with fewer words are left out of every split. Punctuation marks count as words. Madsen et
             al. (2022), arXiv 2110.08412, use 6.
-        revision: commit, tag or branch on the hub; None for the newest version. The newest version on
-            the hub is a script that `datasets` cannot run.
+        revision: commit, tag or branch on the hub; None for the newest version, which is a script that `datasets`
+            cannot run.
         hub_dir: folder of the hub's data set that has the trees (column "ptb_tree"); None to read all folders.
 
     Raises:
         ValueError: a number is out of range; `load` raises it if a file, the data set, a split or the column is
-            missing, or a tree does not close.
+            missing, or if brackets do not close in a tree.
 
     Example:
         >>> import tempfile

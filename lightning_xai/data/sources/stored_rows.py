@@ -1,4 +1,4 @@
-"""Rows in a temporary file, which is read from a memory map, so that a large table takes no memory of the process."""
+"""Keeps the rows of a large table in a memory-mapped temporary file instead of the memory of the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import partial_file
 from lightning_xai.runs.files.whole_folders import make_private
 
-IN_MEMORY = 1 << 25  # bytes of a table that is not written to the disk
+IN_MEMORY = 1 << 25  # bytes; a table up to this size is not written to disk
 
 
 def stored_rows(
@@ -30,7 +30,7 @@ def stored_rows(
     folder: Path | None = None,
     in_memory: int | None = None,
 ) -> Dataset:
-    """Returns the rows as a data set. A large one is mapped from a file that disappears when the data set is freed.
+    """Returns the rows as a data set. Many rows go to a memory-mapped file, which is removed with the data set.
 
     Args:
         rows: the rows, each with the given columns.
@@ -79,7 +79,7 @@ def _mapped(tables: Iterable[pa.Table], features: Features, file: Path) -> Datas
                     writer.write_table(table)
         return Dataset.from_file(str(file))
     finally:
-        file.unlink(missing_ok=True)  # the map keeps the contents
+        file.unlink(missing_ok=True)  # the contents stay available through the memory map
 
 
 def _owner_only(path: str, flags: int) -> int:

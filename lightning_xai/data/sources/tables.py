@@ -1,4 +1,4 @@
-"""Reads the rows of CSV, TSV and JSON files. Cells of CSV and TSV files stay text, with no guess of numbers."""
+"""Reads the rows of CSV, TSV and JSON files. Cells of CSV and TSV files stay text; numbers are not guessed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from lightning_xai.runs.files.compressed_files import kind_of, open_text
 from lightning_xai.runs.files.text_files import codec_of, other_encoding, read_text, text_lines
 
-LONGEST_CELL = 2**31 - 1  # in characters; the csv module's default limit is 131,072
+LONGEST_CELL = 2**31 - 1  # characters; the default limit of the csv module is 131,072
 
 
 def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str = "utf-8") -> Iterator[dict[str, Any]]:
-    """Yields the rows of a CSV or TSV file. A cell becomes a string; an empty cell becomes None. Skips blank lines.
+    """Yields the rows of a CSV or TSV file. Cells become strings, and empty cells None. Blank lines are skipped.
 
     Args:
         path: the file, whose first line names the columns.
@@ -25,8 +25,8 @@ def read_delimited(path: Path, *, delimiter: str, quoting: bool, encoding: str =
         encoding: encoding of the file.
 
     Raises:
-        ValueError: a row does not have one cell for each column, a quote is misplaced, or `encoding` is not the
-            encoding of the file.
+        ValueError: the cells of a row do not match the columns in number, a quote is misplaced, or the file has another
+            encoding than `encoding`.
 
     Example:
         >>> import tempfile
@@ -87,12 +87,13 @@ def _cells(path: Path, delimiter: str, quoting: bool, encoding: str) -> Iterator
 def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) -> Iterator[dict[str, Any]]:
     """Yields the rows of a JSON file: one object per line, a list of objects, or an object that maps names to columns.
 
-    A file with one object per line is read line by line, and any other file at once.
+    A file with one object per line is read line by line. Any other file is read as a whole.
 
     Args:
         path: the file.
         encoding: encoding of the file.
-        field: for a file that holds one object: the key of the rows in this object. None if the file holds only rows.
+        field: key of the rows, if the file holds one object with the rows under one of its keys. None if the file holds
+            only rows.
 
     Raises:
         ValueError: the file is not JSON in this encoding, has none of these three forms, or lacks `field`.
@@ -121,7 +122,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
 
 
 def _values_of_lines(path: Path, encoding: str) -> Iterator[tuple[Any, bool]]:
-    """Yields the value of each line, and whether an escape may encode a surrogate, half of a character."""
+    """Yields the value of each line, and whether the line may escape a surrogate, which is half of a character."""
     for number, line in enumerate(text_lines(path, encoding), start=1):
         if line.strip():
             yield _parsed(line, path, number), _has_escapes(line)
@@ -141,7 +142,7 @@ def _has_escapes(text: str) -> bool:
 
 
 def _has_a_row_per_line(path: Path, encoding: str) -> bool:
-    """Returns whether each line of a file is a JSON value. Otherwise, the file is one value, or a list of rows."""
+    """Returns whether each line of a file is a JSON value. If not, the whole file is one value, or a list of rows."""
     lines = (line.strip() for line in text_lines(path, encoding) if line.strip())
     first = next(lines, "")
     if first.startswith("["):
@@ -158,15 +159,15 @@ def _has_a_row_per_line(path: Path, encoding: str) -> bool:
 
 
 def _parsed(text: str, path: Path, number: int | None = None) -> Any:
-    """Parses a JSON value. `number` is the line of the value in the file; None if the value is the whole file."""
+    """Parses a JSON value. `number` is the line of the value in the file, or None if the value is the whole file."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno if number is None else number}: {error.msg} (column {error.colno})"
-    except (RecursionError, ValueError) as error:  # too deeply nested brackets, or a number of too many digits
-        problem = "too many brackets in brackets" if isinstance(error, RecursionError) else str(error).split(";")[0]
+    except (RecursionError, ValueError) as error:  # brackets are nested too deeply, or a number has too many digits
+        problem = "brackets are nested too deeply" if isinstance(error, RecursionError) else str(error).split(";")[0]
         place = f"line {number or 1}: {problem}"
-    remedy = "write one JSON object a line" if number is not None else "correct it, or write the file again"
+    remedy = "write one JSON object per line" if number is not None else "correct it, or write the file again"
     raise ValueError(f"{path}, {place}; {remedy}")
 
 

@@ -1,4 +1,4 @@
-"""Short texts of four domains with human ratings of sentiment, and word rationales from a lexicon."""
+"""Short texts of four domains with human ratings of their sentiment, and with rationales from a lexicon."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RATING_FILES: dict[str, str] = {
     "tweets": "tweets_GroundTruth.txt",
 }
 LEXICON_FILE = "vader_lexicon.txt"
-PACKAGE = "vaderSentiment==3.3.2"  # its source distribution is read, since the wheel lacks the rated texts
+PACKAGE = "vaderSentiment==3.3.2"  # its source distribution is downloaded, since the wheel lacks the rated texts
 SDIST_SHA256 = "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9"
 
 
@@ -59,7 +59,7 @@ def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
 
 
 def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
-    """Returns the rows whose text does not repeat the text of an earlier row, apart from case and white space.
+    """Returns the rows without those whose text repeats an earlier one, apart from case and white space.
 
     Example:
         >>> drop_repeated([("1", 2.0, "So  good"), ("2", 1.0, "so good")])
@@ -72,9 +72,9 @@ def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, flo
 
 
 def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[int]]:
-    """Returns the character spans of the words whose valence has the given sign. Punctuation around a word is excluded.
+    """Returns the character spans of the words whose valence has the given sign, without punctuation around them.
 
-    Negation is ignored ("not good" counts as positive), so these spans are weak rationales.
+    Negation is ignored: "not good" counts as positive. So the spans are weak rationales.
 
     Example:
         >>> lexicon_spans("A great, bad film", {"great": 3.1, "bad": -2.5}, sign=1)
@@ -83,7 +83,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # emoticons consist of punctuation, so it is not stripped from them
+        if word.lower() not in lexicon:  # only then is punctuation stripped, since emoticons consist of it
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:
@@ -92,17 +92,17 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
 
 
 def _open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """Opens the archive's file with the given name, whatever folder it is in."""
+    """Opens the archive's file with the given name, in any of its folders."""
     file = archive.extractfile(next(m for m in archive.getmembers() if m.name.endswith("/" + name)))
     assert file is not None, f"{name} is a folder or a link"
     return file
 
 
 def fetch_vader(folder: Path) -> None:
-    """Downloads the rated texts and the lexicon into `folder` with pip, unless all files are there.
+    """Downloads the rated texts and the lexicon into `folder` with pip, unless all files exist.
 
-    Several processes may download at once. Each writes into a folder of its own, and the first to finish renames its
-    folder to `folder`.
+    Several processes may download at once. Each of them writes into its own folder, and the first to finish renames
+    this folder to `folder`.
 
     Raises:
         ValueError: pip cannot fetch the package, or its checksum is wrong.
@@ -139,7 +139,7 @@ def fetch_vader(folder: Path) -> None:
         try:
             ready.rename(folder)
         except OSError:
-            if not all((folder / name).is_file() for name in names):  # otherwise another process was first
+            if not all((folder / name).is_file() for name in names):  # another process has not finished before
                 raise
 
 
@@ -151,10 +151,10 @@ class Vader(TextSource):
     sentences of the Stanford Sentiment Treebank, so never train on one of the two data sets and test on the other.
 
     Args:
-        domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets"; its snippets are split
+        domain: "movie" or "amazon" reviews, "nyt" (New York Times editorials), or "tweets". Its snippets are divided
             into train, validation and test.
-        threshold: a snippet has a label if its mean rating, in [-4, 4], is more than this distance away from 0.
-        other_domains: domains whose labelled snippets are further test splits, named after the domains; None for all
+        threshold: a snippet has a label if its mean rating, in [-4, 4], is farther than this number from 0.
+        other_domains: domains whose labelled snippets become further test splits with the domains' names; None for all
             other domains.
         seed: seed of the split.
         validation_fraction, test_fraction: fractions of the domain's snippets.

@@ -131,7 +131,7 @@ def test_repeated_row_id_is_refused(folder):
 def test_notes_with_line_ends_of_cr_lf_are_refused_only_where_spans_point_into_them(folder):
     path = table(folder)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert re.search(r"note \d+ in .*NOTEEVENTS.csv has line ends of CR LF", refusal(folder, Mdace))
+    assert re.search(r"note \d+ in .*NOTEEVENTS.csv has CRLF line endings", refusal(folder, Mdace))
     lists: Splits = {"test": str(folder / "lists" / "test_full_hadm_ids.csv")}
     assert "\r\n" in Mimic(str(folder / "mimiciii"), lists).load()["test"][0]["text"]
 

@@ -99,13 +99,13 @@ INPUTS = {
     ),
     "open quote": Bad("csv", b'text,label\n"a good film,pos\n', "train.csv, line 2", "quoting: false"),
     "header only": Bad("csv", b"text,label\n", "train.csv has no rows", "fill it"),
-    "cut jsonl": Bad("jsonl", lines(row()) + b'{"text": "b", "la', "train.jsonl, line 2", "one JSON object a line"),
-    "single quotes": Bad("jsonl", b"{'text': 'a', 'label': 'pos'}\n", "train.jsonl, line 1", "one JSON object a line"),
+    "cut jsonl": Bad("jsonl", lines(row()) + b'{"text": "b", "la', "train.jsonl, line 2", "one JSON object per line"),
+    "single quotes": Bad("jsonl", b"{'text': 'a', 'label': 'pos'}\n", "train.jsonl, line 1", "JSON object per line"),
     "commas between lines": Bad(
         "jsonl", b'{"text": "a", "label": "x"},\n{}\n', "train.jsonl, line 1", "one JSON object"
     ),
     "list in a line": Bad("jsonl", b'{"text": "a", "label": "x"}\n["b", "y"]\n', "train.jsonl, row 1", "as an object"),
-    "deep brackets": Bad("jsonl", b"[" * 30_000, "train.jsonl, line 1: too many brackets", "write the file again"),
+    "deep brackets": Bad("jsonl", b"[" * 30_000, "train.jsonl, line 1: brackets are nested", "write the file again"),
     "huge number": Bad(
         "jsonl", b'{"text": "a", "label": ' + b"9" * 5000 + b"}", "line 1: Exceeds the limit", "JSON object"
     ),
