@@ -43,7 +43,7 @@ from lightning_xai.commands.trained.measuring import measure
 from lightning_xai.commands.trained.trained_run import Methods, TrainedRun, chosen_methods, load_trained_run
 from lightning_xai.data.sources.columns import RationaleFormat
 from lightning_xai.data.sources.laws import check_source
-from lightning_xai.functional.modes import eager_attention
+from lightning_xai.functional.network.modes import eager_attention
 from lightning_xai.metrics.laws import check_metric
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.laws import check_model

@@ -13,8 +13,8 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from lightning import seed_everything  # noqa: E402
 
-from lightning_xai.functional.cache_folder import CACHE_VARIABLE, cache_folder  # noqa: E402
 from lightning_xai.functional.laws import CLS, MASK, PAD, SEP, VOCAB_SIZE, random_texts  # noqa: E402
+from lightning_xai.functional.model_files.cache_folder import CACHE_VARIABLE, cache_folder  # noqa: E402
 from lightning_xai.models.tiny import with_large_weights  # noqa: E402
 
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.class_outputs import class_columns, class_output
+from lightning_xai.functional.classes.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.contributions import (
     Norm,
     alti_contributions,
@@ -15,7 +15,7 @@ from lightning_xai.functional.decomposition.contributions import (
     source_vectors,
 )
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, LayerTrace, trace_layers
-from lightning_xai.functional.modes import graph_or_float32
+from lightning_xai.functional.network.modes import graph_or_float32
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

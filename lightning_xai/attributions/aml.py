@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.dual_mask import masked_losses
-from lightning_xai.functional.modes import frozen
-from lightning_xai.functional.reading import Reading
+from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.network.modes import frozen
+from lightning_xai.functional.text.reading import Reading
 from lightning_xai.models.base import Classifier
+from lightning_xai.models.scorer.dual_mask import masked_losses
 from lightning_xai.models.scorer_checkpoint import TrainedScorer, load_scorer
 from lightning_xai.models.text_reader import TextRows
 from lightning_xai.models.token_scorer import TokenScorer

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import OnePassAttribution
-from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.attention import token_attention
+from lightning_xai.functional.scores.aggregation import pool
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes

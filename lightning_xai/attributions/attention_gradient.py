@@ -10,8 +10,8 @@ from torch import Tensor
 from lightning_xai.attributions.base import OnePassAttribution
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.gradients import target_gradients
-from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.gradients.target_gradients import target_gradients
+from lightning_xai.functional.scores.signs import Sign, with_sign
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes

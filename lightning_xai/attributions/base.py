@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import class_columns, computes_by_class
-from lightning_xai.functional.modes import frozen
+from lightning_xai.functional.classes.class_outputs import class_columns, computes_by_class
+from lightning_xai.functional.network.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Attribution, Passes, TextInputs

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.class_names import class_positions, listed
+from lightning_xai.functional.classes.class_names import class_positions, listed
 from lightning_xai.models.base import Classifier
 from lightning_xai.runs.encoder_facts import check_positions
 from lightning_xai.runs.progress import say

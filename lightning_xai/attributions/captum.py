@@ -19,11 +19,11 @@ from lightning_xai.attributions.captum_algorithms import (
     check_algorithm,
 )
 from lightning_xai.attributions.captum_layers import EmbeddingInput, checked_layer
-from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import rows_per_forward
-from lightning_xai.functional.completeness import DELTA_TOLERANCE, CompletenessCheck
-from lightning_xai.functional.path_gradients import Baseline, path_ends
+from lightning_xai.functional.gradients.path_gradients import Baseline, path_ends
+from lightning_xai.functional.network.chunking import rows_per_forward
+from lightning_xai.functional.scores.aggregation import Pooling, pool
+from lightning_xai.functional.scores.completeness import DELTA_TOLERANCE, CompletenessCheck
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices, global_seed
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs

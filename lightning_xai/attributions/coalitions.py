@@ -13,11 +13,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Output, Versions, outputs_of, target_outputs
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Output, Versions, outputs_of, target_outputs
+from lightning_xai.functional.erasure.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
+from lightning_xai.functional.network.chunking import check_chunk_size
 from lightning_xai.functional.seeds import example_indices
-from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import encoder_attentions, target_rows
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.class_outputs import class_columns, class_output
+from lightning_xai.functional.classes.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.bias_shares import BiasRule
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, check_head, trace_layers
 from lightning_xai.functional.decomposition.frozen_activation import Approximation
@@ -26,7 +26,7 @@ from lightning_xai.functional.decomposition.source_sums import (
     decompose_mixtures,
     mixtures_suffice,
 )
-from lightning_xai.functional.modes import graph_or_float32
+from lightning_xai.functional.network.modes import graph_or_float32
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, Passes, TextInputs
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import even_slices, rows_per_forward
-from lightning_xai.functional.class_outputs import class_columns, class_output
+from lightning_xai.functional.classes.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer, from_segments
-from lightning_xai.functional.padding import right_padding_order, take_columns
+from lightning_xai.functional.network.chunking import even_slices, rows_per_forward
 from lightning_xai.functional.propagation.frozen_coefficients import FrozenCoefficients
 from lightning_xai.functional.propagation.tracked import Tracked, track
+from lightning_xai.functional.text.padding import right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs

@@ -7,15 +7,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.attributions.base import AttributionMethod, explaining
-from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.class_outputs import class_columns, class_output
-from lightning_xai.functional.completeness import CompletenessCheck
-from lightning_xai.functional.gradients import target_gradients
-from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
+from lightning_xai.functional.classes.class_outputs import class_columns, class_output
+from lightning_xai.functional.gradients.path_gradients import Baseline, PathEnds, path_ends
+from lightning_xai.functional.gradients.target_gradients import target_gradients
+from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
 from lightning_xai.functional.propagation.rescale import Rescale
 from lightning_xai.functional.propagation.tracked import Tracked, track
+from lightning_xai.functional.scores.aggregation import Pooling, pool
+from lightning_xai.functional.scores.completeness import CompletenessCheck
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lightning_xai.attributions.base import DifferentiableAttribution
 from lightning_xai.functional.attention import read_for_targets, read_through
-from lightning_xai.functional.class_outputs import class_columns, class_output
+from lightning_xai.functional.classes.class_outputs import class_columns, class_output
 from lightning_xai.functional.decomposition.contributions import (
     layer_norm_deviation,
     source_vectors,

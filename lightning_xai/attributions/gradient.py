@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import OnePassAttribution
-from lightning_xai.functional.aggregation import Pooling, pool, vocabulary_norm
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.scores.aggregation import Pooling, pool, vocabulary_norm
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes

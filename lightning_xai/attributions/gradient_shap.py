@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.attributions.base import DifferentiableAttribution
-from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.class_gradients import class_gradients
-from lightning_xai.functional.path_gradients import Baseline, PathEnds, path_ends
+from lightning_xai.functional.gradients.class_gradients import class_gradients
+from lightning_xai.functional.gradients.path_gradients import Baseline, PathEnds, path_ends
+from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.scores.aggregation import Pooling, pool
 from lightning_xai.functional.seeds import check_seed, example_generator, example_indices
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs

@@ -7,12 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.attributions.base import DifferentiableAttribution, explaining
-from lightning_xai.functional.aggregation import Pooling, pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size, even_slices, rows_per_forward
-from lightning_xai.functional.class_outputs import logits_only
-from lightning_xai.functional.completeness import DELTA_TOLERANCE, CompletenessCheck
-from lightning_xai.functional.path_gradients import (
+from lightning_xai.functional.classes.class_outputs import logits_only
+from lightning_xai.functional.gradients.path_gradients import (
     Baseline,
     PathEnds,
     Quadrature,
@@ -20,6 +17,9 @@ from lightning_xai.functional.path_gradients import (
     path_gradients,
     quadrature_points,
 )
+from lightning_xai.functional.network.chunking import check_chunk_size, even_slices, rows_per_forward
+from lightning_xai.functional.scores.aggregation import Pooling, pool
+from lightning_xai.functional.scores.completeness import DELTA_TOLERANCE, CompletenessCheck
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.types import Passes, TextInputs

@@ -10,10 +10,10 @@ from torch import Tensor
 from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Output
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Output
+from lightning_xai.functional.erasure.units import Unit
 from lightning_xai.functional.seeds import check_seed, example_generator
-from lightning_xai.functional.units import Unit
 
 Similarity = Literal["cosine", "euclidean"]
 Regressor = Literal["ridge", "lasso"]

@@ -7,9 +7,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Output
-from lightning_xai.functional.units import Unit
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Output
+from lightning_xai.functional.erasure.units import Unit
 
 
 def windows(num_units: int, window: int) -> Tensor:

@@ -9,16 +9,16 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.occlusion import Occlusion
-from lightning_xai.functional.aggregation import pool
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.path_gradients import (
+from lightning_xai.functional.gradients.path_gradients import (
     PathEnds,
     Quadrature,
     path_ends,
     quadrature_points,
     single_token_path_gradients,
 )
+from lightning_xai.functional.network.chunking import check_chunk_size
+from lightning_xai.functional.scores.aggregation import pool
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.beam_search import Beams, best_orders, most_sets, require_search
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.chunking import check_chunk_size
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.evaluate import mapped
-from lightning_xai.functional.perturbation import Evaluate, Versions, logits_of, target_outputs
-from lightning_xai.functional.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
+from lightning_xai.functional.erasure.beam_search import Beams, best_orders, most_sets, require_search
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.evaluate import mapped
+from lightning_xai.functional.erasure.perturbation import Evaluate, Versions, logits_of, target_outputs
+from lightning_xai.functional.erasure.units import Unit, count_units, kept_tokens, spread_over_tokens, token_units
+from lightning_xai.functional.network.chunking import check_chunk_size
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 

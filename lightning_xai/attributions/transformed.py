@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod, DifferentiableAttribution
-from lightning_xai.functional.aggregation import WordPooling, from_words, normalize, restrict, to_words
+from lightning_xai.functional.scores.aggregation import WordPooling, from_words, normalize, restrict, to_words
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import ForwardPass, Needs
 from lightning_xai.types import Passes, TextInputs

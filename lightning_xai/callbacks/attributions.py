@@ -26,9 +26,9 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.workload import WorkInBatches, workload_of
-from lightning_xai.functional.evaluate import predict_of
+from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
+from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.sizes import require_max_examples
-from lightning_xai.functional.targets import TargetPolicy, select_targets
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.text_reader import text_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.functional.classes.targets import predicted_classes
 
 
 class ChangedClasses:

@@ -21,8 +21,8 @@ from lightning_xai.callbacks.base import (
     test_splits,
 )
 from lightning_xai.callbacks.workload import workload_of
-from lightning_xai.functional.modes import evaluation_mode
-from lightning_xai.functional.untouched import memory_returned, network_kept, random_states_kept
+from lightning_xai.functional.network.modes import evaluation_mode
+from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.pace import duration
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from lightning_xai.callbacks.base import network_of
-from lightning_xai.functional.untouched import network_kept, random_states_kept
+from lightning_xai.functional.network.untouched import network_kept, random_states_kept
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 

@@ -21,7 +21,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.callbacks.trial_metrics import made_up_batch
 from lightning_xai.callbacks.tried import TrialRun
-from lightning_xai.functional.targets import gold_classes, predicted_classes
+from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image
 from lightning_xai.report.heatmap_page import html_page

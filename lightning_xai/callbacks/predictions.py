@@ -9,7 +9,7 @@ import pandas as pd
 from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.callbacks.base import data_of, decision_threshold_of, is_dry_run
-from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.functional.classes.targets import predicted_classes
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.ranks import gather
 from lightning_xai.types import Batch

@@ -23,8 +23,8 @@ from lightning_xai.callbacks.trial_parts import (
     try_objective,
 )
 from lightning_xai.callbacks.tried import Failure, HasTrial, TrialRun
-from lightning_xai.functional.modes import eager_attention, evaluation_mode
-from lightning_xai.functional.untouched import memory_returned, network_kept, random_states_kept
+from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
+from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
+from lightning_xai.callbacks.short_texts import confident_probs
 from lightning_xai.callbacks.trial_parts import max_examples_of, targets_of
 from lightning_xai.callbacks.tried import Number, Scored, TrialRun
-from lightning_xai.functional.evaluate import predict_of
-from lightning_xai.functional.short_texts import confident_probs
+from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import Attribution, Batch

@@ -12,7 +12,7 @@ from lightning import Trainer
 
 from lightning_xai.callbacks.base import data_of, receivers_after
 from lightning_xai.callbacks.shown_work import show_work
-from lightning_xai.functional.encoded_segments import ErasesUnits, new_segments
+from lightning_xai.functional.erasure.encoded_segments import ErasesUnits, new_segments
 from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION
 

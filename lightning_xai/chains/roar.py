@@ -26,8 +26,8 @@ from lightning_xai.chains.roar_stages import (
 from lightning_xai.chains.stages import Chain, Stage, check_names
 from lightning_xai.data.erasures import check_removal
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.ranking import percent_of, top_mask
-from lightning_xai.functional.targets import gold_pairs
+from lightning_xai.functional.classes.targets import gold_pairs
+from lightning_xai.functional.scores.ranking import percent_of, top_mask
 from lightning_xai.report.racu import write_report
 from lightning_xai.report.roar import roar_table
 from lightning_xai.runs.experiment import report_dir

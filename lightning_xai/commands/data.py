@@ -17,7 +17,7 @@ from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
 from lightning_xai.data.corpora.cache import CorpusCache, last_use
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.progress import quiet
 
 EVERYTHING = "all"

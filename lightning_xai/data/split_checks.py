@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
-from lightning_xai.functional.class_names import listed
+from lightning_xai.functional.classes.class_names import listed
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.ranks import rank
 

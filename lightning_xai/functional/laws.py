@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.functional.untouched import HOOKS
+from lightning_xai.functional.network.untouched import HOOKS
 from lightning_xai.types import TextInputs
 
 PAD, CLS, SEP, MASK, FIRST_WORD = 0, 1, 2, 3, 5  # ids in the random texts; id 4 would be the unknown token

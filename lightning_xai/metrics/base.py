@@ -12,9 +12,9 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from lightning_xai.functional.duplicates import distinct_rows
-from lightning_xai.functional.evaluate import ForVersions, Versions, for_versions_of
-from lightning_xai.functional.targets import gold_pairs, predicted_classes
+from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
+from lightning_xai.functional.erasure.duplicates import distinct_rows
+from lightning_xai.functional.erasure.evaluate import ForVersions, Versions, for_versions_of
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from lightning_xai.functional.duplicates import distinct_rows
-from lightning_xai.functional.ranking import auroc, average_precision
-from lightning_xai.functional.targets import gold_classes, predicted_classes
+from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
+from lightning_xai.functional.erasure.duplicates import distinct_rows
+from lightning_xai.functional.scores.ranking import auroc, average_precision
 from lightning_xai.metrics.thresholds import micro_f1_threshold
 
 SINGLE_LABEL_NAMES = frozenset({"macro_f1", "accuracy", "auroc", "log_loss"})

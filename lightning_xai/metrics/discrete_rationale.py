@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import Rounding, precision_recall_area, ranks
-from lightning_xai.functional.spans import runs_from_mask
+from lightning_xai.functional.scores.ranking import Rounding, precision_recall_area, ranks
+from lightning_xai.functional.text.spans import runs_from_mask
 from lightning_xai.metrics.evidence import EvidenceMetric
 from lightning_xai.metrics.top_units import Counts, Percentages
 

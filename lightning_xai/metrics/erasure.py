@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Versions, predict_erased
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Versions, predict_erased
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce, with_special_tokens
 from lightning_xai.metrics.top_units import Ranking, Sizes
 from lightning_xai.types import Attribution, Batch, TextInputs

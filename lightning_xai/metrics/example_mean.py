@@ -9,7 +9,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from lightning_xai.functional.duplicates import distinct_rows
+from lightning_xai.functional.erasure.duplicates import distinct_rows
 
 
 class ExampleMean(Metric):

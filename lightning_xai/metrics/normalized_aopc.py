@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.beam_search import best_orders, require_search
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Versions, predict_erased, target_outputs
-from lightning_xai.functional.units import count_units, kept_tokens, unit_ids
+from lightning_xai.functional.erasure.beam_search import best_orders, require_search
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Versions, predict_erased, target_outputs
+from lightning_xai.functional.erasure.units import count_units, kept_tokens, unit_ids
 from lightning_xai.metrics.base import AttributionMetric, Explained, PredictOnce
 from lightning_xai.metrics.top_units import Ranking
 from lightning_xai.types import Attribution, Batch, TextInputs

@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.erasure import Erasure
-from lightning_xai.functional.perturbation import Versions, predict_zero_embeddings
+from lightning_xai.functional.erasure.erase import Erasure
+from lightning_xai.functional.erasure.perturbation import Versions, predict_zero_embeddings
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.erasure import ErasureMetric, Rows
 from lightning_xai.metrics.top_units import Sizes

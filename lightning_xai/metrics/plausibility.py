@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.ranking import Ties, top_mask
-from lightning_xai.functional.signs import Sign
-from lightning_xai.functional.targets import gold_pairs, predicted_classes
+from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
+from lightning_xai.functional.scores.ranking import Ties, top_mask
+from lightning_xai.functional.scores.signs import Sign
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.evidence import EvidenceMetric
 from lightning_xai.metrics.precision_recall import (

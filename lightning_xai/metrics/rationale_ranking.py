@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import auroc, average_precision, top_mask
+from lightning_xai.functional.scores.ranking import auroc, average_precision, top_mask
 from lightning_xai.metrics.base import with_special_tokens
 from lightning_xai.metrics.evidence import EvidenceMetric
 from lightning_xai.types import Attribution, Batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import percent_of, top_mask
+from lightning_xai.functional.scores.ranking import percent_of, top_mask
 
 SIMILARITIES = ("jaccard", "spearman", "kendall")
 

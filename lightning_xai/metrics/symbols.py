@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.ranking import Ties, top_mask
-from lightning_xai.functional.signs import Sign, with_sign
+from lightning_xai.functional.scores.ranking import Ties, top_mask
+from lightning_xai.functional.scores.signs import Sign, with_sign
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.metrics.evidence import evidence_cut_of, evidence_of
 from lightning_xai.metrics.reads_symbols import ReadsSymbols

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.ranking import Rounding, percent_of, token_ranks
-from lightning_xai.functional.signs import Sign, with_sign
-from lightning_xai.functional.units import Unit
+from lightning_xai.functional.erasure.units import Unit
+from lightning_xai.functional.scores.ranking import Rounding, percent_of, token_ranks
+from lightning_xai.functional.scores.signs import Sign, with_sign
 from lightning_xai.types import TextInputs
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.functional.chunking import packed_rows
-from lightning_xai.functional.class_outputs import logits_only
+from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
+from lightning_xai.functional.network.chunking import packed_rows
 from lightning_xai.models.pretrained_weights import WeightGaps
 from lightning_xai.types import ClassifierOutput, TextInputs
 

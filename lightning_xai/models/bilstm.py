@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.padding import right_padding_order, take_columns
+from lightning_xai.functional.text.padding import right_padding_order, take_columns
 from lightning_xai.models.base import Classifier, check_num_classes
 from lightning_xai.models.lstm_kernels import fused_kernels, onednn_computes
 from lightning_xai.types import ClassifierOutput, TextInputs

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.functional.model_files.model_folders import resolve_model_path
 from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.explained_file import AML, explained_path

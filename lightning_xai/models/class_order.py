@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from lightning_xai.functional.class_names import comparable_names, listed, named_positions
-from lightning_xai.functional.modes import evaluation_mode
+from lightning_xai.functional.classes.class_names import comparable_names, listed, named_positions
+from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import ordered_class_names
 from lightning_xai.models.contracts import random_inputs

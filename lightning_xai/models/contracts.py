@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.modes import eager_attention, evaluation_mode
+from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 

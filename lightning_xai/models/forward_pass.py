@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import class_output, segment_graph
-from lightning_xai.functional.generator_state import GeneratorState
-from lightning_xai.functional.gradients import target_gradients
+from lightning_xai.functional.classes.class_outputs import class_output, segment_graph
+from lightning_xai.functional.gradients.target_gradients import target_gradients
+from lightning_xai.functional.network.generator_state import GeneratorState
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput, TextInputs
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
-from lightning_xai.functional.modes import evaluation_mode
-from lightning_xai.functional.padding import take_columns
+from lightning_xai.functional.network.modes import evaluation_mode
+from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.encoder_layers import head_layers

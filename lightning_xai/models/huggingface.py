@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
-from lightning_xai.functional.modes import call_with_known_arguments, override_output
-from lightning_xai.functional.padding import position_ids, right_padding_order, take_columns
+from lightning_xai.functional.network.modes import call_with_known_arguments, override_output
+from lightning_xai.functional.text.padding import position_ids, right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import contract_violations
 from lightning_xai.models.encoder_layers import encoder_layers

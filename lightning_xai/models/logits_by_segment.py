@@ -8,16 +8,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.chunking import packed_rows
-from lightning_xai.functional.erasure import Erasure, erase
-from lightning_xai.functional.evaluate import Versions
-from lightning_xai.functional.segment_attention import SegmentReads, attend, empty_reads, segment_reads
-from lightning_xai.functional.version_segments import (
+from lightning_xai.functional.erasure.erase import Erasure, erase
+from lightning_xai.functional.erasure.evaluate import Versions
+from lightning_xai.functional.erasure.version_segments import (
     SegmentedVersions,
     segment_columns,
     segmented_versions,
     version_blocks,
 )
+from lightning_xai.functional.network.chunking import packed_rows
+from lightning_xai.models.segments.segment_attention import SegmentReads, attend, empty_reads, segment_reads
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 READ_NUMBERS = 2**26  # largest number of floats in the reads of all segments that are held at once

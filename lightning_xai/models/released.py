@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from lightning_xai.functional.class_names import listed
+from lightning_xai.functional.classes.class_names import listed
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.loading import build_network, load_weights, read_tensors
 from lightning_xai.runs.encoder_facts import tokenizer_at

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from lightning_xai.functional.dual_mask import DualMask
-from lightning_xai.functional.reading import Reading
+from lightning_xai.functional.text.reading import Reading
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import read_checkpoint
 from lightning_xai.models.explained_file import AML
+from lightning_xai.models.scorer.dual_mask import DualMask
 from lightning_xai.models.text_reader import TextReader, TextRows, reading_of
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutput
 
-from lightning_xai.functional.chunking import even_slices
+from lightning_xai.functional.network.chunking import even_slices
 from lightning_xai.models.huggingface import Reading, TransformerCall
 from lightning_xai.types import ClassifierOutput, TextInputs
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lightning_xai.functional.model_folders import resolve_model_path
+from lightning_xai.functional.model_files.model_folders import resolve_model_path
 
 
 class TextGenerator:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.alignment import Pool, overlaps, shared_end, without_overlap
-from lightning_xai.functional.reading import Reading, pad_places
+from lightning_xai.functional.text.alignment import Pool, overlaps, shared_end, without_overlap
+from lightning_xai.functional.text.reading import Reading, pad_places
 from lightning_xai.models.text_generator import tokenizer_of
 from lightning_xai.types import TextInputs
 

@@ -14,8 +14,8 @@ from transformers.utils import (
     cached_file,
 )
 
-from lightning_xai.functional.file_digest import sha256_of
-from lightning_xai.functional.model_folders import located, resolve_model_path
+from lightning_xai.functional.model_files.file_digest import sha256_of
+from lightning_xai.functional.model_files.model_folders import located, resolve_model_path
 
 
 def weight_files(path: str) -> list[Path]:

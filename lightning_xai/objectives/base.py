@@ -13,7 +13,7 @@ from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.class_outputs import logits_only
+from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.metrics.classification import ClassificationMetrics
 from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier, encoder_and_head

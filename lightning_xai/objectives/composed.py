@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor, nn
 
-from lightning_xai.functional.modes import frozen
+from lightning_xai.functional.network.modes import frozen
 from lightning_xai.metrics.example_mean import ExampleMean
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs

@@ -17,7 +17,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, Dataset
 
 from lightning_xai.functional.laws import random_texts, require
-from lightning_xai.functional.untouched import random_states_kept
+from lightning_xai.functional.network.untouched import random_states_kept
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.models.tiny import TINY_BERT, with_large_weights

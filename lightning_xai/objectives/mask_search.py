@@ -8,8 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.class_outputs import logits_only
-from lightning_xai.functional.modes import frozen
+from lightning_xai.functional.classes.class_outputs import logits_only
+from lightning_xai.functional.network.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows
 from lightning_xai.objectives.losses import probability_distances

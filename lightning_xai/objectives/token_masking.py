@@ -10,7 +10,7 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.class_outputs import logits_only
+from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
 from lightning_xai.models.class_order import align_classes

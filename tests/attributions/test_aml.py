@@ -11,12 +11,12 @@ import torch
 from lightning_xai.attributions import laws
 from lightning_xai.attributions.aml import AMLAttribution, best_candidates, give_scorer
 from lightning_xai.attributions.base import explaining
-from lightning_xai.functional.dual_mask import DualMask, masked_losses
 from lightning_xai.functional.laws import network_state
 from lightning_xai.metrics.complexity import Entropy, Sparsity
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
 from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.metrics.top_units import Percentages
+from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer_checkpoint import TrainedScorer
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash

@@ -4,7 +4,7 @@ import torch
 from lightning_xai.attributions.att_in_grad import AttInGrad, att_in_grad
 from lightning_xai.attributions.attention import Attention
 from lightning_xai.attributions.input_x_gradient import InputXGradient
-from lightning_xai.functional.aggregation import normalize
+from lightning_xai.functional.scores.aggregation import normalize
 from tests.conftest import text_inputs, tiny_classifier
 
 

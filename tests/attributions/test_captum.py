@@ -13,7 +13,7 @@ from lightning_xai.attributions.captum import Captum
 from lightning_xai.attributions.captum_algorithms import ALGORITHMS, REFUSED, call_defaults
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.functional.path_gradients import path_ends
+from lightning_xai.functional.gradients.path_gradients import path_ends
 from tests.conftest import text_inputs, tiny_classifier
 
 SMALL = {"n_steps": 5, "n_samples": 8, "nt_samples": 3}

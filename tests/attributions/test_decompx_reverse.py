@@ -6,7 +6,7 @@ import torch
 from lightning_xai.attributions.base import explaining
 from lightning_xai.attributions.decompx import DecompX
 from lightning_xai.attributions.decompx_reverse import DecompXReverse
-from lightning_xai.functional import chunking
+from lightning_xai.functional.network import chunking
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

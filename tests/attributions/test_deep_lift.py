@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from lightning_xai.attributions.deep_lift import DeepLift, multipliers
-from lightning_xai.functional.path_gradients import PathEnds, path_ends
+from lightning_xai.functional.gradients.path_gradients import PathEnds, path_ends
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import ClassifierOutput
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier

@@ -6,7 +6,7 @@ import torch
 
 from lightning_xai.attributions.gradient_shap import GradientSHAP, expected_gradients, random_points
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.functional.path_gradients import PathEnds, path_ends
+from lightning_xai.functional.gradients.path_gradients import PathEnds, path_ends
 from tests.conftest import text_inputs, tiny_classifier
 
 TARGETS = torch.tensor([[0, 2], [1, 1]])

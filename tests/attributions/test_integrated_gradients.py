@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.functional.path_gradients import path_ends
+from lightning_xai.functional.gradients.path_gradients import path_ends
 from tests.attributions.conftest import GOLDEN_MODELS
 from tests.conftest import text_inputs, tiny_classifier
 

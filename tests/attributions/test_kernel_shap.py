@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.kernel_shap import KernelSHAP, shapley_coalitions, size_shares
-from lightning_xai.functional.perturbation import Versions, logits_of, perturbed_outputs
+from lightning_xai.functional.erasure.perturbation import Versions, logits_of, perturbed_outputs
 from tests.conftest import text_inputs, tiny_classifier
 
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lightning_xai.attributions.occlusion import Occlusion, mean_over_windows, windows
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure.erase import erase
 from tests.conftest import text_inputs, tiny_classifier
 
 TARGETS = torch.tensor([[0, 2], [1, 0], [2, 1]])

@@ -6,7 +6,7 @@ import torch
 
 from lightning_xai.attributions.base import explaining
 from lightning_xai.attributions.solvex import Solvex, signed_ranks
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure.erase import erase
 from tests.conftest import text_inputs, tiny_classifier
 
 METRICS = ["comp", "suff", "comp_suff"]

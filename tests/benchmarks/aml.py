@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from lightning_xai.attributions.aml import AMLAttribution, give_scorer
-from lightning_xai.functional.dual_mask import DualMask, masked_losses
 from lightning_xai.functional.laws import random_texts
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.hf_classifier import HFClassifier
+from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer_checkpoint import TrainedScorer
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.models.tuned_scorer import row_logits, tuned_rows

@@ -17,8 +17,8 @@ import yaml
 from peers import PEERS
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.functional.chunking import even_slices, rows_per_forward
-from lightning_xai.functional.modes import eager_attention
+from lightning_xai.functional.network.chunking import even_slices, rows_per_forward
+from lightning_xai.functional.network.modes import eager_attention
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA

@@ -26,7 +26,7 @@ from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.rollout import AttentionRollout
 from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients
 from lightning_xai.attributions.solvex import Objective, Solvex
-from lightning_xai.functional.erasure import Erasure
+from lightning_xai.functional.erasure.erase import Erasure
 from tests.attributions.conftest import GOLDEN_MODELS, Golden, load_golden
 from tests.attributions.test_decompx import SETTINGS
 

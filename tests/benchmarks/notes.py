@@ -49,9 +49,9 @@ from lightning_xai.attributions.kernel_shap import KernelSHAP  # noqa: E402
 from lightning_xai.attributions.lime import LIME  # noqa: E402
 from lightning_xai.attributions.occlusion import Occlusion  # noqa: E402
 from lightning_xai.callbacks.gradient_checkpointing import checkpoint_layers  # noqa: E402
-from lightning_xai.functional.class_outputs import logits_only  # noqa: E402
-from lightning_xai.functional.evaluate import Versions, predict_of  # noqa: E402
-from lightning_xai.functional.perturbation import perturbed_outputs  # noqa: E402
+from lightning_xai.functional.classes.class_outputs import logits_only  # noqa: E402
+from lightning_xai.functional.erasure.evaluate import Versions, predict_of  # noqa: E402
+from lightning_xai.functional.erasure.perturbation import perturbed_outputs  # noqa: E402
 from lightning_xai.metrics.base import PredictOnce  # noqa: E402
 from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency  # noqa: E402
 from lightning_xai.metrics.top_units import Counts, Range, Window  # noqa: E402

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.gradient_shap import GradientSHAP
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
-from lightning_xai.functional.chunking import rows_per_forward
+from lightning_xai.functional.network.chunking import rows_per_forward
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import TextInputs
 

@@ -13,7 +13,7 @@ from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.commands.conftest import BERT, ERASER, NETWORK, command, numbers, planted, refusal, save
 from tests.commands.test_processes import TWO, run_ranks
-from tests.functional.test_alignment import byte_level
+from tests.functional.text.test_alignment import byte_level
 
 COMP: dict[str, Any] = {
     "class_path": "lightning_xai.metrics.faithfulness.Comprehensiveness",

@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.functional.spans import token_mask_from_spans
+from lightning_xai.functional.text.spans import token_mask_from_spans
 
 TEXTS = [
     "The cat and 2 other animals walked, unbelievably.",

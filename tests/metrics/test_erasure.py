@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure.erase import erase
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Sufficiency, comprehensiveness, log_odds
 from lightning_xai.metrics.normalized_faithfulness import (

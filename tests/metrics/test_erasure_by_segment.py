@@ -7,7 +7,7 @@ from lightning_xai.attributions.kernel_shap import KernelSHAP
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.solvex import Solvex
-from lightning_xai.functional.evaluate import predict_of
+from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Sufficiency
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch

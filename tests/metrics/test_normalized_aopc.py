@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure.erase import erase
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch, normalized_aopc
 from lightning_xai.metrics.top_units import Ranking

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.functional.evaluate import Versions, for_versions_of, logits_of, outputs_of, predict_of
-from lightning_xai.functional.perturbation import perturbed_outputs, version_outputs
+from lightning_xai.functional.erasure.evaluate import Versions, for_versions_of, logits_of, outputs_of, predict_of
+from lightning_xai.functional.erasure.perturbation import perturbed_outputs, version_outputs
 from lightning_xai.models import logits_by_segment
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

@@ -17,7 +17,7 @@ from lightning_xai.attributions.kernel_shap import KernelSHAP
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.random import Random
-from lightning_xai.functional.class_outputs import logits_only
+from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.terms.input_gradient import InputGradient
 from lightning_xai.types import Batch

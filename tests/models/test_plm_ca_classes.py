@@ -6,8 +6,8 @@ from torch.profiler import profile
 
 from lightning_xai.attributions.att_in_grad import AttInGrad
 from lightning_xai.attributions.gradient import Gradient
-from lightning_xai.functional import class_outputs
-from lightning_xai.functional.class_outputs import logits_only
+from lightning_xai.functional.classes import class_outputs
+from lightning_xai.functional.classes.class_outputs import logits_only
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 NUM_CLASSES = 100

@@ -8,18 +8,18 @@ import torch
 from lightning_xai.attributions.aml import AMLAttribution, give_scorer, give_texts
 from lightning_xai.attributions.base import explaining
 from lightning_xai.data.collate import Item, collate
-from lightning_xai.functional.alignment import overlaps
-from lightning_xai.functional.dual_mask import DualMask, masked_losses
-from lightning_xai.functional.reading import Reading
+from lightning_xai.functional.text.alignment import overlaps
+from lightning_xai.functional.text.reading import Reading
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
+from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
 from lightning_xai.models.scorer_checkpoint import TrainedScorer
 from lightning_xai.models.scorer_settings import Scorer
 from lightning_xai.models.text_reader import TextReader, reading_of, row_text
 from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.conftest import TINY_CONFIGS, tiny_classifier
-from tests.functional.test_alignment import byte_level, word_piece
+from tests.functional.text.test_alignment import byte_level, word_piece
 
 TEXTS = [
     "A na\u00efve caf\u00e9, unbelievably good.",

@@ -14,8 +14,8 @@ from lightning_xai.attributions.decompx_reverse import DecompXReverse
 from lightning_xai.attributions.deep_lift import DeepLift
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.occlusion import Occlusion
-from lightning_xai.functional.erasure import erase
-from lightning_xai.functional.path_gradients import path_ends
+from lightning_xai.functional.erasure.erase import erase
+from lightning_xai.functional.gradients.path_gradients import path_ends
 from lightning_xai.models import laws
 from lightning_xai.models.tiny import with_large_weights
 from lightning_xai.models.verbalizer_lm import VerbalizerLM

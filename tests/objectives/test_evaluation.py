@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.functional.class_names import normalized_name
+from lightning_xai.functional.classes.class_names import normalized_name
 from lightning_xai.models.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.verbalizer_lm import VerbalizerLM

@@ -18,9 +18,9 @@ from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
 from lightning_xai.data.collate import Item, collate
 from lightning_xai.data.own_tokenizer import check_own_tokenizer
-from lightning_xai.functional.evaluate import Versions, predict_of
-from lightning_xai.functional.perturbation import version_outputs
-from lightning_xai.functional.targets import predicted_classes
+from lightning_xai.functional.classes.targets import predicted_classes
+from lightning_xai.functional.erasure.evaluate import Versions, predict_of
+from lightning_xai.functional.erasure.perturbation import version_outputs
 from lightning_xai.models.checkpoint import TrainedNetwork
 from lightning_xai.models.text_reader import RowText, row_text
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument

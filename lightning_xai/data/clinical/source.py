@@ -17,8 +17,8 @@ from lightning_xai.data.clinical.reading import Charts, Reading, Request, read_d
 from lightning_xai.data.clinical.tables import find_table
 from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
-from lightning_xai.functional.cache_folder import cache_folder
 from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.model_files.cache_folder import cache_folder
 
 
 class ClinicalSource(TextSource):

@@ -13,7 +13,7 @@ from lightning_xai.data.corpora.token_table import TokenTable, take_rows
 from lightning_xai.data.corpora.writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.items import Labels
-from lightning_xai.functional.file_digest import sha256_of
+from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
 

@@ -24,7 +24,7 @@ from lightning_xai.data.corpora.source_table import SourceTable
 from lightning_xai.data.row_stream import Rows, read_rows
 from lightning_xai.data.sources.base import TextSource, check_example, check_split
 from lightning_xai.data.sources.privacy import has_private_text, require_public_vocabulary
-from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import set_aside

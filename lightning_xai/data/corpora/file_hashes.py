@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lightning_xai.functional.file_digest import sha256_of
+from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 

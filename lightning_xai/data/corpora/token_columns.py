@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from lightning_xai.data.corpora.token_table import bounds_of, runs_of_class
-from lightning_xai.functional.code_points import are_spaces, code_points, without_spaces, words_begun
-from lightning_xai.functional.spans import evidence_kept_fraction, marked_tokens
+from lightning_xai.functional.text.code_points import are_spaces, code_points, without_spaces, words_begun
+from lightning_xai.functional.text.spans import evidence_kept_fraction, marked_tokens
 
 
 @dataclass(frozen=True)

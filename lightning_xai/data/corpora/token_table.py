@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.functional.spans import runs_from_mask
+from lightning_xai.functional.text.spans import runs_from_mask
 
 SPECIAL, EXPLAINED, SECOND_TEXT, PROMPT = 1, 2, 4, 8  # bits of a token's flags
 TYPE_BITS = 4  # the bits from this one on hold the token type

@@ -16,7 +16,8 @@ def used_files(code: str) -> set[Path]:
     """Returns the files of this package that some Python code imports, directly or through other files.
 
     Example:
-        >>> sorted(path.name for path in used_files("from lightning_xai.functional.file_digest import sha256_of"))
+        >>> code = "from lightning_xai.functional.model_files.file_digest import sha256_of"
+        >>> sorted(path.name for path in used_files(code))
         ['file_digest.py']
     """
     found: set[Path] = set()
@@ -34,7 +35,7 @@ def hash_with_imports(code: str) -> str:
     """Returns a hash of Python code and of the files of this package that it uses.
 
     Example:
-        >>> code = "from lightning_xai.functional.file_digest import sha256_of"
+        >>> code = "from lightning_xai.functional.model_files.file_digest import sha256_of"
         >>> hash_with_imports(code) == hash_with_imports("from hashlib import sha256")
         False
     """

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lightning_xai.data.corpora.token_table import SPECIAL, TokenTable, bounds_of
-from lightning_xai.functional.file_digest import sha256_of
+from lightning_xai.functional.model_files.file_digest import sha256_of
 
 MANIFEST = "manifest.json"
 ROWS_FILE = "rows.arrow"

@@ -16,7 +16,7 @@ from datasets import Dataset, DatasetDict, Features, List, Value
 from lightning_xai.data.init_args import arguments_of
 from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
-from lightning_xai.functional.spans import check_spans
+from lightning_xai.functional.text.spans import check_spans
 from lightning_xai.runs.names import check_name
 
 LONGEST_PATH = 4096  # characters; a longer string is not taken for a path

@@ -18,7 +18,7 @@ from lightning_xai.data.sources.column_checks import check_label_cell, missing_c
 from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
 from lightning_xai.data.sources.rationale_cells import rationale_cell, whole_spans, word_mask_spans
 from lightning_xai.data.sources.stored_rows import stored_rows
-from lightning_xai.functional.class_names import comparable_names
+from lightning_xai.functional.classes.class_names import comparable_names
 
 RationaleFormat = Literal["char_spans", "word_mask"]
 

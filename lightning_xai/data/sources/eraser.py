@@ -10,7 +10,7 @@ from typing import Any
 from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
-from lightning_xai.functional.spans import merge_spans, word_offsets
+from lightning_xai.functional.text.spans import merge_spans, word_offsets
 
 SPLIT_FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
 

@@ -13,7 +13,7 @@ from datasets import ClassLabel, Dataset, DatasetBuilder, DatasetDict, load_data
 from huggingface_hub import snapshot_download
 
 from lightning_xai.data.sources.columns import ColumnSource
-from lightning_xai.functional.class_names import class_positions, listed
+from lightning_xai.functional.classes.class_names import class_positions, listed
 
 
 def is_saved_dataset(path: str | Path) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lightning_xai.functional.class_names import listed
+from lightning_xai.functional.classes.class_names import listed
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _WHOLE = re.compile(r"([+-]?(?:0|[1-9]\d*))(?:\.0)?")  # no leading zeros: 007 is a code

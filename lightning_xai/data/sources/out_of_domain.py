@@ -10,7 +10,7 @@ from datasets import Dataset, DatasetDict
 
 from lightning_xai.data.row_stream import RowStream, read_rows
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset
-from lightning_xai.functional.class_names import comparable_names, listed
+from lightning_xai.functional.classes.class_names import comparable_names, listed
 
 
 def matched_classes(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_xai.functional.spans import spans_from_mask, word_offsets
+from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 
 REMEDY = "write [[begin, end], ...], or leave the cell empty"
 

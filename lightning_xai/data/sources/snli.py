@@ -14,7 +14,7 @@ from datasets import DatasetDict
 from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
 from lightning_xai.data.sources.hub import Hub, check_label_names, is_saved_dataset
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.spans import spans_from_mask, word_offsets
+from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 
 Main = Literal["premise", "hypothesis"]
 CLASSES = ["entailment", "neutral", "contradiction"]  # in the order of the hub

@@ -12,7 +12,7 @@ from datasets import DatasetDict
 
 from lightning_xai.data.sources.base import TextSource, rationales_of, rows_to_splits
 from lightning_xai.data.sources.hub import Hub, is_saved_dataset
-from lightning_xai.functional.spans import spans_from_mask, word_offsets
+from lightning_xai.functional.text.spans import spans_from_mask, word_offsets
 
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # split -> its name in file names
 COLUMN = "ptb_tree"  # the hub's column of bracketed trees

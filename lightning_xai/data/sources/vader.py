@@ -21,8 +21,8 @@ from lightning_xai.data.sources.base import (
     rows_to_splits,
     split_rows,
 )
-from lightning_xai.functional.cache_folder import cache_folder
-from lightning_xai.functional.spans import word_offsets
+from lightning_xai.functional.model_files.cache_folder import cache_folder
+from lightning_xai.functional.text.spans import word_offsets
 
 Domain = Literal["movie", "amazon", "nyt", "tweets"]
 RATING_FILES: dict[str, str] = {

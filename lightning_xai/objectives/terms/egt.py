@@ -11,8 +11,8 @@ from torch import Tensor
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.attention import token_attention
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.targets import gold_targets
-from lightning_xai.functional.units import count_units, kept_tokens, unit_ids
+from lightning_xai.functional.classes.targets import gold_targets
+from lightning_xai.functional.erasure.units import count_units, kept_tokens, unit_ids
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue

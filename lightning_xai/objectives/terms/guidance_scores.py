@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lightning_xai.functional.aggregation import normalize, restrict
+from lightning_xai.functional.scores.aggregation import normalize, restrict
 
 Score = Literal["mae", "mse", "huber", "kl", "bce", "order"]
 Normalization = Literal["none", "softmax", "sum", "l2"]

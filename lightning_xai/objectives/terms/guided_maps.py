@@ -15,7 +15,7 @@ from lightning_xai.attributions.base import AttributionMethod, DifferentiableAtt
 from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.functional.attention import encoder_attentions, read_tokens, target_rows
-from lightning_xai.functional.modes import eager_attention, evaluation_mode
+from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.forward_pass import ForwardPass

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lightning_xai.functional.targets import gold_pairs
+from lightning_xai.functional.classes.targets import gold_pairs
 from lightning_xai.types import Batch
 
 Unannotated = Literal["leave_out", "empty_target"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.laws import require
-from lightning_xai.functional.untouched import random_states_kept
+from lightning_xai.functional.network.untouched import random_states_kept
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives import laws

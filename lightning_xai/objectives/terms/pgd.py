@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.class_outputs import logits_only
-from lightning_xai.functional.modes import frozen
+from lightning_xai.functional.classes.class_outputs import logits_only
+from lightning_xai.functional.network.modes import frozen
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.inner_search import Minimum, Search, StepRule, minimize_rows, require_finite

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lightning_xai.functional.erasure import erase
+from lightning_xai.functional.erasure.erase import erase
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue

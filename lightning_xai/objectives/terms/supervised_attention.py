@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.targets import gold_pairs
+from lightning_xai.functional.classes.targets import gold_pairs
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.losses import Reduction, evidence_weights, mean_evidence_divergence
 from lightning_xai.objectives.terms.base import CleanPass, Term, TermValue

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.functional.choices import require_choices
-from lightning_xai.functional.erasure import erase
-from lightning_xai.functional.ranking import percent_of, ranks
-from lightning_xai.functional.targets import gold_targets
+from lightning_xai.functional.classes.targets import gold_targets
+from lightning_xai.functional.erasure.erase import erase
+from lightning_xai.functional.scores.ranking import percent_of, ranks
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue

@@ -19,7 +19,7 @@ from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.functional.cache_folder import cache_folder
+from lightning_xai.functional.model_files.cache_folder import cache_folder
 from tests.data.corpora.test_encoded_source import WORDS, planted, written
 
 

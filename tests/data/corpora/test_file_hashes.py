@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lightning_xai.data.corpora.file_hashes import FileHashes
-from lightning_xai.functional.file_digest import sha256_of
+from lightning_xai.functional.model_files.file_digest import sha256_of
 
 OLD = 1_600_000_000
 

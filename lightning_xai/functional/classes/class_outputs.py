@@ -1,0 +1,125 @@
+"""Outputs of a classifier for the explained classes only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.attention import target_rows
+from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
+from lightning_xai.types import ClassifierOutput, TextInputs
+
+# a head of so few classes reads for all of them: that costs little, and then a class has exactly the same numbers
+# whichever classes are asked for
+FEW_CLASSES = 64
+
+
+def computes_by_class(model: EmbeddingModel) -> bool:
+    """Returns whether it saves time and memory to ask `model` for some classes only.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> computes_by_class(random_bert())
+        False
+    """
+    network: Any = model
+    return getattr(model, "reads_by_class", False) and network.num_classes > FEW_CLASSES
+
+
+def class_output(
+    model: EmbeddingModel, inputs: TextInputs, classes: Tensor, inputs_embeds: Tensor | None = None, **options: bool
+) -> ClassifierOutput:
+    """Returns the output for K classes of each text: logits [B, K], and readout [B, 1 or K, T].
+
+    A network with `reads_by_class` and many classes computes nothing for the others. Any other output is cut.
+
+    Args:
+        model: the classifier.
+        inputs: B texts.
+        classes: [B, K] long.
+        inputs_embeds: [B, T, D] embeddings that replace the network's own.
+        **options: `output_attentions` and `output_hidden_states`, see `Classifier.forward`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(num_classes=3), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> logits = class_output(model, inputs, torch.tensor([[2, 0]])).logits
+        >>> torch.equal(logits, model(inputs).logits[:, [2, 0]])
+        True
+    """
+    network: Any = model
+    if computes_by_class(model):
+        return network(inputs, inputs_embeds, classes=classes, **options)
+    return cut_to_classes(network(inputs, inputs_embeds, **options), classes)
+
+
+def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutput:
+    """Returns the output with logits [B, K] and readout [B, 1 or K, T] of `classes` [B, K], from that of all classes.
+
+    Example:
+        >>> output = ClassifierOutput(torch.tensor([[0.5, 1.5]]), torch.tensor([[[1.0], [0.0]]]))
+        >>> cut_to_classes(output, torch.tensor([[1]]))
+        ClassifierOutput(logits=tensor([[1.5000]]), readout=tensor([[[0.]]]), attentions=None, hidden_states=None)
+    """
+    shared = output.readout.shape[1] <= 1  # one row for all classes, or none if no readout was asked for
+    readout = output.readout if shared else target_rows(output.readout, classes)
+    return replace(output, logits=output.logits.gather(1, classes), readout=readout)
+
+
+def logits_only(
+    model: EmbeddingModel, inputs: TextInputs, inputs_embeds: Tensor | None = None, *, classes: Tensor | None = None
+) -> Tensor:
+    """Returns the logits [B, C], or [B, K] of `classes` [B, K]. A network with `reads_by_class` makes no readout.
+
+    Without a readout, the head of such a network takes fused attention. Fused attention has no second derivative, so
+    the head takes plain attention after `set_attention("eager")`.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> torch.equal(logits_only(random_bert(), inputs), random_bert()(inputs).logits)
+        True
+    """
+    network: Any = model
+    if computes_by_class(model):
+        return network(inputs, inputs_embeds, classes=classes, output_readout=False).logits
+    options = {"output_readout": False} if getattr(model, "reads_by_class", False) else {}
+    logits = network(inputs, inputs_embeds, **options).logits
+    return logits if classes is None else logits.gather(1, classes)
+
+
+def class_columns(classes: Tensor) -> Tensor:
+    """Returns [B, K] long, for each class in `classes` [B, K] its column in the output of `class_output`.
+
+    Example:
+        >>> class_columns(torch.tensor([[7, 3]])).tolist()
+        [[0, 1]]
+    """
+    return torch.arange(classes.shape[1], device=classes.device).expand(classes.shape)
+
+
+def segment_graph(
+    model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
+) -> Any:
+    """Returns a pass whose gradients hold the graph of some segments at a time, or None unless the model asks for it.
+
+    Args:
+        model: the classifier. PLMCA has the method `segment_graph`, see `models.segment_graph`.
+        inputs: B texts.
+        embeds: [B, T, D], in a graph or a leaf that requires a gradient.
+        classes: [B, K] long, or None for all classes.
+        output_readout: whether the readout is read.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> model, inputs = random_bert(), TextInputs.of_ids([[1, 5, 6, 2]])
+        >>> segment_graph(model, inputs, model.embed(inputs), None, output_readout=False) is None
+        True
+    """
+    graph = getattr(model, "segment_graph", None)
+    if graph is None:
+        return None
+    return graph(inputs, embeds, classes if computes_by_class(model) else None, output_readout=output_readout)

@@ -1,0 +1,183 @@
+"""Beam search for the order of units that maximizes the sum of the values of its prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import comb
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.erasure.duplicates import distinct_rows
+
+Beams = Literal["sets", "orders"]
+SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] bool) of R sets -> their values [R]
+
+LARGEST_EXACT = 20  # largest number of units for an exact search; each further unit doubles the number of sets
+
+_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the candidates' membership table
+
+
+class Orders(NamedTuple):
+    """The best order for each of P problems over at most M units.
+
+    Example:
+        >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
+        >>> orders.places[0].argsort()[:2].tolist()  # unit 1, then unit 0; there is no unit 2
+        [1, 0]
+    """
+
+    places: Tensor  # [P, M] long, each unit's place in the order, from 0; M if the problem lacks the unit
+    totals: Tensor  # [P] float64, the sum of the values of all non-empty prefixes of the order
+    num_sets: Tensor  # [P] long, the number of sets whose value was computed
+
+
+def require_search(beam_size: int, exact_up_to: int) -> None:
+    """Checks the arguments `beam_size` and `exact_up_to` of `best_orders`.
+
+    Raises:
+        ValueError: `beam_size` is below 1, or `exact_up_to` is outside 0..20.
+
+    Example:
+        >>> require_search(beam_size=0, exact_up_to=0)
+        Traceback (most recent call last):
+        ValueError: beam_size is 0: keep at least 1 prefix of each size
+    """
+    if beam_size < 1:
+        raise ValueError(f"beam_size is {beam_size}: keep at least 1 prefix of each size")
+    if not 0 <= exact_up_to <= LARGEST_EXACT:
+        raise ValueError(
+            f"exact_up_to is {exact_up_to}: give a number of units from 0 to {LARGEST_EXACT}; N units have 2^N sets"
+        )
+
+
+def best_orders(
+    values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
+) -> Orders:
+    """Returns, for each problem, the best order of its N units that a beam search finds: the one with the largest sum.
+
+    The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
+    depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
+    dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
+    result is exact and needs 2^N sets, while brute force needs N! orders. If candidates have equal sums, the candidate
+    whose prefix comes first in the beam wins. If they also have the same prefix, the candidate whose added unit comes
+    first wins.
+
+    Args:
+        values: gives the values of sets. It is called once per set size with the distinct sets of all problems, or
+            several times if these sets do not fit in memory together.
+        num_units: [P] long, number of units of each problem, on the CPU.
+        beam_size: largest number of prefixes of each size that are kept per problem.
+        exact_up_to: problems of at most this many units get a beam that holds all sets of each size. With `beams` =
+            "sets" they are solved exactly.
+        beams: "sets" keeps the best order of each set; "orders" lets several orders of one set fill the beam.
+
+    Example:
+        >>> worth = torch.tensor([1.0, 5.0, 3.0])  # a set is worth the sum of its units
+        >>> best = best_orders(lambda problem, members: members.float() @ worth, torch.tensor([3]), beam_size=4)
+        >>> best.places.tolist(), best.totals.tolist()  # units 1, 2, 0: 5 + 8 + 9
+        ([[2, 0, 1]], [22.0])
+    """
+    width = int(num_units.max()) if len(num_units) else 0
+    best_places = torch.full((len(num_units), width), width)
+    best_totals = torch.zeros(len(num_units), dtype=torch.float64)
+    num_sets = torch.zeros(len(num_units), dtype=torch.long)
+    beam_sizes = _beam_sizes(num_units, beam_size, exact_up_to)
+    for problems in _fitting_groups(beam_sizes * num_units * width):
+        problem = problems  # [S] the problem of each of S prefixes
+        places = best_places[problems]  # [S, M] each unit's place in the prefix, M if the unit is not in it
+        totals = best_totals[problems]  # [S]
+        for size in range(width):
+            unfinished = num_units[problem] > size
+            problem, places, totals = problem[unfinished], places[unfinished], totals[unfinished]
+            if not len(problem):
+                break
+            free = (places == width) & (torch.arange(width) < num_units[problem].unsqueeze(1))
+            parent, unit = free.nonzero(as_tuple=True)  # [R] candidates: each adds `unit` to a prefix
+            members = (places[parent] < width).scatter(1, unit.unsqueeze(1), True)  # [R, M]
+            distinct, set_of = distinct_rows(torch.cat([_bits(problem[parent]), members], dim=1))
+            gains = values(problem[parent[distinct]], members[distinct]).double().cpu()
+            num_sets += torch.bincount(problem[parent[distinct]], minlength=len(num_sets))
+            candidate_totals = totals[parent] + gains[set_of]
+            chosen = _beam(candidate_totals, problem[parent], set_of if beams == "sets" else None, beam_sizes)
+            problem, totals = problem[parent[chosen]], candidate_totals[chosen]
+            places = places[parent[chosen]].scatter(1, unit[chosen].unsqueeze(1), size)
+            best, _ = distinct_rows(problem)  # the first prefix of each problem is the best one
+            best_places[problem[best]], best_totals[problem[best]] = places[best], totals[best]
+    return Orders(best_places, best_totals, num_sets)
+
+
+def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Tensor) -> Tensor:
+    """Returns the candidates that stay in the beam, sorted by problem and then by descending total.
+
+    Args:
+        totals: [R] float64.
+        problem: [R] long, the problem of each candidate.
+        set_of: [R] long, the set of each candidate. Only the best order of each set stays; with None, all orders stay.
+        beam_sizes: [P] long, the beam size of each problem.
+    """
+    order = totals.argsort(descending=True, stable=True)
+    if set_of is not None:
+        first, _ = distinct_rows(set_of[order])
+        order = order[first.sort().values]
+    order = order[problem[order].argsort(stable=True)]
+    sorted_problem = problem[order]
+    rank = torch.arange(len(order)) - torch.searchsorted(sorted_problem, sorted_problem)
+    return order[rank < beam_sizes[sorted_problem]]
+
+
+def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
+    """Returns each problem's beam size [P] long.
+
+    For an exactly solved problem of n units, this is comb(n, n // 2), the largest number of sets of equal size.
+    """
+    all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
+    return torch.tensor(all_sets, dtype=torch.long)
+
+
+def _bits(numbers: Tensor) -> Tensor:
+    """Returns the bits [R, 32] of problem numbers [R], which distinguish equal sets of different problems."""
+    return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
+
+
+def _fitting_groups(elements: Tensor) -> Iterator[Tensor]:
+    """Yields groups of consecutive problems whose candidates fit in memory together.
+
+    Args:
+        elements: [P] long, the largest number of entries in each problem's candidate table.
+    """
+    ends = elements.cumsum(0)
+    start = 0
+    while start < len(elements):
+        before = int(ends[start - 1]) if start else 0
+        end = max(int((ends <= before + _CANDIDATE_ELEMENTS).sum()), start + 1)
+        yield torch.arange(start, end)
+        start = end
+
+
+def most_sets(num_units: int, num_problems: int, *, beam_size: int, exact_up_to: int = 0) -> int:
+    """Returns an upper bound on the number of distinct sets that several searches over the same units evaluate.
+
+    With beam size b, one search over N units evaluates at most b N (N + 1) / 2 sets. All searches together evaluate at
+    most the 2^N - 1 non-empty sets.
+
+    Args:
+        num_units: N.
+        num_problems: number of searches.
+        beam_size: b.
+        exact_up_to: largest N for which all sets are evaluated.
+
+    Example:
+        >>> most_sets(4, 1, beam_size=1)  # 4 units to begin with, then 3, 2 and 1 to add
+        10
+        >>> most_sets(4, 1, beam_size=100)  # all sets but the empty one
+        15
+    """
+    total = 0
+    for size in range(1, num_units + 1):
+        all_sets = comb(num_units, size)
+        num_prefixes = min(beam_size, comb(num_units, size - 1))
+        candidates = num_problems * num_prefixes * (num_units - size + 1)
+        total += all_sets if num_units <= exact_up_to else min(candidates, all_sets)
+    return total

@@ -1,0 +1,92 @@
+"""Finds models: in a folder, on the Hugging Face hub, in a GGUF file, or inside an installed package."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+PACKAGE = "package:"
+
+
+def is_hub_id(path: str) -> bool:
+    """Returns whether a path has the form of a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
+
+    Example:
+        >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
+        (True, False, False)
+    """
+    return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path)) and not path.startswith(".") and not Path(path).exists()
+
+
+def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id") -> None:
+    """Raises ValueError if a path neither exists nor can be a hub id. Looking for it on the hub would take a minute.
+
+    Args:
+        path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.
+        wanted: the remedy in the message.
+
+    Example:
+        >>> refuse_missing("google-bert/bert-base-uncased")
+        >>> refuse_missing("no/such/folder")
+        Traceback (most recent call last):
+        ValueError: there is no no/such/folder: give the folder of a model or a hub id
+    """
+    parts = Path(path).parts
+    if path.startswith(PACKAGE) or Path(path).exists():
+        return
+    in_folder = len(parts) > 1 and Path(parts[0]).is_dir()
+    if in_folder or not is_hub_id(path):
+        note = f"; the folder {parts[0]} exists, so this is no hub id" if in_folder and is_hub_id(path) else ""
+        raise ValueError(f"there is no {path}: give {wanted}{note}")
+
+
+def resolve_model_path(path: str) -> str:
+    """Returns a path or hub id that transformers can load.
+
+    Args:
+        path: a folder, a hub id, a GGUF file, or "package:NAME/FOLDER" for a folder or a GGUF file inside an installed
+            package. Folders and hub ids are returned unchanged. The package is located, not imported. For a GGUF file,
+            the result is the folder into which the file was converted.
+
+    Raises:
+        ValueError: the package is not installed, or it has no such folder; a GGUF file cannot be converted; or the path
+            neither exists nor can be a hub id.
+
+    Example:
+        >>> resolve_model_path("bert-base-uncased")
+        'bert-base-uncased'
+        >>> Path(resolve_model_path("package:lightning_xai/runs")).name
+        'runs'
+    """
+    if path.lower().endswith(".gguf"):
+        from lightning_xai.functional.model_files.gguf import converted_folder  # here, because it imports transformers
+
+        return str(converted_folder(located(path)))
+    if not path.startswith(PACKAGE):
+        refuse_missing(path)
+        return path
+    folder = located(path)
+    if not Path(folder).is_dir():
+        name, _, inner = path.removeprefix(PACKAGE).partition("/")
+        raise ValueError(f"{path}: package {name!r} has no folder {inner!r}")
+    return folder
+
+
+def located(path: str) -> str:
+    """Returns the place of a file or folder; "package:NAME/REST" is looked up, any other path is returned unchanged.
+
+    Raises:
+        ValueError: the package is not installed.
+
+    Example:
+        >>> located("models/bert.gguf"), Path(located("package:lightning_xai/types.py")).name
+        ('models/bert.gguf', 'types.py')
+    """
+    if not path.startswith(PACKAGE):
+        return path
+    name, _, inner = path.removeprefix(PACKAGE).partition("/")
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"{path}: package {name!r} is not installed; run: pip install {name.replace('_', '-')}")
+    return str(Path(list(spec.submodule_search_locations)[0]) / inner)

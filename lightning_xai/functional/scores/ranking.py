@@ -1,0 +1,188 @@
+"""Rankings of tokens or examples: deterministic ranks, numbers of units to take, and areas under curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.erasure.units import unit_ids
+
+Rounding = Literal["floor", "ceil", "round"]
+Ties = Literal["first", "last"]
+
+
+def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
+    """Returns the ranks [..., N] long: 0 for the largest score inside `mask`, then 1 and so on; N outside `mask`.
+
+    Equal scores are ranked by their position, so ranks depend neither on the machine nor on padding.
+
+    Args:
+        scores: [..., N].
+        mask: [..., N] bool.
+        ties: "first" ranks the leftmost of equal scores first; "last" ranks the rightmost first.
+
+    Example:
+        >>> ranks(torch.tensor([2.0, 9.0, 2.0, 5.0]), torch.tensor([True, False, True, True])).tolist()
+        [1, 4, 2, 0]
+    """
+    if ties == "last":
+        return ranks(scores.flip(-1), mask.flip(-1)).flip(-1)
+    order = scores.masked_fill(~mask, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+    # a score of -inf inside the mask must still precede all scores outside the mask
+    order = order.gather(-1, (~mask).gather(-1, order).to(torch.uint8).argsort(dim=-1, stable=True))
+    positions = torch.arange(scores.shape[-1], device=scores.device).expand_as(order)
+    return torch.empty_like(order).scatter_(-1, order, positions).masked_fill(~mask, scores.shape[-1])
+
+
+def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
+    """Returns [..., N] bool, True at the `counts` [...] largest scores inside `mask`, or at all of them if fewer exist.
+
+    Example:
+        >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
+        [False, False, True]
+    """
+    return ranks(scores, mask, ties=ties) < torch.minimum(counts, mask.sum(dim=-1)).unsqueeze(-1)
+
+
+def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
+    """Returns `percentage` percent of each of `totals`, rounded to [N] long, by exact arithmetic.
+
+    A float percentage is read as the decimal number that Python prints. 70 percent of 90 is therefore exactly 63. In
+    floating point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
+
+    Args:
+        totals: [N], whole numbers.
+        percentage: percent in [0, 100].
+        rounding: "floor", "ceil", or "round". Like Python, "round" takes halves to the nearest even number.
+        minimum: smallest result, unless the total itself is smaller.
+
+    Raises:
+        ValueError: `percentage` is outside [0, 100].
+
+    Example:
+        >>> [percent_of(torch.tensor([90, 5]), 70, rounding=rounding).tolist() for rounding in ("floor", "ceil")]
+        [[63, 3], [63, 4]]
+    """
+    share = Fraction(str(percentage)) / 100
+    if not 0 <= share <= 1:
+        raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
+    rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
+    rounded = rules[rounding]
+    # with Python's integers: an exact share such as 33.333333333333336 percent has a numerator near 2^53, and its
+    # product with a text's length exceeds 64 bits
+    counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
+    return torch.tensor(counts, dtype=torch.long, device=totals.device)
+
+
+def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
+    """Returns positives, the mask, and the first and the last place of each group of equal scores.
+
+    All four results are [..., N], in the order of descending scores.
+    """
+    mask = torch.ones_like(positives) if mask is None else mask
+    scores = scores.double().masked_fill(~mask, -torch.inf)
+    sorted_scores, order = scores.sort(dim=-1, descending=True, stable=True)
+    valid = mask.gather(-1, order)
+    positives = positives.gather(-1, order) & valid
+    places = torch.arange(scores.shape[-1], device=scores.device).expand_as(order)
+    differs = sorted_scores[..., 1:] != sorted_scores[..., :-1]
+    edge = torch.ones_like(valid[..., :1])
+    starts, ends = torch.cat([edge, differs], dim=-1), torch.cat([differs, edge], dim=-1)
+    first = places.where(starts, 0).cummax(dim=-1).values
+    last = places.where(ends, scores.shape[-1]).flip(-1).cummin(dim=-1).values.flip(-1)
+    return positives, valid, first, last
+
+
+def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns the step-wise area [...] under the precision-recall curve of the last dimension, in float64.
+
+    Equal scores share one threshold, as in scikit-learn. The area is NaN where nothing is positive.
+
+    Args:
+        scores: [..., N].
+        positives: [..., N] bool.
+        mask: [..., N] bool, True at the entries that count; None counts all entries.
+
+    Example:
+        >>> positives = torch.tensor([True, False, True])
+        >>> average_precision(torch.tensor([3.0, 2.0, 1.0]), positives).item()  # (1/1 + 2/3) / 2
+        0.8333333333333333
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, _, last = _tie_groups(scores, positives, mask)
+    precision = positives.cumsum(-1).double() / valid.cumsum(-1).clamp(min=1)
+    return (precision.gather(-1, last) * positives).sum(-1) / positives.sum(-1)
+
+
+def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns the probability [...] in float64 that a positive outranks a negative; pairs of equal scores count half.
+
+    The result is NaN where positives or negatives are missing. The arguments are those of `average_precision`.
+
+    Example:
+        >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4
+        0.875
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, first, last = _tie_groups(scores, positives, mask)
+    negatives = valid & ~positives
+    above = negatives.cumsum(-1).double()
+    # for each entry, the number of negatives with at least its score, and the number of negatives with a larger score
+    until = above.gather(-1, last)
+    before = above.gather(-1, first) - negatives.gather(-1, first).double()
+    total = negatives.sum(-1, keepdim=True).double()
+    return (((total - 0.5 * (until + before)) / total) * positives).sum(-1) / positives.sum(-1)
+
+
+def precision_recall_area(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Returns the trapezoidal area [...] under the precision-recall curve, in float64.
+
+    The curve starts at recall 0 and precision 1. Unlike `average_precision`, the area interpolates between thresholds.
+    The arguments are those of `average_precision`.
+
+    Example:
+        >>> positives = torch.tensor([True, False, True])
+        >>> precision_recall_area(torch.tensor([3.0, 2.0, 1.0]), positives).item()  # (1 + (1/2 + 2/3) / 2) / 2
+        0.7916666666666666
+    """
+    if not scores.shape[-1]:
+        return scores.new_full(scores.shape[:-1], torch.nan, dtype=torch.float64)
+    positives, valid, _, last = _tie_groups(scores, positives, mask)
+    hits = positives.cumsum(-1).double()
+    precision = (hits / valid.cumsum(-1).clamp(min=1)).gather(-1, last)
+    recall = hits.gather(-1, last) / positives.sum(-1, keepdim=True)
+    precision = torch.cat([torch.ones_like(precision[..., :1]), precision], dim=-1)
+    recall = torch.cat([torch.zeros_like(recall[..., :1]), recall], dim=-1)
+    return torch.trapezoid(precision, recall, dim=-1)
+
+
+def token_ranks(scores: Tensor, mask: Tensor, word_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Returns the rank [B, K, T] of each token's unit (T outside `mask`), and the number of units [B].
+
+    The score of a word is the sum of its tokens' scores.
+
+    Args:
+        scores: [B, K, T].
+        mask: [B, T] bool, tokens that are ranked.
+        word_ids: [B, T] long, the word of each token, see `unit_ids`; None ranks single tokens.
+
+    Example:
+        >>> scores, mask = torch.tensor([[[2.0, 2.0, 3.0]]]), torch.ones(1, 3, dtype=torch.bool)
+        >>> token_ranks(scores, mask, torch.tensor([[0, 0, 1]]))  # the first word's score is 4
+        (tensor([[[0, 0, 1]]]), tensor([2]))
+    """
+    units = unit_ids(mask, word_ids)
+    places = units.clamp(min=0).unsqueeze(1).expand_as(scores)  # [B, K, T]
+    inside = mask.unsqueeze(1)
+    totals = torch.zeros_like(scores).scatter_add(-1, places, scores.masked_fill(~inside, 0))
+    num_units = units.amax(dim=1) + 1
+    exists = torch.arange(scores.shape[-1], device=scores.device) < num_units[:, None, None]
+    unit_ranks = ranks(totals, exists.expand_as(totals))
+    return unit_ranks.gather(-1, places).masked_fill(~inside, scores.shape[-1]), num_units

@@ -1,0 +1,69 @@
+"""Texts as a scorer reads them, in its own tokens or in those of the explained network, and where its scores go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lightning_xai.functional.text.alignment import Pool, carry
+from lightning_xai.types import TensorFields, TextInputs
+
+
+@dataclass(frozen=True)
+class Reading(TensorFields):
+    """The inputs of a scorer for B texts with S tokens each, and the T tokens of the explained network.
+
+    Example:
+        >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
+        >>> Reading.same(inputs).keep(torch.zeros(1, 3)).tolist()
+        [[0.5, 0.5, 0.5]]
+        >>> letters = Reading(inputs, torch.tensor([[True]]), torch.tensor([[[0, 1]]]), "max")
+        >>> letters.keep(torch.tensor([[0.0, 9.0, 0.0]]).mul(-1)).tolist()
+        [[0.5]]
+    """
+
+    inputs: TextInputs  # of the scorer: [B, S]
+    token_mask: Tensor  # [B, T] bool, the explained network's tokens that get a score
+    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens of each, from `overlaps`; None: the same tokens
+    pool: Pool = "max"
+
+    @classmethod
+    def same(cls, inputs: TextInputs) -> Reading:
+        """Returns the reading of a scorer that shares the explained network's tokens."""
+        return cls(inputs, inputs.token_mask)
+
+    def keep(self, logits: Tensor) -> Tensor:
+        """Returns the mask [B, T] in [0, 1] of the explained network's tokens.
+
+        Args:
+            logits: [B, S] of the scorer.
+        """
+        probs = logits.sigmoid()
+        return probs if self.places is None else carry(probs, self.places, self.pool)
+
+    def trim(self, length: int) -> Reading:
+        """Returns the reading of the first `length` tokens of the explained network."""
+        if self.places is None:
+            return Reading(self.inputs.trim(), self.token_mask[:, :length])
+        return Reading(self.inputs.trim(), self.token_mask[:, :length], self.places[:, :length], self.pool)
+
+
+def pad_places(places: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
+    """Returns the places [B, length, W] of B texts, at the columns of their tokens; -1 elsewhere.
+
+    Args:
+        places: B tensors [N, W], for the N scored tokens of each text.
+        columns: B tensors [N], the column of each of these tokens.
+        length: number T of columns.
+
+    Example:
+        >>> pad_places([torch.tensor([[3], [4]])], [torch.tensor([0, 2])], 3).tolist()
+        [[[3], [-1], [4]]]
+    """
+    width = max((part.shape[1] for part in places), default=1)
+    padded = torch.full((len(places), length, width), -1, dtype=torch.long)
+    for row, (part, where) in enumerate(zip(places, columns, strict=True)):
+        padded[row, where, : part.shape[1]] = part
+    return padded

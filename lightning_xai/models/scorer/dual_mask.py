@@ -1,0 +1,183 @@
+"""The loss of dual masks: a mask that keeps a prediction, while its inverse changes the prediction, and is small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lightning_xai.functional.choices import require_choices
+from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
+from lightning_xai.functional.text.reading import Reading
+from lightning_xai.types import TextInputs
+
+Inverse = Literal["log_complement", "probability", "negative_entropy"]
+Size = Literal["log_complement", "mean"]
+Fill = Literal["token", "zero"]
+
+
+@dataclass(frozen=True)
+class DualMask:
+    """Settings of the dual-mask loss, kept_weight * kept + inverse_weight * inverse + size_weight * size.
+
+    Args:
+        kept_weight: factor lambda_p on the cross-entropy between the prediction for the masked text and y.
+        inverse_weight: factor lambda_inv on the term of the inversely masked text.
+        size_weight: factor lambda_a on the size of the mask.
+        inverse: the term of the inversely masked text, for the most probable class c of y: "log_complement"
+            (-log(1 - F_c)), "probability" (F_c), or "negative_entropy" of the whole prediction.
+        size: the size of the mask a over the explainable tokens: "log_complement" (mean of -log(1 - a)) or the "mean".
+        fill: the embedding that masked tokens approach: that of the fill "token", or "zero".
+
+    Raises:
+        ValueError: a factor is negative, or both kept_weight and inverse_weight are 0.
+
+    Example:
+        >>> DualMask(kept_weight=0.0, inverse_weight=0.0)
+        Traceback (most recent call last):
+        ValueError: kept_weight and inverse_weight are both 0, so nothing keeps the mask from being empty: raise one
+    """
+
+    kept_weight: float = 1.0
+    inverse_weight: float = 1.0
+    size_weight: float = 0.5
+    inverse: Inverse = "log_complement"
+    size: Size = "log_complement"
+    fill: Fill = "token"
+
+    def __post_init__(self) -> None:
+        literals = {"inverse": Inverse, "size": Size, "fill": Fill}
+        require_choices(literals, {"inverse": self.inverse, "size": self.size, "fill": self.fill})
+        for name in ("kept_weight", "inverse_weight", "size_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: give a factor from 0")
+        if not self.kept_weight and not self.inverse_weight:
+            raise ValueError(
+                "kept_weight and inverse_weight are both 0, so nothing keeps the mask from being empty: raise one"
+            )
+
+
+def soft_mask(embeds: Tensor, fill: Tensor, keep: Tensor, token_mask: Tensor) -> Tensor:
+    """Returns keep * embeds + (1 - keep) * fill [B, T, D] inside `token_mask`, and `embeds` outside.
+
+    Args:
+        embeds: [B, T, D] embeddings of the tokens.
+        fill: [B, T, D] embeddings that masked tokens approach.
+        keep: [B, T] in [0, 1].
+        token_mask: [B, T] bool, the tokens that may be masked.
+
+    Example:
+        >>> keep, token_mask = torch.tensor([[0.25, 0.0]]), torch.tensor([[True, False]])
+        >>> soft_mask(torch.ones(1, 2, 1), torch.zeros(1, 2, 1), keep, token_mask).flatten().tolist()
+        [0.25, 1.0]
+    """
+    keep = keep.masked_fill(~token_mask, 1.0).to(embeds.dtype)
+    return torch.lerp(fill, embeds, keep.unsqueeze(-1))  # exact where keep is 0 or 1
+
+
+def dual_mask_losses(
+    kept: Tensor,
+    inverse: Tensor,
+    y: Tensor,
+    scorer_logits: Tensor,
+    token_mask: Tensor,
+    settings: DualMask,
+) -> dict[str, Tensor]:
+    """Returns the terms "kept", "inverse" and "size", and their weighted sum "loss", each [B].
+
+    Args:
+        kept: [B, C] logits of the explained model for the masked texts.
+        inverse: [B, C] its logits for the inversely masked texts.
+        y: [B, C] its probabilities for the whole texts, or one-hot.
+        scorer_logits: [B, T], the mask is their sigmoid.
+        token_mask: [B, T] bool, the tokens that may be masked. A text without such tokens has size 0.
+        settings: factors and forms of the terms.
+
+    Example:
+        >>> logits, y = torch.tensor([[0.75, 0.25]]).log(), torch.tensor([[0.0, 1.0]])
+        >>> terms = dual_mask_losses(logits, logits, y, torch.zeros(1, 3), torch.ones(1, 3).bool(), DualMask())
+        >>> {name: round(value.item(), 3) for name, value in terms.items()}  # -log 0.25, -log 0.75, -log 0.5
+        {'kept': 1.386, 'inverse': 0.288, 'size': 0.693, 'loss': 2.021}
+
+    Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Eq. 4-7.
+    Differs: the authors' code takes -log(1 - p + 1e-30) of a float32 probability, whose gradient explodes where p
+        rounds to 1, and averages the size over special tokens, too.
+    """
+    kept, inverse = at_least_float32(kept), at_least_float32(inverse)
+    scorer_logits = at_least_float32(scorer_logits)
+    terms = {"kept": -(y.to(kept.dtype) * kept.log_softmax(dim=-1)).sum(dim=-1)}
+    label = y.argmax(dim=-1, keepdim=True)
+    if settings.inverse == "log_complement":
+        others = inverse.scatter(1, label, -torch.inf)
+        terms["inverse"] = inverse.logsumexp(dim=-1) - others.logsumexp(dim=-1)
+    elif settings.inverse == "probability":
+        terms["inverse"] = inverse.softmax(dim=-1).gather(1, label).squeeze(1)
+    else:
+        logs = inverse.log_softmax(dim=-1)
+        terms["inverse"] = (logs.exp() * logs).sum(dim=-1)
+    sizes = F.softplus(scorer_logits) if settings.size == "log_complement" else scorer_logits.sigmoid()
+    counts = token_mask.sum(dim=1).clamp(min=1)
+    terms["size"] = sizes.masked_fill(~token_mask, 0.0).sum(dim=1) / counts
+    weights = {"kept": settings.kept_weight, "inverse": settings.inverse_weight, "size": settings.size_weight}
+    terms["loss"] = sum((weights[name] * terms[name] for name in weights), start=torch.zeros_like(terms["size"]))
+    return terms
+
+
+def masked_losses(
+    model: EmbeddingModel,
+    inputs: TextInputs,
+    y: Tensor,
+    scorer_logits: Tensor,
+    settings: DualMask,
+    reading: Reading | None = None,
+) -> dict[str, Tensor]:
+    """Returns `dual_mask_losses` [B] of a model. Masked and inversely masked texts are one batch of 2B rows.
+
+    Gradients reach `scorer_logits`. Whether they reach the model's weights is for the caller to decide.
+
+    Args:
+        model: the explained model.
+        inputs: B texts.
+        y: [B, C] the prediction that the masked texts shall keep.
+        scorer_logits: [B, T], or [B, S] for the S tokens of a scorer that reads the texts in its own tokens.
+        settings: factors and forms of the terms.
+        reading: what the scorer read; None if its tokens are those of the model. The size counts the scorer's tokens.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> inputs, y = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2]), torch.tensor([[1.0, 0.0]])
+        >>> logits = torch.zeros(1, 3, requires_grad=True)
+        >>> masked_losses(random_bert(), inputs, y, logits, DualMask())["loss"].sum().backward()
+        >>> logits.grad.ne(0).tolist()
+        [[False, True, False]]
+    """
+    with torch.no_grad():
+        embeds = model.embed(inputs)
+        filled = replace(inputs, input_ids=inputs.baseline_ids)
+        fill = model.embed(filled) if settings.fill == "token" else torch.zeros_like(embeds)
+    twice = inputs.map(_twice)
+    if reading is None or reading.places is None:
+        keep, masked = torch.cat([scorer_logits.sigmoid(), (-scorer_logits).sigmoid()]), inputs.token_mask
+    else:
+        carried, masked = reading.keep(scorer_logits), reading.token_mask
+        keep = torch.cat([carried, 1 - carried])
+    kept, inverse = model(twice, soft_mask(_twice(embeds), _twice(fill), keep, _twice(masked))).logits.chunk(2)
+    counted = inputs.token_mask if reading is None else reading.inputs.token_mask
+    return dual_mask_losses(kept, inverse, y, scorer_logits, counted, settings)
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Returns half-precision numbers in float32, and others as they are.
+
+    Example:
+        >>> at_least_float32(torch.ones(1, dtype=torch.bfloat16)).dtype
+        torch.float32
+    """
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def _twice(tensor: Tensor) -> Tensor:
+    return torch.cat([tensor, tensor])

@@ -1,0 +1,44 @@
+"""Class names are compared without case, white space, hyphens and underscores."""
+
+import pytest
+
+from lightning_xai.functional.classes.class_names import class_positions, comparable_names, listed, says_nothing
+
+
+@pytest.mark.parametrize(
+    "names, wanted, expected",
+    [
+        (["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], [2, 1, 0]),
+        (["not_entailment", "Entailment"], ["entailment", "Not Entailment"], [1, 0]),
+        (["NOT-SPAM", "SPAM"], ["not spam", "spam"], [0, 1]),
+        (["1", "0"], ["0", "1"], [1, 0]),
+        (["STRASSE", "b"], ["stra\u00dfe", "b"], [0, 1]),
+        (["neg", "neutral", "pos"], ["negative", "neutral", "positive"], [0, 1, 2]),  # a common name in its place
+        (["LABEL_1", "LABEL_0"], ["no", "yes"], None),
+        (["no", "yes"], ["negative", "positive"], None),
+        (["A1", "A-1"], ["A-1", "A1"], [1, 0]),  # compared as they are, since they would be equal
+    ],
+)
+def test_position_of_each_class_is_found_by_its_name(names, wanted, expected):
+    assert class_positions(names, wanted, "network") == expected
+
+
+@pytest.mark.parametrize(
+    "names, wanted",
+    [
+        (["neutral", "neg", "pos"], ["negative", "neutral", "positive"]),
+        (["a", "b"], ["b", "c"]),
+        (["a", "b", "c"], ["a", "b"]),
+    ],
+)
+def test_lists_of_which_only_some_names_are_the_same_are_refused(names, wanted):
+    with pytest.raises(
+        ValueError, match="network has the classes .*, the data has .*: give the data's source class_names"
+    ):
+        class_positions(names, wanted, "network")
+
+
+def test_only_numbered_labels_say_nothing():
+    assert says_nothing(["label 0", "Label_17"]) and not says_nothing(["LABEL_0", "spam"])
+    assert comparable_names(["A b"], ["a-B"]) == (["ab"], ["ab"])
+    assert listed([str(i) for i in range(12)]).endswith("'9'] and 2 others")
