@@ -168,8 +168,8 @@ class Term(nn.Module, ABC):
     def prepare(self, task: Task) -> Any:
         """Computes what does not use the clean pass, such as a search or a detached target, before the clean pass.
 
-        The network is in train mode here. So `prepare` switches it to eval mode (`functional.network.modes.frozen`), and
-        keeps no graph.
+        The network is in train mode here. So `prepare` switches it to eval mode (`functional.network.modes.frozen`),
+        and keeps no graph.
         """
         return None
 
