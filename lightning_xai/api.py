@@ -94,7 +94,7 @@ class Run:
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> network = TrainedNetwork(random_bert(), ["bad", "good"])
         >>> run = Run(TrainedRun("memory", None, network, VocabularyEncoder(words=15)))

@@ -15,10 +15,10 @@ from lightning_xai.functional.network.modes import frozen
 from lightning_xai.functional.text.reading import Reading
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.scorer.dual_mask import masked_losses
-from lightning_xai.models.scorer_checkpoint import TrainedScorer, load_scorer
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, load_scorer
+from lightning_xai.models.scorer.token_scorer import TokenScorer
+from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.models.text_reader import TextRows
-from lightning_xai.models.token_scorer import TokenScorer
-from lightning_xai.models.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.types import Attribution, Batch, Passes, Selector, TextInputs
 
 DECAY_STEPS = 20  # the learning rate would reach 0 after this number of steps

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.segment_graph import gradients_by_segment
+from lightning_xai.models.segments.segment_graph import gradients_by_segment
 from lightning_xai.types import Passes, TextInputs
 
 

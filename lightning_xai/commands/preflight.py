@@ -15,11 +15,11 @@ from lightning_xai.callbacks.monitors import TRAIN, monitors_of, never_logged
 from lightning_xai.chains.base import ChainCallback
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
-from lightning_xai.models.architecture_match import check_architecture
-from lightning_xai.models.checkpoint import check_format, read_checkpoint, stored_encoder
-from lightning_xai.models.class_order import check_class_order
-from lightning_xai.models.loading import first_difference
-from lightning_xai.models.pretrained_weights import refuse_gaps
+from lightning_xai.models.checkpoints.architecture_match import check_architecture
+from lightning_xai.models.checkpoints.checkpoint import check_format, read_checkpoint, stored_encoder
+from lightning_xai.models.checkpoints.class_order import check_class_order
+from lightning_xai.models.checkpoints.loading import first_difference
+from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.folder import RunFolder
 from lightning_xai.runs.splits import VALIDATION, log_prefix

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.runs.facts import FactsOfTest, table_of_test

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
 from lightning_xai.functional.network.chunking import packed_rows
-from lightning_xai.models.pretrained_weights import WeightGaps
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 

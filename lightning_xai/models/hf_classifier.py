@@ -13,12 +13,12 @@ from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
-from lightning_xai.models.encoder_layers import head_layers
-from lightning_xai.models.head_options import set_head_activation, set_head_dropout
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
-from lightning_xai.models.lora import add_adapters, check_lora
-from lightning_xai.models.pooling import Pooling, pooling_readout
-from lightning_xai.models.transformers_loading import load_transformer, read_config
+from lightning_xai.models.pretrained.lora import add_adapters, check_lora
+from lightning_xai.models.pretrained.transformers_loading import load_transformer, read_config
+from lightning_xai.models.transformer.encoder_layers import head_layers
+from lightning_xai.models.transformer.head_options import set_head_activation, set_head_dropout
+from lightning_xai.models.transformer.pooling import Pooling, pooling_readout
 from lightning_xai.types import TextInputs
 
 

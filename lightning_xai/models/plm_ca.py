@@ -15,11 +15,11 @@ from lightning_xai.functional.erasure.evaluate import Versions
 from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
-from lightning_xai.models.logits_by_segment import logits_by_segment
-from lightning_xai.models.pretrained_weights import WeightGaps
-from lightning_xai.models.segment_graph import SegmentGraph
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
+from lightning_xai.models.pretrained.transformers_loading import has_own_code, load_transformer, read_config
 from lightning_xai.models.segments.class_attention import class_attention, fused_class_attention
-from lightning_xai.models.transformers_loading import has_own_code, load_transformer, read_config
+from lightning_xai.models.segments.logits_by_segment import logits_by_segment
+from lightning_xai.models.segments.segment_graph import SegmentGraph
 from lightning_xai.types import ClassifierOutput, TextInputs
 
 

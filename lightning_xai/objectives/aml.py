@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from lightning_xai.functional.text.reading import Reading
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
-from lightning_xai.models.class_order import check_class_order
-from lightning_xai.models.explained_file import AML as AML_KEY
-from lightning_xai.models.loading import copy_weights
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, checkpoint_path, load_trained, read_checkpoint
+from lightning_xai.models.checkpoints.class_order import check_class_order
+from lightning_xai.models.checkpoints.loading import copy_weights
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer_checkpoint import TrainedScorer, reader_of
-from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.models.scorer.explained_file import AML as AML_KEY
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer, reader_of
+from lightning_xai.models.scorer.scorer_settings import Scorer
 from lightning_xai.models.text_reader import reading_of, text_rows
 from lightning_xai.objectives.base import Objective
 from lightning_xai.objectives.schedules import Decay

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.metrics.classification import ClassificationMetrics
-from lightning_xai.models.architecture_match import check_architecture, network_spec
 from lightning_xai.models.base import Classifier, encoder_and_head
-from lightning_xai.models.checkpoint import check_format, stored_encoder
-from lightning_xai.models.class_order import NAME_THEM, align_classes, pretrained_class_names
-from lightning_xai.models.pretrained_weights import WeightGaps, gap_lines
+from lightning_xai.models.checkpoints.architecture_match import check_architecture, network_spec
+from lightning_xai.models.checkpoints.checkpoint import check_format, stored_encoder
+from lightning_xai.models.checkpoints.class_order import NAME_THEM, align_classes, pretrained_class_names
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, gap_lines
 from lightning_xai.objectives.checks import check_precision, check_twice_differentiable, check_uncompiled
 from lightning_xai.objectives.fused import use_fused_kernel
 from lightning_xai.objectives.schedules import Decay, warmup_decay

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.objectives.bounds import LOGGED_STEPS, BoundPreset, bound_run, bounds_from, check_same_settings
 from lightning_xai.objectives.constraint_checks import TASK, check_constraints
 from lightning_xai.objectives.dual_ascent import Constraint, DualAscent, named_alphas

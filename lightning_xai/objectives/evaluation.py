@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import TrainedNetwork, load_trained
-from lightning_xai.models.class_order import pretrained_class_names
-from lightning_xai.models.pretrained_weights import refuse_gaps
+from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork, load_trained
+from lightning_xai.models.checkpoints.class_order import pretrained_class_names
+from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
 from lightning_xai.objectives.base import Objective
 from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.types import Batch

@@ -12,9 +12,9 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
-from lightning_xai.models.class_order import align_classes
-from lightning_xai.models.loading import copy_weights
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained
+from lightning_xai.models.checkpoints.class_order import align_classes
+from lightning_xai.models.checkpoints.loading import copy_weights
 from lightning_xai.objectives.composed import ComposedObjective
 from lightning_xai.objectives.inner_search import Minimum, Search, require_finite
 from lightning_xai.objectives.losses import probability_distances

@@ -17,8 +17,8 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
 from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer_checkpoint import TrainedScorer
-from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.types import Attribution, Batch, Selector
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier

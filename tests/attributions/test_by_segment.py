@@ -13,7 +13,7 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.sequential_integrated_gradients import SequentialIntegratedGradients
 from lightning_xai.attributions.transformed import Transformed
-from lightning_xai.models.segment_graph import SegmentGraph
+from lightning_xai.models.segments.segment_graph import SegmentGraph
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 METHODS = [

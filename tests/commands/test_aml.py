@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from transformers import BertConfig, BertModel
 
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.commands.conftest import BERT, ERASER, NETWORK, command, numbers, planted, refusal, save
 from tests.commands.test_processes import TWO, run_ranks

@@ -12,7 +12,7 @@ from lightning_xai.commands.execution import user_errors
 from lightning_xai.commands.explain import file_lines
 from lightning_xai.commands.outputs import write_output
 from lightning_xai.commands.trained.devices import usable_device
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.report.roar import read_chains
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.folder import RunFolder

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from lightning_xai.commands.main import main
-from lightning_xai.models.checkpoint import read_checkpoint
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.runs.folder import RunFolder
 from tests.commands.conftest import command, refusal, save, tiny_config
 from tests.runs.processes import owner_of

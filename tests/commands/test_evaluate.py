@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from tests.commands.conftest import BERT, ERASER, METHODS, PLM_CA, command, numbers, planted, save, tiny_config
 
 

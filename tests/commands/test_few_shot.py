@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import lightning_xai as lx
-from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from tests.commands.conftest import ROOT, command, methods, numbers, refusal, save
 from tests.data.prompts import TASK, llama_folder
 

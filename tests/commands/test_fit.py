@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lightning_xai.callbacks.results import COLUMNS
 from lightning_xai.commands.stage_runs import run_stages
-from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
 from lightning_xai.objectives.supervised import Supervised
 from tests.commands.conftest import HEATMAPS, METHODS, command, numbers, refusal, save, tiny_config
 

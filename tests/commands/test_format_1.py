@@ -10,8 +10,8 @@ import torch
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder
-from lightning_xai.models.checkpoint import check_format, load_trained, read_checkpoint
-from lightning_xai.models.loading import build_network
+from lightning_xai.models.checkpoints.checkpoint import check_format, load_trained, read_checkpoint
+from lightning_xai.models.checkpoints.loading import build_network
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.objectives.token_masking import TokenMasking

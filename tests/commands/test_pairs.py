@@ -12,7 +12,7 @@ from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.vocabulary import word_tokenizer
-from lightning_xai.models.checkpoint import load_trained, read_checkpoint
+from lightning_xai.models.checkpoints.checkpoint import load_trained, read_checkpoint
 from tests.commands.conftest import BERT, ERASER, METHODS, command, methods, refusal, save, tiny_config
 from tests.conftest import tiny_classifier
 

@@ -13,7 +13,7 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Suffi
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch
 from lightning_xai.metrics.normalized_faithfulness import NormalizedComprehensiveness, NormalizedSufficiency
 from lightning_xai.metrics.top_units import Counts, Percentages, Range, Window
-from lightning_xai.models import logits_by_segment
+from lightning_xai.models.segments import logits_by_segment
 from lightning_xai.types import Attribution, Batch
 from tests.conftest import text_inputs, tiny_classifier
 

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.loading import build_network
+from lightning_xai.models.checkpoints.loading import build_network
 
 FILES = sorted((Path(__file__).parents[2] / "configs" / "network").glob("*.yaml"))
 

@@ -11,12 +11,12 @@ import torch
 from transformers import dynamic_module_utils
 
 from lightning_xai.data.encoding import TokenizerEncoder
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.objectives.evaluation import Evaluation
 from tests.conftest import text_inputs, tiny_classifier
-from tests.models.test_checkpoint import save_checkpoint
+from tests.models.checkpoints.test_checkpoint import save_checkpoint
 
 CODE = """
 from pathlib import Path

@@ -13,10 +13,10 @@ from lightning_xai.functional.text.reading import Reading
 from lightning_xai.metrics.faithfulness import Comprehensiveness
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer_checkpoint import TrainedScorer
-from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.models.scorer.scorer_checkpoint import TrainedScorer
+from lightning_xai.models.scorer.scorer_settings import Scorer
+from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.text_reader import TextReader, reading_of, row_text
-from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.functional.text.test_alignment import byte_level, word_piece

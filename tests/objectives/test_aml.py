@@ -15,10 +15,10 @@ from lightning_xai.metrics.faithfulness import Comprehensiveness, Sufficiency
 from lightning_xai.metrics.plausibility import EvidenceOverlap
 from lightning_xai.metrics.top_units import Percentages
 from lightning_xai.models.bilstm import BiLSTMAttention
-from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained
 from lightning_xai.models.scorer.dual_mask import DualMask, masked_losses
-from lightning_xai.models.scorer_checkpoint import load_scorer
-from lightning_xai.models.scorer_settings import Scorer
+from lightning_xai.models.scorer.scorer_checkpoint import load_scorer
+from lightning_xai.models.scorer.scorer_settings import Scorer
 from lightning_xai.objectives.aml import AML
 from lightning_xai.runs.format import with_format
 from tests.conftest import TINY_CONFIGS, tiny_classifier

@@ -11,7 +11,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.functional.classes.class_names import normalized_name
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.objectives.evaluation import Evaluation

@@ -14,7 +14,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.own_tokenizer import has_tokenizer
 from lightning_xai.functional.model_files.model_folders import is_hub_id
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import checkpoint_path, read_encoder
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_path, read_encoder
 from lightning_xai.objectives.evaluation import Evaluation
 from lightning_xai.runs.encoder_facts import short_facts, tokenizer_at
 from lightning_xai.runs.folder import RunFolder

@@ -67,7 +67,7 @@ def measure(
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> words = VocabularyEncoder(words=15)
         >>> network = TrainedNetwork(random_bert(), ["bad", "good"], encoder=words.facts())
@@ -166,7 +166,7 @@ def files_of(
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
-        >>> from lightning_xai.models.checkpoint import TrainedNetwork
+        >>> from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
         >>> from lightning_xai.models.hf_classifier import random_bert
         >>> network = TrainedNetwork(random_bert(), ["bad", "good"])
         >>> loaded = TrainedRun("memory", None, network, VocabularyEncoder(words=15))

@@ -14,8 +14,8 @@ from lightning_xai.commands.trained.devices import usable_device
 from lightning_xai.commands.trained.explainer import Explainer, trained_encoder
 from lightning_xai.data.base import Encoder
 from lightning_xai.functional.model_files.model_folders import refuse_missing
-from lightning_xai.models.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
-from lightning_xai.models.released import is_released
+from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork, checkpoint_hash, checkpoint_path, load_trained
+from lightning_xai.models.checkpoints.released import is_released
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.folder import RunFolder
 

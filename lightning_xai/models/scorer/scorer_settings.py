@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.token_scorer import Condition, TokenScorer
-from lightning_xai.models.transformers_loading import architecture_config
+from lightning_xai.models.pretrained.transformers_loading import architecture_config
+from lightning_xai.models.scorer.token_scorer import Condition, TokenScorer
 
 Start = Literal["pretrained", "explained"]
 Align = Literal["none", "max", "mean"]

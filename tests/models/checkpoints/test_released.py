@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from lightning_xai.models.checkpoint import load_trained, read_encoder
+from lightning_xai.models.checkpoints.checkpoint import load_trained, read_encoder
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.types import TextInputs
-from tests.models.test_checkpoint import Attack
+from tests.models.checkpoints.test_checkpoint import Attack
 from tests.released_folder import ROBERTA_PM, write_released
 
 # the last text fills its chunks, so the authors append a chunk of padding

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from lightning_xai.models.explained_file import explained_path
+from lightning_xai.models.scorer.explained_file import explained_path
 
 
 def hash_of(path: str) -> str:

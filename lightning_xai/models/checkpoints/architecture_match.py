@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import transformers
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.config_keys import known_keys
+from lightning_xai.models.pretrained.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
 # arguments about the origin of weights, their initial values, and explanations; none of them changes a forward pass

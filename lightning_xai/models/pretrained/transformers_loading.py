@@ -15,10 +15,16 @@ import transformers
 from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
-from lightning_xai.models.adapters import adapter_weights, base_folder, find_adapter, merge_adapter, trained_head_size
-from lightning_xai.models.config_keys import check_class_ids, check_config_keys, say_unused_keys
-from lightning_xai.models.first_layers import keep_first_layers, without_left_out_layers
-from lightning_xai.models.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
+from lightning_xai.models.pretrained.adapters import (
+    adapter_weights,
+    base_folder,
+    find_adapter,
+    merge_adapter,
+    trained_head_size,
+)
+from lightning_xai.models.pretrained.config_keys import check_class_ids, check_config_keys, say_unused_keys
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
+from lightning_xai.models.transformer.first_layers import keep_first_layers, without_left_out_layers
 
 # facts about a file or a run, not about the architecture
 _NOT_ARCHITECTURE = {

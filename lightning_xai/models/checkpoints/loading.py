@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_xai.models.architecture_match import first_setting_difference, network_spec
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.config_keys import stored_settings
-from lightning_xai.models.pretrained_weights import WeightGaps
+from lightning_xai.models.checkpoints.architecture_match import first_setting_difference, network_spec
+from lightning_xai.models.pretrained.config_keys import stored_settings
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
 from lightning_xai.runs.class_paths import imported_class
 from lightning_xai.runs.renamed_classes import current_spec
 

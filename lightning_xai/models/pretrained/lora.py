@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor, nn
 
-from lightning_xai.models.weight_files import hash_of_files, weight_files
+from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_files
 
 
 class LoraOptions(TypedDict, total=False):

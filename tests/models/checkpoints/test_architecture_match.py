@@ -6,9 +6,13 @@ import pytest
 import torch
 
 from lightning_xai.commands.preflight import check_checkpoint
-from lightning_xai.models.architecture_match import check_architecture, first_setting_difference, network_spec
 from lightning_xai.models.bilstm import BiLSTMAttention
-from lightning_xai.models.loading import copy_weights, first_difference
+from lightning_xai.models.checkpoints.architecture_match import (
+    check_architecture,
+    first_setting_difference,
+    network_spec,
+)
+from lightning_xai.models.checkpoints.loading import copy_weights, first_difference
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

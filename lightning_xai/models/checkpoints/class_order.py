@@ -10,7 +10,7 @@ import torch
 from lightning_xai.functional.classes.class_names import comparable_names, listed, named_positions
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import ordered_class_names
+from lightning_xai.models.checkpoints.checkpoint import ordered_class_names
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.runs.progress import say
 

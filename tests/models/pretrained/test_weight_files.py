@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from lightning_xai.models.checkpoint import checkpoint_hash, load_trained
-from lightning_xai.models.weight_files import weight_files
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained
+from lightning_xai.models.pretrained.weight_files import weight_files
 from tests.conftest import tiny_classifier
 
 

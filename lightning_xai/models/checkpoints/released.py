@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lightning_xai.functional.classes.class_names import listed
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.loading import build_network, load_weights, read_tensors
+from lightning_xai.models.checkpoints.loading import build_network, load_weights, read_tensors
 from lightning_xai.runs.encoder_facts import tokenizer_at
 
 WEIGHTS, SETTINGS, CLASSES = "best_model.pt", "config.yaml", "target_tokenizer.json"

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
-from tests.models.test_checkpoint import save_checkpoint
+from tests.models.checkpoints.test_checkpoint import save_checkpoint
 
 needs_peft = pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="needs the package peft")
 PLACES = ["beside", "alone", "alone, by hub id"]

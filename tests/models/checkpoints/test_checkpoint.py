@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import checkpoint_hash, load_trained, read_checkpoint
+from lightning_xai.models.checkpoints.checkpoint import checkpoint_hash, load_trained, read_checkpoint
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.runs.format import FORMAT
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier

@@ -7,7 +7,7 @@ import torch
 
 from lightning_xai.functional.erasure.evaluate import Versions, for_versions_of, logits_of, outputs_of, predict_of
 from lightning_xai.functional.erasure.perturbation import perturbed_outputs, version_outputs
-from lightning_xai.models import logits_by_segment
+from lightning_xai.models.segments import logits_by_segment
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 
 ROBERTA = TINY_CONFIGS["roberta"] | {"pad_token_id": 1}

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from lightning_xai.models.bilstm import BiLSTMAttention
-from lightning_xai.models.class_order import align_classes, check_class_order, pretrained_class_names, reorder_classes
+from lightning_xai.models.checkpoints.class_order import (
+    align_classes,
+    check_class_order,
+    pretrained_class_names,
+    reorder_classes,
+)
 from lightning_xai.models.hf_classifier import HFClassifier
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
 

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
-from lightning_xai.models.adapters import find_adapter
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.explained_file import AML, explained_path
-from lightning_xai.models.loading import build_network, load_weights, read_tensors
-from lightning_xai.models.lora import merge_adapters
-from lightning_xai.models.pretrained_weights import refuse_gaps
-from lightning_xai.models.released import is_released, load_released, released_encoder
-from lightning_xai.models.transformers_loading import read_config
-from lightning_xai.models.weight_files import hash_of_files, weight_files
+from lightning_xai.models.checkpoints.loading import build_network, load_weights, read_tensors
+from lightning_xai.models.checkpoints.released import is_released, load_released, released_encoder
+from lightning_xai.models.pretrained.adapters import find_adapter
+from lightning_xai.models.pretrained.lora import merge_adapters
+from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
+from lightning_xai.models.pretrained.transformers_loading import read_config
+from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_files
+from lightning_xai.models.scorer.explained_file import AML, explained_path
 from lightning_xai.runs.encoder_facts import tokenizer_at
 from lightning_xai.runs.files.checkpoint_files import require_whole
 from lightning_xai.runs.folder import RunFolder

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lightning_xai.models.token_scorer import TokenScorer
+from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.types import TextInputs
 from tests.conftest import SEP, TINY_CONFIGS, text_inputs, tiny_classifier
 

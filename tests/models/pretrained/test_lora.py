@@ -8,10 +8,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from lightning_xai.models.checkpoint import load_trained
+from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.huggingface import HuggingFaceClassifier
-from lightning_xai.models.lora import merge_adapters
+from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.verbalizer_lm import VerbalizerLM
 from lightning_xai.objectives.supervised import Supervised
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lightning_xai.models.loading import build_network, first_difference
+from lightning_xai.models.checkpoints.loading import build_network, first_difference
 from lightning_xai.runs import renamed_classes
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.scorer.tuned_rows import LowRankRows, StackedRows, TunedRows
-from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.types import TextInputs
 
 

@@ -10,11 +10,11 @@ import torch
 
 from lightning_xai.functional.text.reading import Reading
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.checkpoint import read_checkpoint
-from lightning_xai.models.explained_file import AML
+from lightning_xai.models.checkpoints.checkpoint import read_checkpoint
 from lightning_xai.models.scorer.dual_mask import DualMask
+from lightning_xai.models.scorer.explained_file import AML
+from lightning_xai.models.scorer.token_scorer import TokenScorer
 from lightning_xai.models.text_reader import TextReader, TextRows, reading_of
-from lightning_xai.models.token_scorer import TokenScorer
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.types import TextInputs
 

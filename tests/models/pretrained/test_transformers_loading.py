@@ -7,7 +7,12 @@ import torch
 import transformers
 from transformers import AutoModel, PreTrainedModel
 
-from lightning_xai.models.transformers_loading import architecture_config, load_transformer, quiet_loading, read_config
+from lightning_xai.models.pretrained.transformers_loading import (
+    architecture_config,
+    load_transformer,
+    quiet_loading,
+    read_config,
+)
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 
 BERT = TINY_CONFIGS["bert"]
