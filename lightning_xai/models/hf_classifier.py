@@ -110,7 +110,7 @@ class HFClassifier(HuggingFaceClassifier):
         if is_decoder:
             self.transformer.config.pad_token_id = self.pad_id  # without a pad id, transformers refuses batches
             self.transformer.config.use_cache = False
-        self.check_contracts()
+        self.check_new_contracts()
         if lora is not None:
             add_adapters(self, lora)
 

@@ -136,7 +136,7 @@ class PLMCA(HuggingFaceClassifier):
             head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
             self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
         self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments
-        self.check_contracts()
+        self.check_new_contracts()
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:

@@ -92,7 +92,7 @@ class VerbalizerLM(HuggingFaceClassifier):
         rows = self.embedding_matrix.shape[0]
         self.verbalizers = _checked_verbalizers(verbalizers, num_classes, rows)
         self._language_model: tuple[PreTrainedModel, ...] = (language_model,)  # a tuple hides it from nn.Module
-        self.check_contracts()
+        self.check_new_contracts()
         self._language_model, self._cache = (), PromptCache()
         if lora is not None:
             add_adapters(self, lora)

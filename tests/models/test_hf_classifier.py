@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -229,3 +230,21 @@ def test_the_network_for_examples_is_always_the_same_and_draws_nothing():
     inputs = TextInputs.of_ids([[1, 5, 6, 2]])
     assert torch.equal(first(inputs).logits, second(inputs).logits)
     assert not first.training and first.attention_implementation == "eager"
+
+
+def test_random_networks_of_one_class_and_architecture_are_checked_once(tmp_path, monkeypatch):
+    class Counted(HFClassifier):
+        num_checks: ClassVar[int] = 0
+
+        def check_contracts(self) -> None:
+            Counted.num_checks += 1
+
+    config = TINY_CONFIGS["bert"]
+    Counted(config=config)
+    Counted(config=config)
+    assert Counted.num_checks == 1
+    Counted(config=config | {"intermediate_size": 30}).transformer.save_pretrained(tmp_path)
+    assert Counted.num_checks == 2
+    Counted(str(tmp_path))  # weights that are read may differ, so that they are checked each time
+    Counted(str(tmp_path))
+    assert Counted.num_checks == 4
