@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 from datasets import Dataset, DatasetDict
 
 from lightning_xai.data.row_stream import RowStream, read_rows
-from lightning_xai.data.sources.base import TextSource, rows_to_dataset
+from lightning_xai.data.sources.base import TextSource
+from lightning_xai.data.sources.stored_rows import stored_rows
 from lightning_xai.functional.classes.class_names import comparable_names, listed
 
 
@@ -186,14 +187,16 @@ class OutOfDomain(TextSource):
         for name in self.others:
             if name in own:
                 raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
-        return {name: rows_to_dataset(self._rows(name), self.multilabel) for name in self.others}
+        return {name: self._stored(name) for name in self.others}
 
-    def _rows(self, name: str) -> Iterator[dict[str, Any]]:
+    def _stored(self, name: str) -> Dataset:
+        """Returns the rows of an added split, which lie on the disk if they are large."""
         other, split = self.others[name], self.splits.get(name, "test")
         rows = other.row_streams() or other.load()
         if split not in rows:
             raise ValueError(f"the source of {name!r} has no split {split!r} but {', '.join(rows)}: set splits")
         positions = matched_classes(other.class_names, self.class_names, self.classes.get(name, {}), name)
-        for row in read_rows(rows[split]):
-            if (moved := with_classes(row, positions)) is not None:
-                yield moved
+        columns = rows[split].column_names
+        moved = (with_classes(row, positions) for row in read_rows(rows[split]))
+        kept = ({column: row.get(column) for column in columns} for row in moved if row is not None)
+        return stored_rows(kept, columns, multilabel=self.multilabel, folder=self.work_folder)

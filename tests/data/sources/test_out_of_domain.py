@@ -99,6 +99,16 @@ def test_rows_that_are_streamed_stay_streams():
     assert OutOfDomain(own(), {"other": other}).row_streams() == {}
 
 
+def test_large_added_splits_lie_on_the_disk_and_leave_no_file(tmp_path, monkeypatch):
+    wanted = OutOfDomain(own(), {"other": Reviews(["positive", "negative"])}).load()["other"]
+    monkeypatch.setattr("lightning_xai.data.sources.stored_rows.IN_MEMORY", 0)
+    source = OutOfDomain(own(), {"other": Reviews(["positive", "negative"])})
+    source.work_folder = tmp_path
+    found = source.load()["other"]
+    assert found.cache_files and not wanted.cache_files and list(tmp_path.iterdir()) == []
+    assert found.to_list() == wanted.to_list() and found.features == wanted.features
+
+
 def test_a_split_has_a_length_of_its_own_and_its_lost_evidence_is_counted(tmp_path):
     others: dict[str, TextSource] = {
         "short": Reviews(["negative", "positive"], num_words=9),
