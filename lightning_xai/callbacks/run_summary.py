@@ -1,4 +1,4 @@
-"""Prints the run, the network and the sizes of the data at the start of a command."""
+"""Prints the run, the network and the sizes of the data at the start of a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from lightning import Callback, LightningModule, Trainer
 
 from lightning_xai.callbacks.base import data_of, network_of
+from lightning_xai.runs.progress import unsaid
 
 
 def data_lines(summary: dict[str, Any]) -> list[str]:
@@ -39,6 +40,8 @@ def data_lines(summary: dict[str, Any]) -> list[str]:
 
 class RunSummary(Callback):
     """Prints once the run's folder, objective, network, number of parameters, seed, device, and the data sizes.
+
+    Later runs of a command print only those lines about the data that differ from the lines of earlier runs.
 
     Args:
         seed: the seed of the run; None if it is not known.
@@ -79,4 +82,5 @@ class RunSummary(Callback):
         parts += [f"{devices}{module.device.type}", str(trainer.precision)]
         print(f"{trainer.default_root_dir}: {', '.join(parts)}")
         if hasattr(data_of(trainer), "summary"):
-            print("\n".join(data_lines(data_of(trainer).summary())))
+            for line in unsaid(data_lines(data_of(trainer).summary())):
+                print(line)

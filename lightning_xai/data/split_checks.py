@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.functional.classes.class_names import listed
-from lightning_xai.runs.progress import say
+from lightning_xai.runs.progress import say, unsaid
 from lightning_xai.runs.ranks import rank
 
 MOST_UNKNOWN = 0.5  # a larger fraction of unknown tokens in a split is an error
 
 
 def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) -> None:
-    """Prints one line with the fraction of unknown tokens of each split that this process has not reported yet.
+    """Prints one line with the fraction of unknown tokens of each split that this command has not reported yet.
 
     Args:
         splits: the splits in use, before erasure.
@@ -47,8 +47,8 @@ def report_unknown_tokens(splits: Mapping[str, EncodedSplit], encoder: Encoder) 
             )
         shares.append(f"{name} {fraction:.1%}")
         split.unknown_tokens_are_reported = True
-    if shares:
-        say(f"unknown tokens: {', '.join(shares)}")
+    for line in unsaid([f"unknown tokens: {', '.join(shares)}"]) if shares else []:
+        say(line)
 
 
 def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -> None:
@@ -65,5 +65,6 @@ def warn_of_unseen_classes(training: EncodedSplit, class_names: Sequence[str]) -
     """
     seen = set(training.classes().tolist())
     unseen = [name for number, name in enumerate(class_names) if number not in seen]
-    if unseen and rank() == 0:
-        warnings.warn(f"no training row has a class of {listed(unseen)}: the network cannot learn it", stacklevel=2)
+    lines = [f"no training row has a class of {listed(unseen)}: the network cannot learn it"] if unseen else []
+    for line in unsaid(lines) if rank() == 0 else []:
+        warnings.warn(line, stacklevel=2)

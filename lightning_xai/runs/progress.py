@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,6 +48,7 @@ LOGGERS = (
     "lightning.fabric.utilities.rank_zero",
     "lightning.fabric.utilities.seed",
 )
+_SAID: list[set[str]] = []  # the lines that the command in progress has said; empty outside of commands
 
 
 @contextmanager
@@ -69,12 +70,14 @@ def quiet(*messages: str) -> Iterator[None]:
     for logger in loggers:
         logger.addFilter(keep)
     warnings.formatwarning = _short_warning
+    _SAID.append(_SAID[-1] if _SAID else set())
     try:
         with warnings.catch_warnings():
             for message in SILENCED_WARNINGS:
                 warnings.filterwarnings("ignore", message=message)
             yield
     finally:
+        _SAID.pop()
         warnings.formatwarning = formatted
         for logger in loggers:
             logger.removeFilter(keep)
@@ -98,6 +101,23 @@ def say(message: str) -> None:
     """
     if rank() == 0:
         print(message, flush=True)
+
+
+def unsaid(lines: Sequence[str]) -> list[str]:
+    """Returns the lines that this command has not said before, so that the stages of a chain do not repeat them.
+
+    Outside of commands, these are all lines.
+
+    Example:
+        >>> with quiet():
+        ...     unsaid(["train: 8 rows"]), unsaid(["train: 8 rows", "test: 4 rows"])
+        (['train: 8 rows'], ['test: 4 rows'])
+    """
+    if not _SAID:
+        return list(lines)
+    new = [line for line in lines if line not in _SAID[-1]]
+    _SAID[-1].update(new)
+    return new
 
 
 def flush_every_line() -> None:

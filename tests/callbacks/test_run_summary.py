@@ -1,4 +1,5 @@
 from lightning_xai.callbacks.run_summary import RunSummary, data_lines
+from lightning_xai.runs.progress import quiet
 from tests.callbacks.conftest import planted_data, trainer
 
 SIZES = {"examples": 7, "mean_tokens": 8.6, "padding_fraction": 0.0, "truncated_fraction": 0.0}
@@ -12,6 +13,17 @@ def test_run_network_and_data_are_printed_once(objective, tmp_path, capsys):
     num_parameters = sum(parameter.numel() for parameter in objective.network.parameters())
     assert printed.count(f"{tmp_path}: Supervised, HFClassifier, {num_parameters:,} parameters") == 1
     assert printed.count("  test: 7 examples of") == 1
+
+
+def test_later_runs_of_a_command_name_only_other_data(objective, tmp_path, capsys):
+    with quiet():
+        for experiment, size in (("a", 7), ("b", 7), ("c", 6)):
+            run = trainer(tmp_path / experiment, RunSummary())
+            run.test(objective, datamodule=planted_data(max_examples={"test": size}), verbose=False)
+    printed = capsys.readouterr().out
+    assert [printed.count(f"{tmp_path / experiment}: Supervised") for experiment in "abc"] == [1, 1, 1]
+    assert printed.count("  test: 7 examples of") == printed.count("  test: 6 examples of") == 1
+    assert printed.count("  validation:") == printed.count("unknown tokens: ") == 1
 
 
 def test_truncation_and_weak_evidence_are_named():

@@ -10,6 +10,7 @@ from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import TextSource, rows_to_dataset, rows_to_splits
 from lightning_xai.data.sources.planted import Planted
 from lightning_xai.data.vocabulary import VocabularyEncoder, word_tokenizer
+from lightning_xai.runs.progress import quiet
 
 
 class Texts(TextSource):
@@ -119,6 +120,18 @@ def test_class_without_a_training_row_is_warned_of(multilabel):
     )
     with pytest.warns(UserWarning, match=r"no training row has a class of \['class0'.*the network cannot learn it"):
         TextDataModule(source, VocabularyEncoder(words=95)).split("train")
+
+
+def test_the_stages_of_a_command_warn_once():
+    with pytest.warns(UserWarning) as shown, quiet():
+        for _ in range(2):
+            data(train=["a", "b"], test=["a", "c"]).split("test")
+            data(train=["a"]).split("train")
+    texts = [str(warning.message) for warning in shown]
+    assert [text.partition(": ")[2] for text in texts] == [
+        "results there may be too good, so check data_files or remove the duplicates",
+        "the network cannot learn it",
+    ]
 
 
 def test_nothing_is_warned_of_in_proper_data():

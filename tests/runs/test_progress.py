@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from lightning_xai.runs.progress import PACKAGE, flush_every_line, quiet, say
+from lightning_xai.runs.progress import PACKAGE, flush_every_line, quiet, say, unsaid
 
 LIGHTNING = "lightning.pytorch.utilities.rank_zero"
 
@@ -23,6 +23,16 @@ def test_advertisements_are_silenced_and_other_messages_are_not(caplog):
         logging.getLogger(LIGHTNING).info("try litlogger")
         logging.getLogger(LIGHTNING).info("epoch 1")
     assert [record.getMessage() for record in caplog.records] == ["epoch 1"]
+
+
+def test_a_line_is_said_once_in_a_command_and_again_in_the_next(capsys):
+    for _ in range(2):
+        with quiet():
+            assert unsaid(["a", "a", "b"]) == ["a", "a", "b"]
+            with quiet():  # of a part of the command
+                assert unsaid(["a", "c"]) == ["c"]
+            assert unsaid(["b", "c"]) == []
+    assert unsaid(["a"]) == unsaid(["a"]) == ["a"]
 
 
 def test_filters_end_with_the_command(caplog):

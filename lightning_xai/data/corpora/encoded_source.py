@@ -29,6 +29,7 @@ from lightning_xai.runs.counted import Counted
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import set_aside
 from lightning_xai.runs.locks.shared_work import found_or_made
+from lightning_xai.runs.progress import unsaid
 from lightning_xai.runs.ranks import rank
 
 FEWEST_OF_A_VIEW = 4  # a selection of at least 1/4 of a split is a view of the corpus of the whole split
@@ -121,7 +122,7 @@ class EncodedSource:
         found = found_or_made(
             lambda: SourceTable.read(file), make, file.with_suffix(".lock"), waiting=f"another process loads {name}"
         )
-        for line in found.warnings() if rank() == 0 else []:
+        for line in unsaid(found.warnings()) if rank() == 0 else []:
             warnings.warn(line, stacklevel=2)
         if not _says_class_names(self.source):
             self.source.class_names = found.class_names  # so that the source need not load its rows to find them
