@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from lightning_xai.callbacks.run_summary import data_lines
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import with_config_paths
+from lightning_xai.commands.parser.data_links import name_data
 from lightning_xai.commands.parser.parts import PARSER_MODE, find_shipped_parts, with_part_paths
 from lightning_xai.commands.parser.run_parser import RunParser
 from lightning_xai.commands.parser.term_files import with_merged_terms
@@ -115,7 +116,9 @@ def data_of_options(argv: list[str]) -> TextDataModule:
     """
     parser = RunParser(parser_mode=PARSER_MODE, exit_on_error=False, allow_abbrev=False)
     parser.add_subclass_arguments(TextDataModule, "data", required=True)
-    data: TextDataModule = parser.instantiate(parser.parse_args(argv)).data
+    config = parser.parse_args(argv)
+    data: TextDataModule = parser.instantiate(config).data
+    name_data(data, config.data, [])
     return data
 
 
@@ -148,7 +151,9 @@ def encoded(data: TextDataModule, *, verify: bool) -> list[str]:
 
 
 def listing(cache: CorpusCache) -> list[str]:
-    """Returns a line for each encoded split: its name, source, rows, tokens, size and last use; the oldest use first.
+    """Returns a line for each encoded split, the oldest use first.
+
+    A line has the split's name, source, configuration, rows, tokens, size and last use.
 
     Example:
         >>> from pathlib import Path
@@ -158,13 +163,24 @@ def listing(cache: CorpusCache) -> list[str]:
     manifests = cache.manifests()
     used = {folder: last_use(folder) for folder in manifests}
     lines = [
-        f"{folder.name}  {facts.get('source', {}).get('class_path', '').rpartition('.')[2]} {facts.get('split', '')}: "
-        f"{facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}, "
+        f"{folder.name}  {origin_of(facts)}: {facts['rows']:,} rows, {facts['tokens']:,} tokens, {size_of(facts)}, "
         f"last used {datetime.fromtimestamp(used[folder]):%Y-%m-%d %H:%M}"
         for folder, facts in sorted(manifests.items(), key=lambda item: used[item[0]])
     ]
     total = sum(file["bytes"] for facts in manifests.values() for file in facts["files"].values())
     return [*lines, f"{len(manifests)} corpora of {total / 1e6:,.0f} MB in {cache.folder}"]
+
+
+def origin_of(manifest: Mapping[str, Any]) -> str:
+    """Returns the source and the split of a corpus, and the configuration for which it was encoded first.
+
+    Example:
+        >>> origin_of({"source": {"class_path": "data.Vader"}, "split": "train", "configuration": "data/vader.yaml"})
+        'Vader train (data/vader.yaml)'
+    """
+    source = manifest.get("source", {}).get("class_path", "").rpartition(".")[2]
+    configuration = manifest.get("configuration")
+    return f"{source} {manifest.get('split', '')}" + (f" ({configuration})" if configuration else "")
 
 
 def remove(cache: CorpusCache, names: Sequence[str]) -> None:

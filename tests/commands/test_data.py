@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from lightning_xai.commands.data import data_command
 from lightning_xai.commands.main import main
+from lightning_xai.commands.parser.parts import find_part
 
 PLANTED = ["--data", "planted.yaml", "--data.init_args.source.init_args.num_train", "20"]
 
@@ -30,7 +32,7 @@ def test_data_are_encoded_described_listed_and_removed(cache, capsys, tmp_path):
     assert len(counts) == 2 and sum(counts) == 20
     assert re.fullmatch(rf"    [\d,]+ tokens in {tmp_path}/corpora/\w+, \d\.\d MB", lines[2])
     listed = printed(capsys, "--list", *cache)
-    assert len(listed) == 4 and any("Planted train: 20 rows" in line for line in listed)
+    assert len(listed) == 4 and any("Planted train (data/planted.yaml): 20 rows" in line for line in listed)
     name = listed[0].split()[0]
     assert printed(capsys, "--remove", name, *cache) == [f"removed: {tmp_path}/corpora/{name}"]
     assert len(printed(capsys, "--list", *cache)) == 3
@@ -50,6 +52,21 @@ def test_the_list_names_the_last_use_and_begins_with_the_oldest(cache, capsys, t
     assert all(path.stat().st_mtime > 1_700_000_001 for path in folders.values())
 
 
+def test_the_list_names_the_configuration_for_which_a_corpus_was_encoded_first(cache, capsys, tmp_path, monkeypatch):
+    printed(capsys, *PLANTED, *cache)
+    monkeypatch.chdir(tmp_path)
+    own = Path(find_part("planted.yaml", "data")).read_text().replace("num_test: 64", "num_test: 4")
+    Path("own.yaml").write_text(own)
+    folders = set(tmp_path.glob("corpora/*"))
+    printed(capsys, "--data", "own.yaml", *PLANTED[2:], *cache)
+    assert len(set(tmp_path.glob("corpora/*")) - folders) == 3  # of another source, as num_test says
+    listed = printed(capsys, "--list", *cache)[:-1]
+    assert sum("Planted train (data/planted.yaml): 20 rows" in line for line in listed) == 1
+    assert sum("Planted train (own.yaml): 20 rows" in line for line in listed) == 1
+    printed(capsys, "--data", "planted.yaml", *PLANTED[2:], *cache)
+    assert printed(capsys, "--list", *cache)[-1].startswith("6 corpora")
+
+
 @pytest.mark.slow
 def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache, capfd, tmp_path):
     # in a process, since Lightning's logger keeps the first standard error that it meets
@@ -57,6 +74,8 @@ def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache,
     done = subprocess.run([sys.executable, "run.py", "data", *options], capture_output=True, text=True, check=True)
     assert done.stderr == "" and "fast_dev_run" not in done.stdout
     assert done.stdout.startswith("  train: 20 examples of ")
+    listed = "\n".join(printed(capfd, "--list", *cache))
+    assert "Planted train (data/planted_chain.yaml): 20 rows" in listed
 
 
 def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache, capsys, tmp_path):

@@ -1,12 +1,16 @@
-"""Sets arguments of the network, such as the number of classes, from the data."""
+"""Sets arguments of the network, such as the number of classes, from the data, and the name of the data."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from lightning_xai.commands.parser.parts import SHIPPED
+from lightning_xai.data.module import TextDataModule
 from lightning_xai.models.base import Classifier
 from lightning_xai.runs.progress import say
 
@@ -65,3 +69,27 @@ def check_linked_ids(config: Namespace, network: Classifier, *, trains: bool) ->
             )
         if given != linked:
             say(f"the network's {name} is {linked}, as in the encoder")
+
+
+def name_data(data: Any, config: Namespace | None, config_files: Sequence[str]) -> None:
+    """Tells a TextDataModule which file describes it: a file of its own, or the configuration that holds the data.
+
+    Args:
+        data: the data module; nothing is done for other classes.
+        config: the parsed data.
+        config_files: the configurations of the command.
+
+    Example:
+        >>> from lightning_xai.data.sources.planted import Planted
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> data = TextDataModule(Planted(), VocabularyEncoder(words=95))
+        >>> name_data(data, Namespace(), [str(SHIPPED / "roar.yaml")])
+        >>> data.encoded_source.configuration
+        'roar.yaml'
+    """
+    own = None if config is None else config.get("__path__")  # of the file that the parser has read
+    if not isinstance(data, TextDataModule) or own is None and not config_files:
+        return
+    file = Path(config_files[-1] if own is None else own.absolute).absolute()
+    folders = [folder for folder in (Path("configs").absolute(), SHIPPED, Path.cwd()) if file.is_relative_to(folder)]
+    data.encoded_source.configuration = (file.relative_to(folders[0]) if folders else file).as_posix()

@@ -44,6 +44,10 @@ class EncodedSource:
         cache_dir: folder of the encoded corpora, as in `cache_folder`.
         verify: whether all files of the source and of the corpora are read again to check their contents.
 
+    Attributes:
+        configuration: name of the configuration that describes the data, for the manifests of corpora that are
+            encoded from now on; "" if the data were built without one. It decides nothing.
+
     Example:
         >>> import tempfile
         >>> from lightning_xai.data.sources.planted import Planted
@@ -59,6 +63,7 @@ class EncodedSource:
         require_public_vocabulary(source, encoder)
         self.source, self.encoder = source, encoder
         self.verify = verify
+        self.configuration = ""
         self._folder = cache_folder(cache_dir)
         self._loaded: Mapping[str, Rows] | None = None
 
@@ -194,7 +199,7 @@ class EncodedSource:
                 index=chosen,
                 columns=self.table.columns[split],
                 multilabel=self.source.multilabel,
-                facts={"class_names": self.table.class_names, **facts},
+                facts={"class_names": self.table.class_names, "configuration": self.configuration, **facts},
             )
 
         found = self.cache.find_or_make(facts, make, split)
