@@ -74,6 +74,7 @@ def test_experiment_of_a_paper_parses(experiment):
     test_experiment_parses(experiment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("teacher", TEACHERS, ids=names(TEACHERS))
 def test_teacher_parses_over_its_student(teacher):
     student = teacher.with_name(teacher.name.replace("_teacher", ""))
@@ -85,6 +86,7 @@ def class_path(part: Path) -> str:
     return yaml.safe_load(part.read_text())["class_path"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(max(len(DATA), len(NETWORKS))), ids=str)
 def test_data_and_network_parse_where_they_belong(number, tmp_path):
     data, network = DATA[number % len(DATA)], NETWORKS[number % len(NETWORKS)]
@@ -153,6 +155,7 @@ def run_tiny(experiment: Path, folder: Path, plain: Fitted, **trainer: Any) -> p
     return pd.read_parquet(folder / "runs" / experiment.stem / "seed0" / "results.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", RUNS, ids=names(EXPERIMENTS))
 def test_experiment_runs_on_a_tiny_network(experiment, tmp_path, plain, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where no earlier runs are

@@ -95,6 +95,7 @@ def states_after(folder, *callbacks: Callback, **arguments) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_results_weights_and_random_states_are_as_without_a_trial(tmp_path, precision):
     method = Broken()

@@ -58,6 +58,7 @@ def test_classifier_has_a_configuration_of_its_own():
     assert stage.config == "plain.yaml"
 
 
+@pytest.mark.slow
 def test_rationale_is_that_of_the_predicted_class_in_every_split(tmp_path, objective):
     module = extract(tmp_path / "fresh" / "seed0", objective, FRESH({"gradient": Gradient()}, ratio=0.3))
     objective.eval()

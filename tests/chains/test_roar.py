@@ -130,6 +130,7 @@ def test_plain_roar_erases_everything_from_the_root():
     assert not any(roar.erasures_by(stage) for stage in others)
 
 
+@pytest.mark.slow
 def test_erasures_are_those_of_a_twin_and_recursive(tmp_path, objective):
     root = tmp_path / "roar" / "seed0"
     run_stage(root, objective, ROAR({"gradient": Gradient()}, percentages=(30, 60)))

@@ -73,6 +73,7 @@ def test_a_run_explains_its_network_and_says_what_chose_the_scores(fitted, tmp_p
     assert "AMLAttribution" in explained and page.exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_another_metric_chooses_is_refused(fitted, tmp_path):
     config = aml_config(fitted.path)
     config["checkpoint"] = {"monitor": "val/accuracy", "mode": "max"}

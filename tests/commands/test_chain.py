@@ -142,6 +142,7 @@ def test_chain_under_fast_dev_run_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_missing_configuration_of_the_teacher_is_named(tmp_path):
     config = chain_config(tmp_path)
     (tmp_path / "teacher.yaml").unlink()

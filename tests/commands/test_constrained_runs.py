@@ -34,6 +34,7 @@ def printed_arguments(*argv: Any) -> dict[str, Any]:
     return arguments
 
 
+@pytest.mark.slow
 def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_without_a_test(tmp_path):
     file = save(constrained_config(1e-9), tmp_path / "missed.yaml")
     printed = command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
@@ -45,6 +46,7 @@ def test_missed_bound_ends_the_run_as_finished_without_a_best_checkpoint_and_wit
     assert "finished already" in command("fit", "--config", file, "--runs_dir", tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_met_bound_is_recorded_and_the_run_is_tested(tmp_path):
     file = save(constrained_config(1e3), tmp_path / "met.yaml")
     missed = RunFolder(tmp_path / "runs" / "met" / "seed1")
@@ -96,6 +98,7 @@ def test_the_configuration_of_a_run_of_before_that_names_pgd_still_loads(tmp_pat
     assert arguments["terms"]["pgd"]["init_args"]["weight"] == 0.25
 
 
+@pytest.mark.slow
 def test_task_of_an_array_that_needs_the_bound_run_of_another_names_the_command_to_run_first(tmp_path):
     config = constrained_config(1.0)
     config["model"]["init_args"] |= {"constraints": {"igr": {"bound": "auto"}}, "bound_seeds": 1}

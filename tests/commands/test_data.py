@@ -78,6 +78,7 @@ def test_a_whole_configuration_prints_nothing_of_the_fit_that_is_left_out(cache,
     assert "Planted train (data/planted_chain.yaml): 20 rows" in listed
 
 
+@pytest.mark.slow
 def test_a_second_command_encodes_nothing_and_verifying_makes_damage_good(cache, capsys, tmp_path):
     first = printed(capsys, *PLANTED, *cache)
     assert printed(capsys, *PLANTED, *cache) == first

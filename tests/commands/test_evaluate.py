@@ -17,12 +17,14 @@ def evaluate(path, tmp_path, data=None, callbacks=(METHODS, ERASER)) -> pd.DataF
     return numbers(tmp_path / "runs" / "measured" / "seed0" / "results.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["", "checkpoints/best.ckpt"], ids=["run", "checkpoint"])
 def test_run_is_evaluated_with_the_numbers_of_its_own_test(fitted, tmp_path, part):
     found, wanted = evaluate(fitted.path / part, tmp_path), numbers(fitted.path / "results.csv")
     pd.testing.assert_frame_equal(found.drop(columns="experiment"), wanted.drop(columns="experiment"), check_exact=True)
 
 
+@pytest.mark.slow
 def test_hugging_face_folder_is_evaluated_and_its_hash_noted(tmp_path):
     torch.manual_seed(0)
     AutoModelForSequenceClassification.from_config(AutoConfig.for_model(**BERT, num_labels=2)).save_pretrained(

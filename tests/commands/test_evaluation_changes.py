@@ -70,6 +70,7 @@ def test_evaluation_of_a_run_without_settings_beside_its_table_may_go_back_and_f
     assert len(tables(plain_copy)) == 3  # that of the first evaluation twice
 
 
+@pytest.mark.slow
 def test_test_with_another_evaluation_leaves_the_results_of_the_run(plain, plain_copy):
     printed = command("test", "--config", plain_copy / "config.yaml", *SMALLER)
     settings = settings_of(plain_copy) | {"data.init_args.eval_batch_size": 4}
@@ -77,6 +78,7 @@ def test_test_with_another_evaluation_leaves_the_results_of_the_run(plain, plain
     assert numbers(plain_copy / "results.csv").equals(numbers(plain.path / "results.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "key"),
     [

@@ -61,6 +61,7 @@ def test_csv_and_parquet_hold_the_same_numbers(fitted):
     pd.testing.assert_series_equal(csv["value"], parquet["value"])
 
 
+@pytest.mark.slow
 def test_last_checkpoint_is_of_the_last_epoch_even_when_that_is_not_the_best(tmp_path):
     config = tiny_config(callbacks=[], max_epochs=3)
     config["model"]["init_args"]["optimizer"]["init_args"]["lr"] = 0.0  # no epoch improves on the first
@@ -100,6 +101,7 @@ def test_events_hold_heatmaps_as_images(events):
     assert {"heatmaps/test/0", "heatmaps/test/1", "heatmaps/test/2"} == tags(events, "images")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["--ckpt_path", "best"]], ids=["default", "best"])
 def test_test_on_the_saved_config_of_a_moved_run_gives_the_same_numbers(fitted, run_copy, arguments):
     for file in run_copy.glob("results.*"):
@@ -126,6 +128,7 @@ def test_test_on_other_examples_keeps_the_results_of_the_run(plain, plain_copy):
     assert set(numbers(beside).query("split == 'test' and preset == ''")["num_examples"]) == {3}
 
 
+@pytest.mark.slow
 def test_validate_measures_the_best_checkpoint(fitted, run_copy):
     printed = command("validate", "--config", run_copy / "config.yaml")
     table = numbers(fitted.path / "results.csv").query("preset == ''").set_index(["split", "metric"])["value"]

@@ -23,6 +23,7 @@ def short_config(folder: Path, *, lr: float = 5e-3, **trainer) -> str:
     return save(config, folder / "tiny.yaml")
 
 
+@pytest.mark.slow
 def test_second_fit_of_a_running_one_is_refused_and_touches_nothing(tmp_path):
     run = RunFolder(tmp_path / "runs" / "tiny" / "seed0")
     with owner_of(run.lock_file) as (process, _):

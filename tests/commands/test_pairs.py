@@ -80,6 +80,7 @@ def recurrent(files, tmp_path_factory):
     return folder / "runs" / "pairs" / "seed0"
 
 
+@pytest.mark.slow
 def test_the_network_has_a_row_for_every_word_of_the_training_split(recurrent):
     best = str(recurrent / "checkpoints" / "best.ckpt")
     words = read_checkpoint(best)["TextDataModule"]["encoder"]["words"]
@@ -128,6 +129,7 @@ def test_the_configuration_alone_has_no_vocabulary(recurrent):
         trained_encoder({}, "my.ckpt", recurrent / "config.yaml").encode({"text": "A zebra"})
 
 
+@pytest.mark.slow
 def test_a_network_is_tested_on_other_data_with_the_ids_that_it_knows(recurrent, tmp_path):
     config = json.loads((recurrent.parents[2] / "pairs.yaml").read_text())
     other = [{"premise": "Unheard words", "hypothesis": "only", "label": "entailment", "evidence": [[0, 3]]}] * 4

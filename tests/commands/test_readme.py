@@ -56,6 +56,7 @@ def test_own_classes_of_six_kinds_keep_the_laws(own_parts):
     exec(checks, {})
 
 
+@pytest.mark.slow
 def test_own_classes_of_five_kinds_are_used_from_a_configuration(own_parts, tmp_path):
     config = copy.deepcopy(tiny_config(max_epochs=1))
     config["model"]["class_path"] = "my_parts.SquaredError"

@@ -3,6 +3,8 @@
 import json
 import shutil
 
+import pytest
+
 from tests.commands.conftest import refusal, save, tiny_config
 from tests.commands.roar_runs import NAMES, roar_config
 
@@ -27,6 +29,7 @@ def test_stage_without_a_chain_is_refused(tmp_path):
     assert "--stage is for fit" in refusal("test", *argv, "--stage", "gradient/040")
 
 
+@pytest.mark.slow
 def test_stage_of_an_older_format_is_refused(whole_roar, tmp_path):
     copy = shutil.copytree(whole_roar[0], tmp_path / "runs" / "roar")
     manifest = copy / "gradient" / "040" / "seed0" / "manifest.json"

@@ -47,6 +47,7 @@ def test_first_seed_is_compared_with_nothing(trained):
     assert "so nothing is compared" in printed[0] and "stability of input_x_gradient on test" in printed[1]
 
 
+@pytest.mark.slow
 def test_untrained_network_is_compared_with_all_seeds(trained):
     folder, _ = trained
     printed = command(*untrained_argv(folder, "untrained"))
@@ -112,6 +113,7 @@ def test_only_named_methods_are_compared(runs, tmp_path):
     assert "input_x_gradient" not in printed and not (tmp_path / "here" / "validation.csv").exists()
 
 
+@pytest.mark.slow
 def test_scores_without_token_masks_are_refused_until_a_test_adds_the_masks(trained, tmp_path):
     copy = shutil.copytree(trained[0] / "runs" / "tiny", tmp_path / "runs" / "tiny")
     runs = [copy / "seed0", copy / "seed1"]

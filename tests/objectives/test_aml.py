@@ -103,6 +103,7 @@ def fit(path: str, folder: Path, **options: Any) -> AML:
     return objective
 
 
+@pytest.mark.slow
 def test_a_fit_lowers_the_loss_and_changes_only_the_scorer(explained, tmp_path):
     objective = ready(explained, loss=DualMask(0.1, 0.1, 1.0)).eval()
     before, embeddings = objective.losses(planted_batch())["loss"], objective.scorer.reader.encoder.embeddings
@@ -153,6 +154,7 @@ def test_a_checkpoint_holds_the_scorer_and_names_the_explained_network(explained
     assert AMLAttribution(file).attribute(network, batch.inputs, targets).scores.max() > 0
 
 
+@pytest.mark.slow
 def test_a_resumed_fit_ends_with_the_scorer_of_an_uninterrupted_one(explained, tmp_path):
     saving = ModelCheckpoint(tmp_path, "{epoch}", save_top_k=-1)
     whole = fit(explained, tmp_path, max_epochs=2, callbacks=[saving])

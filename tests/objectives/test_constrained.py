@@ -213,6 +213,7 @@ def test_two_processes_end_with_the_weights_and_multipliers_of_one(tmp_path):
     assert minima[0] == pytest.approx(minima[1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_smallest_loss_of_every_fiftieth_batch_is_kept_for_bounds_of_the_preset_code(tmp_path):
     seen = []
 

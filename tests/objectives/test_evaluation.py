@@ -37,9 +37,9 @@ class Labelled(TextSource):
 
     def load(self) -> DatasetDict:
         encoded = TextDataModule(Plain(), VocabularyEncoder(words=95)).predict_dataloader()
-        predicted = {}
+        predicted, labeler = {}, network()
         for batch in encoded:
-            for index, label in zip(batch.index.tolist(), network()(batch.inputs).logits.argmax(dim=1), strict=True):
+            for index, label in zip(batch.index.tolist(), labeler(batch.inputs).logits.argmax(dim=1), strict=True):
                 predicted[index] = NAMES[int(label)].casefold()
         assert len(set(predicted.values())) > 1
         lowercase = [normalized_name(name) for name in self.class_names]
@@ -106,6 +106,7 @@ def test_classes_with_other_names_are_refused_unless_the_user_names_them(saved, 
             assert accuracy(quiet_trainer(tmp_path).validate(objective, data(ORDERS[0]), verbose=False)) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*texts in split")
 def test_a_fit_starts_from_a_pretrained_head_with_the_classes_of_the_data(tmp_path):
     objective = Supervised(HFClassifier(folder(tmp_path, NAMES), num_classes=3))
@@ -116,6 +117,7 @@ def test_a_fit_starts_from_a_pretrained_head_with_the_classes_of_the_data(tmp_pa
     assert float(trainer.callback_metrics["val/accuracy"]) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*texts in split")
 def test_a_teacher_has_the_classes_of_the_data(tmp_path):
     objective = TokenMasking(network(), checkpoint(tmp_path, NAMES))

@@ -38,6 +38,7 @@ def test_mask_starts_at_the_value_of_oracle_e15(tiny_hf):
     assert sparse.variable.sigmoid().unique().item() == pytest.approx(0.880797, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["token", "dimension"])
 def test_search_drops_what_the_prediction_does_not_need(mask: Mask, tiny_hf):
     inputs = planted_batch().inputs
@@ -49,6 +50,7 @@ def test_search_drops_what_the_prediction_does_not_need(mask: Mask, tiny_hf):
     assert 0.1 < kept < 0.95
 
 
+@pytest.mark.slow
 def test_mask_with_fidelity_keeps_probabilities_better_than_one_without(tiny_hf):
     inputs = planted_batch().inputs
     probs = tiny_hf.predict(inputs)
@@ -143,6 +145,7 @@ def test_teacher_stays_out_of_parameters_and_checkpoints_and_unchanged(hf_teache
     assert not any(module.training for module in teacher.modules())
 
 
+@pytest.mark.slow
 def test_resume_with_another_teacher_is_refused(hf_teacher, tmp_path):
     def fit(**arguments):
         trainer = quiet_trainer(tmp_path, max_epochs=1)

@@ -99,6 +99,7 @@ def test_one_token_chains_have_curves_but_no_racu(tmp_path):
     assert "RACU" not in printed and (tmp_path / "report" / "roar.png").is_file()
 
 
+@pytest.mark.slow
 def test_report_writes_its_files_and_one_events_file(five_seeds, tmp_path):
     for _ in range(2):
         write_report([five_seeds], tmp_path / "report", metrics=["macro_f1"], events=tmp_path / "events")

@@ -110,6 +110,7 @@ def test_a_given_path_stays(folders):
     assert filled(supervised(path=MINILM), folders["same"]) == folders["same"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["", "checkpoints/best.ckpt"], ids=["run", "checkpoint"])
 def test_an_evaluated_run_gives_the_tokenizer_that_it_was_trained_with(run, folders, part):
     assert filled({"class_path": EVALUATION, "init_args": {"path": str(run / part)}}) == folders["model"]

@@ -103,6 +103,7 @@ def test_penalty_alone_reaches_the_encoders_weights(kind, embedding, wrt):
     assert torch.autograd.grad(penalty, weight)[0].abs().max() > 0
 
 
+@pytest.mark.slow
 def test_training_leaves_smaller_input_gradients_than_supervised_training(tmp_path):
     batch = planted_batch(99)
 

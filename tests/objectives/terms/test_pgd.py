@@ -115,6 +115,7 @@ def test_loss_weighs_clean_and_adversarial_parts(tiny_hf):
     assert losses["pgd"] > losses["classification"]
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_under_noise(tmp_path):
     network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
 

@@ -76,6 +76,7 @@ def test_a_loss_without_weight_costs_no_pass_and_does_not_count():
     assert of_one.passes(9) == of_both.passes(9) - 6.0
 
 
+@pytest.mark.slow
 def test_training_makes_predictions_depend_on_the_top_tokens():
     network, batch = tiny_classifier("bert", dropout=0.0), planted_batch()
     objective = unirex(network, sufficiency_weight=0.0)

@@ -153,6 +153,7 @@ def compete(lock_file: Path, barrier, results) -> None:
 ROUNDS = 25
 
 
+@pytest.mark.slow
 def test_of_several_newcomers_at_one_stale_lock_one_wins(lock_file):
     write_lock(lock_file, started="1")
     barrier, results = FORK.Barrier(4), FORK.SimpleQueue()
