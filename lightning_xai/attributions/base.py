@@ -129,6 +129,16 @@ class AttributionMethod(ABC):
         """
         return self
 
+    def for_trial(self) -> AttributionMethod:
+        """Returns the method with few steps or samples, for a trial: `self`, unless the method averages over many.
+
+        Example:
+            >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+            >>> IntegratedGradients(num_steps=50).for_trial().passes(8, 1).backward
+            2
+        """
+        return self
+
     def attribute(
         self, model: Classifier, inputs: TextInputs, targets: Tensor, target_mask: Tensor | None = None
     ) -> Attribution:

@@ -60,6 +60,11 @@ class BySegment(AttributionMethod):
     def has_sign(self) -> bool:
         return self.method.has_sign
 
+    def for_trial(self) -> BySegment:
+        """Returns `method.for_trial()` by segment."""
+        method = self.method.for_trial()
+        return self if method is self.method else BySegment(method, self.segments_at_once)
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         network: Any = model
         if not hasattr(network, "segments_at_once"):

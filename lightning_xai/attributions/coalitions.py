@@ -22,6 +22,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.types import Passes, TextInputs
 
 _MASK_ELEMENTS = 2**23  # limit on coalitions times tokens in memory at once; one long text alone may exceed the limit
+TRIAL_SAMPLES = 8  # coalitions of a text in a trial, which only looks for errors
 
 
 class Coalitions(NamedTuple):

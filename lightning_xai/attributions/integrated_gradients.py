@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -10,6 +12,7 @@ from lightning_xai.attributions.base import DifferentiableAttribution, explainin
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.gradients.path_gradients import (
+    TRIAL_STEPS,
     Baseline,
     PathEnds,
     Quadrature,
@@ -100,6 +103,12 @@ class IntegratedGradients(DifferentiableAttribution):
         self.delta_tolerance = delta_tolerance
         remedy = f"raise num_steps above {num_steps}" + (", or choose baseline='fill'" if baseline == "zero" else "")
         self._completeness = CompletenessCheck("integrated gradients", delta_tolerance, remedy)
+
+    def for_trial(self) -> IntegratedGradients:
+        few = copy.copy(self)
+        few.num_steps = min(self.num_steps, TRIAL_STEPS)
+        few._points = quadrature_points(few.num_steps, self.quadrature)
+        return few
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         parts, deltas = [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from itertools import chain, combinations
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
+from lightning_xai.attributions.coalitions import TRIAL_SAMPLES, CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import additive_fit
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.perturbation import Output
@@ -146,6 +147,11 @@ class KernelSHAP(CoalitionAttribution):
         check_seed(seed)
         self.num_samples = num_samples
         self.seed = seed
+
+    def for_trial(self) -> KernelSHAP:
+        few = copy.copy(self)
+        few.num_samples = min(self.num_samples or TRIAL_SAMPLES, TRIAL_SAMPLES)
+        return few
 
     def num_coalitions(self, num_units: int) -> int:
         num_samples = self.num_samples or max(SAMPLES_PER_UNIT * num_units, FEWEST_SAMPLES)

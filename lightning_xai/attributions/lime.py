@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from lightning_xai.attributions.coalitions import CoalitionAttribution, Coalitions
+from lightning_xai.attributions.coalitions import TRIAL_SAMPLES, CoalitionAttribution, Coalitions
 from lightning_xai.attributions.surrogates import lasso, ridge
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.erasure.erase import Erasure
@@ -105,6 +106,11 @@ class LIME(CoalitionAttribution):
         self.regressor = regressor
         self.alpha = alpha
         self.seed = seed
+
+    def for_trial(self) -> LIME:
+        few = copy.copy(self)
+        few.num_samples = min(self.num_samples or TRIAL_SAMPLES, TRIAL_SAMPLES)
+        return few
 
     def samples_for(self, num_units: int) -> int:
         """Returns the number of samples for an example with `num_units` units."""

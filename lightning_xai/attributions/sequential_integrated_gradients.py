@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 import torch
@@ -11,6 +12,7 @@ from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.gradients.path_gradients import (
+    TRIAL_STEPS,
     PathEnds,
     Quadrature,
     path_ends,
@@ -78,6 +80,12 @@ class SequentialIntegratedGradients(AttributionMethod):
         self.quadrature = quadrature
         self.multiply_by_inputs = multiply_by_inputs
         self.chunk_size = chunk_size
+
+    def for_trial(self) -> SequentialIntegratedGradients:
+        few = copy.copy(self)
+        few.num_steps = min(self.num_steps, TRIAL_STEPS)
+        few._points = quadrature_points(few.num_steps, self.quadrature)
+        return few
 
     def _closed_form(self) -> Occlusion | None:
         """Returns Occlusion if it gives the same scores, otherwise None."""

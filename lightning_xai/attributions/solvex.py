@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal, NamedTuple
 
 import torch
@@ -120,6 +121,11 @@ class Solvex(AttributionMethod):
     def selected_on(self) -> str:
         """Name of the metric that the order of the units optimizes."""
         return {"comp": "comprehensiveness", "suff": "sufficiency"}.get(self.metric, "comprehensiveness+sufficiency")
+
+    def for_trial(self) -> Solvex:
+        narrow = copy.copy(self)
+        narrow.beam_size = 1
+        return narrow
 
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor) -> Tensor:
         solution = self._search(model, inputs, targets)

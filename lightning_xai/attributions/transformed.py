@@ -106,6 +106,11 @@ class Transformed(DifferentiableAttribution):
         method = self.method.for_split(split)
         return self if method is self.method else Transformed(method, self.transforms)
 
+    def for_trial(self) -> Transformed:
+        """Returns the same transforms of `method.for_trial()`."""
+        method = self.method.for_trial()
+        return self if method is self.method else Transformed(method, self.transforms)
+
     def scores(self, model: Classifier, inputs: TextInputs, targets: Tensor, *, create_graph: bool = False) -> Tensor:
         if isinstance(self.method, DifferentiableAttribution) or create_graph:
             scores = self._differentiable().scores(model, inputs, targets, create_graph=create_graph)

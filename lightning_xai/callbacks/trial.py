@@ -43,9 +43,9 @@ class Trial(Callback):
 
     The texts are cut to eight explainable tokens; one has evidence and one has none, if the split has both. A method
     that needs passes through the network runs on a further split only if the texts there have another form, such as
-    pairs. Metrics run on made-up scores, and then on the scores of each method. In a fit, the gold class counts as
-    predicted, since an untrained network predicts at random. Then the longest text passes the network once, with a
-    backward pass if a method needs one.
+    pairs, and it takes few steps or samples. Metrics run on made-up scores of both texts, and then on the scores of
+    each method for one text. In a fit, the gold class counts as predicted, since an untrained network predicts at
+    random. Then the longest text passes the network once, with a backward pass if a method needs one.
 
     All processes try the same texts. Random generators, gradients, modes, hooks, the attention kernel and costs are as
     before, and nothing is logged or written. Under FSDP nothing is tried.

@@ -93,7 +93,10 @@ def _try_scores(trial: TrialRun, evaluation: Any, metric: AttributionMetric) -> 
 
 
 def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[str, Scored]) -> None:
-    """Updates and computes a copy of a metric on scores of methods, as if the texts of each method were other texts."""
+    """Updates and computes a copy of a metric on the methods' scores of the first text, as if these were many texts.
+
+    The first text is the one with evidence, and the metric has run on both texts of every split with made-up scores.
+    """
     if not scores:
         return
     measured = _copy_of(metric, trial.module.device)
@@ -103,13 +106,13 @@ def _measure_scores(trial: TrialRun, metric: AttributionMetric, scores: Mapping[
     start = 0
     for group in groups.values():
         batch, probs = group[0].batch, group[0].probs
-        rows = torch.arange(len(batch)).repeat(len(group))
+        rows = torch.zeros(len(group), dtype=torch.long)
         index = start + torch.arange(len(rows), device=batch.index.device)
         repeated = replace(batch[rows], inputs=replace(batch.inputs[rows], index=index))
         start += len(rows)
         attributions = [scored.attribution for scored in group]
         attribution = attributions[0][rows]
-        attribution = replace(attribution, scores=torch.cat([part.scores for part in attributions]))
+        attribution = replace(attribution, scores=torch.cat([part.scores[:1] for part in attributions]))
         measured.update(attribution, repeated, _predict(trial, repeated, probs[rows]))
     if not metric.needs_tuning:
         measured.compute()

@@ -20,6 +20,7 @@ from lightning_xai.callbacks.short_texts import confident_probs
 from lightning_xai.callbacks.tried import Number, Scored, TrialRun, WeightsChanged
 from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
+from lightning_xai.functional.scores.completeness import CompletenessCheck
 from lightning_xai.runs.splits import VALIDATION
 from lightning_xai.types import ClassifierOutput
 
@@ -92,34 +93,54 @@ def try_methods(trial: TrialRun, source: Any) -> None:
     sources = sources_of(trial)
     suffix = f" of {type(source).__name__} {sources.index(source) + 1}" if len(sources) > 1 else ""
     presets = [r for r in receivers_after(trial.trainer, source) if hasattr(r, "preset") and hasattr(r, "metrics")]
+    checksums = {} if trial.replays else weight_checksums(trial.network)
     for name, method in list(source.methods.items()):
         trial.attempt(
             f"method {name} ({type(method).__name__}){suffix}",
-            partial(_explain, trial, source, name, method),
+            partial(_explain, trial, source, name, method, checksums),
             numbers=[Number(user.preset, name, metric.name) for user in presets for metric in user.metrics],
             leave_out=partial(source.methods.pop, name, None),
         )
 
 
-def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod) -> None:
+def _explain(trial: TrialRun, source: Any, name: str, method: AttributionMethod, checksums: dict[str, int]) -> None:
     for split, batch in trial.batches(explained_splits(trial, source), method, max_examples_of(trial, source)):
         # an untrained network predicts any class, which stored scores may lack; gold classes take its place in a fit
         confident = confident_probs(batch, trial.network.num_classes)
         probs = confident if trial.fits else trial.network.predict(batch.inputs)
         targets, target_mask = targets_of(trial, source, probs, batch.labels)
-        method_of_split = method.for_split(split)
-        before = weight_checksums(trial.network)
+        tried = method.for_split(split).for_trial()
         try:
-            with attributes_kept(method_of_split):
-                attribution = method_of_split.attribute(trial.network, batch.inputs, targets, target_mask)
+            with attributes_kept(*parts_of(tried)):
+                attribution = tried.attribute(trial.network, batch.inputs, targets, target_mask)
         finally:
-            _refuse_changes(trial.network, before)
+            _refuse_changes(trial.network, checksums)
         trial.scores.setdefault(id(source), {}).setdefault(name, Scored(batch, attribution, probs))
 
 
-def _refuse_changes(network: torch.nn.Module, before: dict[str, int]) -> None:
-    """Raises an error if a method changed the network. A changed buffer is restored at the end of the trial."""
-    changed = [name for name, checksum in weight_checksums(network).items() if checksum != before.get(name)]
+def parts_of(method: AttributionMethod) -> list[Any]:
+    """Returns a method, the methods in its attributes, and their checks of completeness, which warn only once.
+
+    Example:
+        >>> from lightning_xai.attributions.integrated_gradients import IntegratedGradients
+        >>> from lightning_xai.attributions.transformed import Transformed
+        >>> [type(part).__name__ for part in parts_of(Transformed(IntegratedGradients(), ["absolute"]))]
+        ['Transformed', 'IntegratedGradients', 'CompletenessCheck']
+    """
+    parts: list[Any] = [method]
+    for part in parts:  # grows while it is read
+        parts += [value for value in vars(part).values() if isinstance(value, AttributionMethod | CompletenessCheck)]
+    return parts
+
+
+def _refuse_changes(network: torch.nn.Module, checksums: dict[str, int]) -> None:
+    """Raises an error if a method changed the network, and updates the checksums of its weights.
+
+    A changed buffer is restored at the end of the trial.
+    """
+    before = dict(checksums)
+    checksums.update(weight_checksums(network))
+    changed = [name for name, checksum in checksums.items() if checksum != before.get(name)]
     weights = [name for name in changed if name in dict(network.named_parameters())]
     if changed:
         error = WeightsChanged if weights else ValueError

@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import random
 import typing
+import warnings
 from typing import Any
 
 import pytest
@@ -98,6 +99,29 @@ def inputs():
 @pytest.mark.parametrize("law", laws.LAWS, ids=lambda law: law.__name__)
 def test_law(law, cls, model):
     law(build(cls), model)
+
+
+@each_model
+@each_method
+def test_trial_takes_no_more_passes_and_leaves_the_method_as_it_was(cls, model):
+    method = build(cls)
+    settings, passes = method.settings(), method.passes(8, 2)
+    tried = method.for_trial()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* miss completeness", UserWarning)
+        scores = tried.attribute(model, inputs(), TARGETS).scores
+    assert scores.shape == (len(TARGETS), 2, max(laws.LENGTHS))
+    assert all(few <= many for few, many in zip(tried.passes(8, 2), passes, strict=True))
+    assert (method.settings(), method.passes(8, 2)) == (settings, passes)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if SMALL.keys() & inspect.signature(cls).parameters.keys()])
+def test_trial_of_a_method_with_many_steps_takes_few(cls):
+    if cls.__name__ == "AMLAttribution":
+        pytest.skip("its steps are those of a trained scorer")
+    arguments = {"pooling": "l2"} if cls.__name__ == "SequentialIntegratedGradients" else {}
+    method = cls(**arguments)
+    assert sum(method.for_trial().passes(8, 1)) < sum(method.passes(8, 1)) / 2
 
 
 @each_model

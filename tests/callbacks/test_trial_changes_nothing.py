@@ -9,8 +9,10 @@ import torch
 from lightning import Callback
 
 from lightning_xai.attributions.att_in_grad import AttInGrad
+from lightning_xai.attributions.integrated_gradients import IntegratedGradients
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.random import Random
+from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.results import ResultsFile
 from lightning_xai.callbacks.trial import Trial
 from lightning_xai.objectives.supervised import Supervised
@@ -107,3 +109,12 @@ def test_results_weights_and_random_states_are_as_without_a_trial(tmp_path, prec
     assert all(torch.equal(value, tensors[1][name]) for name, value in tensors[0].items())
     assert torch.equal(with_trial.pop("torch"), without.pop("torch"))
     assert with_trial == without
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_method_that_warns_once_warns_in_the_run_and_not_in_the_trial(objective, tmp_path, wrapped):
+    method = IntegratedGradients(num_steps=2, delta_tolerance=1e-9)
+    source = compute(Transformed(method, ["absolute"]) if wrapped else method)
+    run = silent(tmp_path, Trial(), source, Recorder())
+    with pytest.warns(UserWarning, match="integrated gradients miss completeness"):
+        run.test(objective, datamodule=planted_data(), verbose=False)

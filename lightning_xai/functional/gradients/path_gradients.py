@@ -16,6 +16,7 @@ from lightning_xai.types import TextInputs
 
 Quadrature = Literal["gausslegendre", "riemann_left", "riemann_middle", "riemann_right", "riemann_trapezoid"]
 Baseline = Literal["fill", "zero"]
+TRIAL_STEPS = 2  # points on a line in a trial, which only looks for errors; the trapezoid rule needs two
 
 
 class PathEnds(NamedTuple):
