@@ -15,7 +15,8 @@ from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import random_inputs
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.pretrained.lora import add_adapters, check_lora
-from lightning_xai.models.pretrained.transformers_loading import load_transformer, read_config
+from lightning_xai.models.pretrained.transformers_config import read_config
+from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.models.transformer.encoder_layers import head_layers
 from lightning_xai.models.transformer.head_options import set_head_activation, set_head_dropout
 from lightning_xai.models.transformer.pooling import Pooling, pooling_readout

@@ -15,7 +15,7 @@ from lightning_xai.functional.network.modes import call_with_known_arguments, ov
 from lightning_xai.functional.text.padding import position_ids, right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.contracts import contract_violations
-from lightning_xai.models.pretrained.transformers_loading import architecture_config
+from lightning_xai.models.pretrained.transformers_config import architecture_config
 from lightning_xai.models.transformer.encoder_layers import encoder_layers
 from lightning_xai.types import ClassifierOutput, TextInputs
 

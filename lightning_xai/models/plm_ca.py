@@ -16,7 +16,8 @@ from lightning_xai.functional.text.padding import take_columns
 from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.huggingface import Embedding, HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.pretrained.pretrained_weights import WeightGaps
-from lightning_xai.models.pretrained.transformers_loading import has_own_code, load_transformer, read_config
+from lightning_xai.models.pretrained.transformers_config import has_own_code, read_config
+from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.models.segments.class_attention import class_attention, fused_class_attention
 from lightning_xai.models.segments.logits_by_segment import logits_by_segment
 from lightning_xai.models.segments.segment_graph import SegmentGraph

@@ -15,7 +15,8 @@ from lightning_xai.models.base import check_num_classes
 from lightning_xai.models.contracts import TOLERANCE, random_inputs
 from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
 from lightning_xai.models.pretrained.lora import add_adapters, check_lora
-from lightning_xai.models.pretrained.transformers_loading import load_transformer, read_config
+from lightning_xai.models.pretrained.transformers_config import read_config
+from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.models.transformer.pooling import pooling_readout
 from lightning_xai.models.transformer.prompt_cache import PromptCache, cache_argument, has_hooks, shared_columns
 from lightning_xai.types import TextInputs

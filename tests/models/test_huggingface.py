@@ -8,7 +8,8 @@ from torch import Tensor
 from transformers import AutoModel
 
 from lightning_xai.models.huggingface import HuggingFaceClassifier, Reading, TransformerCall
-from lightning_xai.models.pretrained.transformers_loading import load_transformer, read_config
+from lightning_xai.models.pretrained.transformers_config import read_config
+from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.types import TextInputs
 from tests.conftest import PAD, text_inputs, tiny_classifier
 

@@ -16,7 +16,7 @@ from lightning_xai.models.checkpoints.released import is_released, load_released
 from lightning_xai.models.pretrained.adapters import find_adapter
 from lightning_xai.models.pretrained.lora import merge_adapters
 from lightning_xai.models.pretrained.pretrained_weights import refuse_gaps
-from lightning_xai.models.pretrained.transformers_loading import read_config
+from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_files
 from lightning_xai.models.scorer.explained_file import AML, explained_path
 from lightning_xai.runs.encoder_facts import tokenizer_at

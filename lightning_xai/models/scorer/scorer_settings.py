@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.pretrained.transformers_loading import architecture_config
+from lightning_xai.models.pretrained.transformers_config import architecture_config
 from lightning_xai.models.scorer.token_scorer import Condition, TokenScorer
 
 Start = Literal["pretrained", "explained"]

@@ -13,7 +13,8 @@ from transformers import MODEL_MAPPING, AutoModel, PretrainedConfig
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.text.padding import position_ids, right_padding_order, take_columns
-from lightning_xai.models.pretrained.transformers_loading import architecture_config, load_transformer, read_config
+from lightning_xai.models.pretrained.transformers_config import architecture_config, read_config
+from lightning_xai.models.pretrained.transformers_loading import load_transformer
 from lightning_xai.types import TextInputs
 
 Condition = Literal["probabilities", "class"]

@@ -9,7 +9,7 @@ from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
 from lightning_xai.models.pretrained.config_keys import check_config_keys
-from lightning_xai.models.pretrained.transformers_loading import architecture_config
+from lightning_xai.models.pretrained.transformers_config import architecture_config
 from tests.conftest import TINY_CONFIGS, tiny_classifier
 from tests.models.checkpoints.test_checkpoint import save_checkpoint
 

@@ -12,7 +12,7 @@ from lightning_xai.commands.preflight import resolve_checkpoint
 from lightning_xai.models.checkpoints.checkpoint import load_trained
 from lightning_xai.models.hf_classifier import HFClassifier
 from lightning_xai.models.plm_ca import PLMCA
-from lightning_xai.models.pretrained.transformers_loading import read_config
+from lightning_xai.models.pretrained.transformers_config import read_config
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.folder import RunFolder
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier

@@ -1,0 +1,17 @@
+"""The reason, in one line, for which transformers or peft refuses a file."""
+
+from __future__ import annotations
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the first line of an error's text, or the name of its class if it has no text.
+
+    Example:
+        >>> reason_of(ValueError("no such key\\nsecond line")), reason_of(KeyError("size")), reason_of(EOFError())
+        ('no such key', "KeyError 'size'", 'EOFError')
+    """
+    text = str(error).strip()
+    if "weights_only" in text:  # torch advises to run the code
+        return "they are damaged or hold pickled code, which is not run"
+    name = type(error).__name__
+    return (f"{name} {text}" if isinstance(error, KeyError) else text.splitlines()[0]) if text else name
