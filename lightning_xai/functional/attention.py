@@ -1,4 +1,4 @@
-"""Token scores from attention. The readout of the classification head is multiplied by the layers' mixing matrices.
+"""Token scores from attention. The classification head's readout is multiplied by the mixing matrices of the layers.
 
 Row i of a mixing matrix holds the share of each input token in state i. The readout holds the weights with which the
 classification head reads the states of the last layer.
@@ -19,7 +19,7 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
     """Returns readout @ mixing [B, R, T]: the weights with which the classification head reads input tokens.
 
     Args:
-        readout: [B, R, T] weights of token states. Each of the R rows is shared by all classes or belongs to one class.
+        readout: [B, R, T] weights of token states, with R = 1 row for all classes or one row per class.
         mixing: [B*N, S, S], one mixing matrix for each of N segments of a text (N = 1 unless the model segments).
 
     Example:
@@ -66,12 +66,12 @@ def target_rows(readout: Tensor, targets: Tensor) -> Tensor:
 
 
 def read_for_targets(readout: Tensor, targets: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
-    """Returns `read(rows)` [B, K, T], where `rows` [B, K, T] are the readout rows of the classes in `targets` [B, K].
+    """Applies `read` to the readout rows of the classes in `targets` [B, K], and returns the result [B, K, T].
 
     Args:
         readout: [B, 1 or C, T]. If all classes share one row, `read` is applied only once.
         targets: [B, K] long.
-        read: a function from weights [B, R, T] of token states to weights [B, R, T] of input tokens.
+        read: a function that maps weights [B, R, T] of token states to weights [B, R, T] of input tokens.
 
     Example:
         >>> readout = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])
@@ -104,10 +104,10 @@ def encoder_attentions(output: ClassifierOutput) -> tuple[Tensor, ...]:
 def token_attention(output: ClassifierOutput, targets: Tensor, *, readout_is_attention: bool) -> Tensor:
     """Returns the attention weights [B, K, T] with which the classification head reads tokens for `targets` [B, K].
 
-    A classification head that attends to tokens (`readout_is_attention`) has one attention row per class; the result is
-    this row. Any other classification head reads the state of one token ([CLS] or the last token) or the mean of all
-    states. The result is then the last layer's attention from the tokens that the head reads, averaged over these
-    tokens and over attention heads. It is the same for every class.
+    If the classification head attends to tokens (`readout_is_attention`), the result is its attention for the class.
+    Any other head reads the state of one token ([CLS] or the last token) or the mean of all states. The result is then
+    the last layer's attention from the tokens that the head reads, averaged over these tokens and over attention
+    heads. It is the same for every class.
 
     Example:
         >>> readout = torch.tensor([[[1.0, 0.0]]])  # the classification head reads the first token

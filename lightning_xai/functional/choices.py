@@ -1,4 +1,4 @@
-"""Checks options whose value must be one of a few words."""
+"""Checks options whose values must be among a few words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def require_choices(literals: dict[str, Any], values: dict[str, Any]) -> None:
     Without this check, a misspelled word would silently select a default.
 
     Args:
-        literals: option name -> `Literal` of the words that are allowed.
+        literals: option name -> `Literal` of the allowed words.
         values: option name -> value. Names that are not in `literals` are ignored.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the laws of every kind of class share: random texts, the comparison of numbers, and the state of the process."""
+"""The common parts of all laws: random texts, comparisons of numbers, and the state of the process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VOCAB_SIZE = 100
 
 
 def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None, pad_id: int = PAD) -> TextInputs:
-    """Returns random inputs, [CLS] words [SEP] padded on the right, one row for each length (special tokens included).
+    """Returns random inputs, [CLS] words [SEP] with padding on the right, one row per length (special tokens included).
 
     A row depends only on the seed, its position and its length, so `random_texts([5, 9])[:1]` is `random_texts([5])`
-    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. If `pad_id` is not 0, the
-    ids 0 and `pad_id` are swapped.
+    with padding. Every word has one or two tokens. Ids are below VOCAB_SIZE. If `pad_id` is not 0, the ids 0 and
+    `pad_id` are swapped.
 
     Example:
         >>> random_texts([3, 4]).input_ids.tolist()
@@ -60,7 +60,7 @@ def random_texts(lengths: list[int], *, seed: int = 0, pad_to: int | None = None
 
 
 def require(holds: bool, rule: str, remedy: str) -> None:
-    """Raises ValueError, with the broken rule and its remedy in one line, unless the rule holds.
+    """Raises ValueError, with the broken rule and its remedy in one line, if the rule does not hold.
 
     Example:
         >>> require(False, "Mine: padding changes scores", "use attention_mask")
@@ -74,15 +74,15 @@ def require(holds: bool, rule: str, remedy: str) -> None:
 def require_close(
     actual: Tensor, expected: Tensor, rule: str, remedy: str, *, relative: float = 0.0, absolute: float = 0.0
 ) -> None:
-    """Raises ValueError unless two tensors have one shape and each number differs by at most a tolerance.
+    """Raises ValueError if two tensors differ in shape, or in a number by more than a tolerance.
 
     Args:
-        actual: numbers after a change that must not have an effect.
+        actual: numbers after a change that must have no effect.
         expected: numbers without this change.
-        rule: what is broken if they differ.
+        rule: the rule that is broken if they differ.
         remedy: what to change.
         relative: tolerance as a fraction of the expected number.
-        absolute: tolerance that is added.
+        absolute: tolerance to add to the relative one.
 
     Example:
         >>> require_close(torch.ones(2), torch.zeros(2), "Mine: padding changes scores", "use attention_mask")
@@ -97,7 +97,7 @@ def require_close(
 
 
 def network_state(network: nn.Module) -> dict[str, Any]:
-    """Returns what a use of a network must not change: weights, gradients, flags, modes, hooks, kernel.
+    """Returns the state that using a network must not change: weights, gradients, flags, modes, hooks, kernel.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -119,7 +119,7 @@ def network_state(network: nn.Module) -> dict[str, Any]:
 
 
 def process_state() -> dict[str, Any]:
-    """Returns what no call may change: the states of random generators, and settings of the process.
+    """Returns the state that no call may change: random generators, and settings of the process.
 
     Example:
         >>> before = process_state()

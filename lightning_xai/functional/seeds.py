@@ -27,7 +27,7 @@ def check_seed(seed: int) -> None:
 
 
 def example_indices(inputs: TextInputs) -> list[int] | list[None]:
-    """Returns the index of each of the B examples, or a list of B times None if the inputs have no index.
+    """Returns the index of each of the B examples, or B times None if the inputs have no index.
 
     Example:
         >>> example_indices(TextInputs.of_ids([[5, 6], [7, 8]]))
@@ -39,7 +39,7 @@ def example_indices(inputs: TextInputs) -> list[int] | list[None]:
 def example_generator(
     seed: int, index: int | None, method: str, stream: Sequence[int] | None = None
 ) -> np.random.Generator:
-    """Returns a random generator for one example. Its numbers do not depend on the batch, the process or a resume.
+    """Returns a random generator for an example. Its numbers do not depend on the batch, the process or resuming.
 
     Args:
         seed: seed of the method, non-negative.
@@ -64,7 +64,7 @@ def example_generator(
 
 @contextmanager
 def global_seed(seed: int) -> Iterator[None]:
-    """Within the context, the global generators of torch and numpy start from `seed`.
+    """Sets the seed of the global random generators of torch and numpy within the context.
 
     Afterwards, their former states are restored.
 

@@ -1,4 +1,4 @@
-"""Sizes that a user gives: batch sizes, numbers of examples and of processes."""
+"""Checks sizes in the user's options: batch sizes, numbers of examples and of processes."""
 
 from __future__ import annotations
 

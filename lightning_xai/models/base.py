@@ -32,7 +32,7 @@ def check_num_classes(num_classes: int, *, multilabel: bool) -> None:
 
 
 def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
-    """Returns the parameters that require a gradient: those of the encoder, and those of the head.
+    """Returns two groups of parameters that require a gradient: those of the encoder, and those of the head.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -47,27 +47,28 @@ def encoder_and_head(network: Classifier) -> list[list[nn.Parameter]]:
 class Classifier(nn.Module, ABC):
     """Maps TextInputs to logits [B, C], with token embeddings that can be read, replaced and differentiated.
 
-    Tests check the following laws for every subclass in this package, and `lightning_xai.check_model` for any other:
+    Tests check the following laws for every subclass in this package; `lightning_xai.check_model` checks any other one.
 
     - The class sets `readout_is_attention`. The class or its constructor sets `num_classes`, `multilabel` and `pad_id`.
       If the constructor takes the size of the vocabulary, this argument is named `vocab_size`.
     - `model(x).logits` equals `model(x, model.embed(x)).logits`. Embeddings for another number of rows or tokens raise
       ValueError (`check_embeds`).
-    - Logits do not depend on padding, on its side, on batch size or on neighbors in the batch. Tokens outside the
+    - Logits do not depend on padding, on its side, on batch size or on the other texts of the batch. Tokens outside the
       attention mask count as deleted. A text without any token gets finite logits and gradients.
     - Rows of the readout sum to 1 over the tokens of a text that has tokens.
-    - With `output_hidden_states` the output has hidden states, else it has none. The readout holds weights of the last
-      hidden state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout
-      and hidden states belongs to token t, also if padding is on the left.
+    - The output has hidden states only if `output_hidden_states` is True. The readout holds weights of the last hidden
+      state: `head_layers`, if there are any, map readout @ last hidden state to the logits. Column t of readout and
+      hidden states belongs to token t, even if padding is on the left.
     - A padding id inside the attention mask is a token like any other; it moves no position.
     - With "eager" and `output_attentions`, attentions are tensors in the graph of the logits, one fewer than the hidden
-      states. Without "eager", or with padding on the left, they are refused by ValueError.
-    - With "eager", a gradient with respect to embeddings can be differentiated again, by every weight of the encoder.
-    - A forward pass leaves no hook, also if it fails. `predict` gives the probabilities of the forward pass.
+      states. Without "eager", or with padding on the left, asking for them raises ValueError.
+    - With "eager", a gradient with respect to embeddings can be differentiated again with respect to every weight of
+      the encoder.
+    - A forward pass leaves no hook, even if it fails. `predict` returns the probabilities of the forward pass.
     - `attention_implementation` is the name last given to `set_attention`, or "sdpa" before the first call. "eager" and
       "sdpa" give equal logits. A network without attention between tokens stores the name, but returns no attentions.
     - The network works in float64 after `.double()`, so `forward` makes no tensor of a fixed floating-point type.
-    - A network built from `architecture()` is in training mode without gradients, loads the state dict and then gives
+    - A network built from `architecture()` is in training mode, has no gradients, loads the state dict, and then gives
       the same logits.
 
     Example:
@@ -109,15 +110,15 @@ class Classifier(nn.Module, ABC):
     """
 
     readout_is_attention: ClassVar[bool]  # True if the head attends to tokens, False if it reads fixed tokens
-    # True if `forward` also takes `classes` [B, K], for which alone it gives logits [B, K] and readout [B, K, T], and
-    # `output_readout`. If that is False, the readout has no row and the head may take fused attention
+    # True if `forward` also accepts `classes` [B, K], to return logits [B, K] and readout [B, K, T] of these alone, and
+    # `output_readout`. If `output_readout` is False, the readout has no rows, so the head may use fused attention
     reads_by_class: ClassVar[bool] = False
 
     num_classes: int
     multilabel: bool
     pad_id: int  # id of the padding token
-    weight_gaps: WeightGaps = WeightGaps()  # differences from the weights at the pretrained path
-    init_args: dict[str, Any]  # constructor arguments, primitives only, from which a checkpoint rebuilds the network
+    weight_gaps: WeightGaps = WeightGaps()  # weights that only the network or only its pretrained folder has
+    init_args: dict[str, Any]  # constructor arguments, primitives only, with which checkpoints rebuild the network
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Classifier:
         self = super().__new__(cls)
@@ -141,7 +142,7 @@ class Classifier(nn.Module, ABC):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout; `inputs_embeds` [B, T, D] replaces `embed(inputs)`.
+        """Returns logits and readout. If `inputs_embeds` [B, T, D] is given, it replaces `embed(inputs)`.
 
         Raises:
             ValueError: attentions are requested, but `set_attention("eager")` was not called.
@@ -154,10 +155,10 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def head_parameters(self) -> list[nn.Parameter]:
-        """Returns the parameters after the encoder. They start at random, so they may need a higher learning rate."""
+        """Returns the parameters after the encoder. They start at random, so a higher learning rate may suit them."""
 
     def encoder_layers(self) -> list[EncoderLayer]:
-        """Returns the encoder's layers, first layer first. Each layer names its parts by role.
+        """Returns the encoder's layers, first layer first, each with its parts by role.
 
         Raises:
             ValueError: the architecture's layers cannot be decomposed.
@@ -176,7 +177,7 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
-        """Chooses the attention kernel: "eager" can return attentions and second derivatives, "sdpa" is faster."""
+        """Chooses the attention kernel. "eager" supports attentions and second derivatives; "sdpa" is faster."""
 
     @property
     @abstractmethod
@@ -184,7 +185,7 @@ class Classifier(nn.Module, ABC):
         """Name of the attention kernel in use."""
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if `num_tokens` are too many for the network; `subject` names the text in the message."""
+        """Raises ValueError if the network cannot take `num_tokens` tokens; `subject` names the text in the message."""
 
     def check_vocabulary(self, num_ids: int) -> None:
         """Raises ValueError if the embedding table has fewer rows than `num_ids`, the encoder's number of token ids.
@@ -204,7 +205,7 @@ call resize_token_embeddings(21) and save the network before training
             )
 
     def check_embeds(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> None:
-        """Raises ValueError if `inputs_embeds` [B, T, D] and `inputs` differ in the number of rows or of tokens."""
+        """Raises ValueError if `inputs_embeds` [B, T, D] and `inputs` differ in the number of rows or tokens."""
         if inputs_embeds is not None and inputs_embeds.shape[:2] != inputs.input_ids.shape:
             raise ValueError(
                 f"inputs_embeds has shape {list(inputs_embeds.shape)} for input_ids {list(inputs.input_ids.shape)}: "
@@ -212,7 +213,7 @@ call resize_token_embeddings(21) and save the network before training
             )
 
     def architecture(self) -> dict[str, Any]:
-        """Returns constructor arguments, primitives only, that rebuild this network without its pretrained weights."""
+        """Returns constructor arguments, primitives only, to rebuild this network without its pretrained weights."""
         return dict(self.init_args)
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -241,7 +242,7 @@ call resize_token_embeddings(21) and save the network before training
 
         Args:
             embed_mask: [B, T] bool; where it is False, embeddings are set to 0.
-            classes: [B, K] long. With `multilabel`, a network with `reads_by_class` computes no other class.
+            classes: [B, K] long. A multi-label network with `reads_by_class` computes only these classes.
             chunk_size: largest number of rows in one forward pass; None lets the device decide.
 
         Example:

@@ -18,10 +18,10 @@ MaskRow = Literal["zero", "random"]
 
 
 class BiLSTM(nn.Module):
-    """Reads the kept tokens of each row in both directions; padding may be before, between or after them.
+    """Reads the kept tokens of each row in both directions. Padding may be before, between or after them.
 
-    Rows are padded, not packed, because the backward pass of packed rows is slower on CPUs: 2 times at 40 tokens, and
-    11 times at 300 tokens.
+    Rows are padded, not packed, because on CPUs the backward pass of packed rows is slower: 2 times at 40 tokens, 11
+    times at 300 tokens.
 
     Args:
         embedding_size: D, the size of an embedding.
@@ -41,10 +41,9 @@ class BiLSTM(nn.Module):
         self.right_to_left = nn.LSTM(embedding_size, hidden_size, batch_first=True)
 
     def forward(self, embeds: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns states [B, T, 2H] and the last states of both directions [B, 2H], as if rows held kept tokens only.
+        """Returns states [B, T, 2H], and the last states [B, 2H] of both directions, as if only kept tokens existed.
 
-        Last states are 0 in a row without kept tokens. States in columns that are not kept are finite, but have no
-        meaning.
+        Last states are 0 in a row without kept tokens. States of tokens that are not kept are finite, but meaningless.
 
         Args:
             embeds: [B, T, D], with any values where tokens are not kept.
@@ -71,7 +70,7 @@ class BiLSTM(nn.Module):
 def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Tensor:
     """Returns attention weights [B, T] that sum to 1 over the preferred tokens of each row.
 
-    A row without preferred tokens attends to its allowed tokens; in a row with neither, all weights are 0.
+    A row without preferred tokens attends to its allowed tokens. In a row without either, all weights are 0.
 
     Args:
         scores: [B, T] logits.
@@ -85,7 +84,7 @@ def attention_weights(scores: Tensor, preferred: Tensor, allowed: Tensor) -> Ten
     """
     keep = torch.where(preferred.any(dim=1, keepdim=True), preferred, allowed)
     empty = ~keep.any(dim=1, keepdim=True)
-    # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
+    # at least float32, since weights over thousands of tokens would not sum to 1 in half precision
     precision = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.masked_fill(~(keep | empty), -torch.inf).softmax(dim=-1, dtype=precision)
     return weights.masked_fill(empty, 0.0)
@@ -99,7 +98,7 @@ class BiLSTMAttention(Classifier):
     text. The encoder reads special tokens, but they get no attention, unless all tokens of the text are special.
 
     Args:
-        vocab_size: number V of rows of the embedding table. Configuration files omit `vocab_size`, which comes from the
+        vocab_size: number V of rows of the embedding table. Configuration files leave it out, since it comes from the
             data.
         num_classes: number of classes C.
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
@@ -107,12 +106,12 @@ class BiLSTMAttention(Classifier):
         embedding_size: D, the size of an embedding.
         hidden_size: H, the size of a state in each direction, and the size of the attention's hidden layer.
         pad_id: id of the padding token. This token's row of the table stays 0.
-        mask_id: id of the mask token; None if the vocabulary has none. Configuration files omit `mask_id` and `pad_id`,
-            which come from the data's encoder.
+        mask_id: id of the mask token; None if the vocabulary lacks it. Configuration files leave out `mask_id` and
+            `pad_id`, since both come from the data's encoder.
         mask_row: initial value of the mask token's row: "zero", or "random" as for words without a vector.
-        word_vectors: [V, D] pretrained vectors. A row of NaN marks a word without a vector; the word's row in the table
-            starts from N(0, 1). If `word_vectors` is None, all rows start from N(0, 1). Configuration files omit
-            `word_vectors`, which come from the data.
+        word_vectors: [V, D] pretrained vectors. NaN rows mark words without a vector; the rows of these words in the
+            table start from N(0, 1). None starts all rows from N(0, 1). Configuration files leave `word_vectors` out,
+            since they come from the data.
 
     Raises:
         ValueError: a size is not positive, an id is outside the vocabulary, or `word_vectors` does not have the table's
@@ -127,8 +126,8 @@ class BiLSTMAttention(Classifier):
     Reference: Jain and Wallace (2019), "Attention is not Explanation", arXiv 1902.10186, section 3; the formulas are in
     Madsen et al. (2022), "Evaluating the Faithfulness of Importance Measures in NLP by Recursively Masking Allegedly
     Important Tokens and Retraining", arXiv 2110.08412, appendix C.1.
-    Differs: for pairs, the paper says only that a dense layer transforms the context. Here, as in the released code of
-    both papers, logits are O tanh(D_x context + D_y h_y) with matrices O, D_x and D_y, and W_x and W_y each have a
+    Differs: for pairs, the paper says only that a dense layer transforms the context. As in the released code of both
+    papers, logits are here O tanh(D_x context + D_y h_y) with matrices O, D_x and D_y, and W_x and W_y each have a
     bias. For SST, Madsen et al. start words without a vector at 0.
     """
 
@@ -173,7 +172,7 @@ class BiLSTMAttention(Classifier):
             self.auxiliary_decoder = nn.Linear(2 * hidden_size, hidden_size)
         self.output = nn.Linear(hidden_size if paired else 2 * hidden_size, num_classes)
         self._start_rows(word_vectors, mask_id if mask_row == "zero" else None)
-        # a checkpoint holds the trained table, so it does not need the initial vectors
+        # a checkpoint holds the trained table, so the initial vectors need not be stored
         self.init_args["word_vectors"] = None
 
     @torch.no_grad()
@@ -210,7 +209,7 @@ class BiLSTMAttention(Classifier):
     def set_attention(self, implementation: Kernel) -> None:
         """Chooses the LSTM's kernels: "sdpa" for fused kernels, "eager" for plain kernels.
 
-        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN takes 2 to 4 times as long.
+        Use plain kernels for second derivatives: cuDNN cannot compute them, and oneDNN is 2 to 4 times as slow.
         """
         require_choices({"attention implementation": Kernel}, {"attention implementation": implementation})
         self._kernel = implementation
@@ -225,13 +224,13 @@ class BiLSTMAttention(Classifier):
     ) -> ClassifierOutput:
         """Returns logits and readout [B, 1, T]; padding may be in any column.
 
-        The network has no attentions between tokens, so it returns none. The only hidden state [B, T, 2H] is what the
-        head's attention reads; it is 0 at tokens of the auxiliary text.
+        The network has no attentions between tokens, so it returns none. Its only hidden state [B, T, 2H] is the input
+        of the head's attention; it is 0 at tokens of the auxiliary text.
         """
         self.check_embeds(inputs, inputs_embeds)
         embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
         main, auxiliary = self._parts(inputs)
-        # in eval mode with gradients cuDNN is off, because its LSTMs have no backward pass there
+        # cuDNN is off in eval mode with gradients, since its LSTMs have no backward pass in eval mode
         fused = self._kernel == "sdpa"
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else embeds.dtype
         cudnn = fused and (self.training or not torch.is_grad_enabled())
@@ -254,7 +253,7 @@ class BiLSTMAttention(Classifier):
         )
 
     def _parts(self, inputs: TextInputs) -> tuple[Tensor, Tensor | None]:
-        """Returns two masks [B, T]: tokens that the main encoder reads, and tokens that the auxiliary encoder reads."""
+        """Returns two masks [B, T]: the tokens for the main encoder, and the tokens for the auxiliary encoder."""
         if not self.paired:
             return inputs.attention_mask, None
         if inputs.token_type_ids is None:

@@ -1,4 +1,4 @@
-"""Checks on two short random texts that a classifier keeps the contracts on which attributions rely."""
+"""Tests a classifier, on two short random texts, for the contracts on which attributions rely."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LENGTHS = (7, 4)  # tokens of the two texts
 
 
 def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
-    """Returns texts of random ids other than the pad id, padded on the right; the global random state is left alone.
+    """Returns texts of random ids without the pad id, padded on the right. The global random state does not change.
 
     Args:
-        model: the classifier, for the size of its vocabulary and its pad id.
+        model: the classifier, which gives the size of the vocabulary and the pad id.
         lengths: number of tokens of each text.
 
     Example:
@@ -46,14 +46,14 @@ def random_inputs(model: Classifier, lengths: Sequence[int]) -> TextInputs:
 
 
 def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), segmented: bool = False) -> list[str]:
-    """Returns a sentence, with the size of the error, for each contract that `model` breaks; [] if it breaks none.
+    """Returns one sentence, with the size of the error, for each contract that `model` breaks.
 
-    Afterwards the model's train and eval modes, its attention kernel and the global random state are as before.
+    Afterwards, the model's train and eval modes, its attention kernel and the global random state are restored.
 
     Args:
         model: classifier with attention between tokens.
-        special_ids: ids of special tokens. In the middle of a text the model must treat them like other tokens.
-        segmented: whether the model cuts texts into segments, so that attentions have fewer columns than the text.
+        special_ids: ids of special tokens. In the middle of a text, the model must treat them like other tokens.
+        segmented: whether the model divides texts into segments, so that attentions have fewer columns than the text.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -71,7 +71,7 @@ def contract_violations(model: Classifier, *, special_ids: Sequence[int] = (), s
 
 @torch.no_grad()
 def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence[int]) -> list[str]:
-    """Returns a message for each change of the inputs that changes logits, although it must not."""
+    """Returns a message for each change of the inputs that must not change logits but does."""
     long, short = _LENGTHS
     padded, alone = inputs[1:], inputs[1:].trim()
     padded_left = padded.map(lambda tensor: tensor.roll(long - short, dims=1))
@@ -101,7 +101,7 @@ def _changed_logits(model: Classifier, inputs: TextInputs, special_ids: Sequence
 
 @torch.enable_grad()
 def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
-    """Returns a message if logits depend on last hidden states to which the readout gives no weight."""
+    """Returns a message if logits depend on last hidden states whose weight in the readout is 0."""
     output = model(inputs, model.embed(inputs).detach().requires_grad_(), output_hidden_states=True)
     assert output.hidden_states is not None
     class_weights = torch.arange(1.0, output.logits.shape[1] + 1, device=inputs.device)
@@ -118,7 +118,7 @@ def _unread_states(model: Classifier, inputs: TextInputs) -> list[str]:
 
 @torch.no_grad()
 def _unusable_attentions(model: Classifier, inputs: TextInputs, *, segmented: bool) -> list[str]:
-    """Returns a message if eager attentions are missing or not [B * N, H, S, S], or if their rows do not sum to 1."""
+    """Returns a message if eager attentions are missing, not [B * N, H, S, S], or have rows that do not sum to 1."""
     attentions = model(inputs, output_attentions=True).attentions
     assert attentions is not None
     shapes = {tuple(attention.shape) for attention in attentions}

@@ -1,4 +1,4 @@
-"""One forward pass that several readers share: losses, gradients and attributions."""
+"""A forward pass that several readers share: losses, gradients and attributions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """What a reader of a forward pass needs from it, beside the logits.
+    """The needs of a reader of a forward pass, apart from the logits.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
         double_backward: a gradient that is differentiated again, which needs eager attention.
-        own_attentions: attention weights that the reader takes from a pass of its own, so only eager attention.
-        readout: the weights with which the head reads token states. Without them, PLM-CA takes fused attention.
+        own_attentions: attention weights from a pass of the reader's own. This pass then needs eager attention only.
+        readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
 
     Example:
         >>> Needs(embeds=True) | Needs(attentions=True)
@@ -40,7 +40,7 @@ own_attentions=False, readout=True)
     readout: bool = True
 
     def __or__(self, other: Needs) -> Needs:
-        """Returns everything that one of two readers needs."""
+        """Returns the union of the needs of two readers."""
         return Needs(*(mine or theirs for mine, theirs in zip(self, other, strict=True)))
 
     @property
@@ -50,15 +50,15 @@ own_attentions=False, readout=True)
 
 
 class ForwardPass:
-    """A forward pass of a network, kept in the graph, so that each of its readers costs no pass of its own.
+    """A forward pass whose graph is kept, so that its readers need no passes of their own.
 
     Args:
-        network: the classifier, in the mode in which it runs.
+        network: the classifier, in the mode to use.
         inputs: B texts.
-        needs: what all readers together need.
-        create_graph: whether a loss on gradients of this pass is differentiated again.
-        shared: whether several readers take gradients of this pass, so that its graph is kept until the pass is gone.
-        classes: [B, K] long, if only these columns of logits and rows of the readout are wanted.
+        needs: the needs of all readers together.
+        create_graph: whether gradients of this pass are differentiated again.
+        shared: whether several readers take gradients of this pass, so that its graph is kept as long as the pass.
+        classes: [B, K] long, if only these classes' logits and rows of the readout are needed.
 
     Attributes:
         embeds: [B, T, D] token embeddings that require a gradient; None if no reader needs them.
@@ -110,17 +110,17 @@ class ForwardPass:
         """Returns the gradients [B, T, D] of each example's value with respect to its own embeddings.
 
         Args:
-            values: [B] values in the graph of this pass; a value depends on its own example alone.
+            values: [B] values in the graph of this pass. Each must depend on its own example only.
         """
         assert self.embeds is not None, "the reader's needs leave out embeds"
-        # examples do not affect each other, so the rows of the sum's gradient are the gradients of the examples
+        # examples do not affect each other, so the gradient of the sum holds the gradient of each example
         if self._graph is not None:
             return next(self._graph.gradients([values.sum()], self.embeds, keep_graph=True))
         (gradient,) = torch.autograd.grad(values.sum(), self.embeds, retain_graph=True, create_graph=self.create_graph)
         return gradient
 
     def target_gradients(self, targets: Tensor, *, create_graph: bool) -> Iterator[Tensor]:
-        """Yields K gradients [B, T, D]: the k-th is that of each example's logit in column `targets[:, k]`.
+        """Yields K gradients [B, T, D]. The k-th has, for each example, the gradient of the logit `targets[:, k]`.
 
         Args:
             targets: [B, K] long, columns of the pass's logits.
@@ -147,10 +147,10 @@ class ForwardPass:
         Args:
             inputs: B texts.
             embeds: [B, T, D], or None for the network's own embeddings of `inputs`.
-            same_dropout: whether the pass draws the dropout masks of the first pass. If not, it goes on in the sequence
-                of random numbers.
+            same_dropout: whether the pass uses the dropout masks of the first pass. If not, it draws new random
+                numbers.
             output_attentions, output_hidden_states: as in `Classifier.forward`.
-            output_readout: whether the readout is read. Without it, PLM-CA takes fused attention.
+            output_readout: whether the readout is needed. Without it, PLM-CA can use fused attention.
         """
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if self.network.reads_by_class and not output_readout:

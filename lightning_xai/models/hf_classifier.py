@@ -1,4 +1,4 @@
-"""Hugging Face encoders and decoders with the classification head that transformers has for them."""
+"""Hugging Face encoders and decoders with the classification head of transformers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lightning_xai.types import TextInputs
 
 
 class HFClassifier(HuggingFaceClassifier):
-    """A pretrained encoder or decoder with transformers' classification head for this architecture.
+    """A pretrained encoder or decoder with the classification head that transformers defines for its architecture.
 
     The head of an encoder reads the first token or the mean of all tokens. The head of a decoder (Llama, Qwen2,
     Mistral, GPT-2) reads the last token.
@@ -36,15 +36,16 @@ class HFClassifier(HuggingFaceClassifier):
         multilabel: whether an example can have several classes (sigmoid) or has one (softmax).
         pretrained: False draws random weights for the architecture at `path`.
         dropout: replaces every dropout probability of the network; None keeps them.
-        head_dropout: replaces the dropout probability of the head alone; None keeps it, or takes that of the network.
+        head_dropout: replaces the dropout probability of the head alone; None leaves it to `dropout` and the config.
         head_activation: replaces the activation function of the head, for example by "tanh"; None keeps it.
-        num_layers: number of first layers of the network that are used; None uses all.
+        num_layers: number of layers to use, counted from the first; None uses all.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: replaces `path`: a Hugging Face config with "model_type", for a network with random weights.
+        config: used instead of `path`: a Hugging Face config with "model_type", for a network with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
-        lora: trains only adapters of low rank and the head: options `rank`, `alpha`, `dropout` and `targets`, as in
-            `LoraOptions`. Checkpoints hold the adapters, the head, and path and hash of the base. None trains all.
+        lora: options of low-rank adapters: `rank`, `alpha`, `dropout` and `targets`, as in `LoraOptions`. Only the
+            adapters and the head are then trained. Checkpoints hold both, and path and hash of the base. None trains
+            all weights.
 
     Raises:
         ValueError: there is no model at `path`, its head has another number of classes, or the architecture breaks a
@@ -104,7 +105,7 @@ class HFClassifier(HuggingFaceClassifier):
         self.weight_gaps = loaded.gaps
         self.num_classes = num_classes
         self.multilabel = multilabel
-        # decoders apply a layer named `score` to the last token; check_contracts refuses any other decoder
+        # decoders apply a layer named `score` to the last token; check_contracts refuses decoders that differ
         is_decoder = hasattr(self.transformer, "score")
         self.pooling: Pooling = "last" if is_decoder else getattr(settings, "classifier_pooling", "cls")
         self._given_pad_id: int | None = self.transformer.config.pad_token_id
@@ -123,20 +124,20 @@ class HFClassifier(HuggingFaceClassifier):
             )
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        # a row without any token attends to its first padding token, because kernels disagree on empty rows
+        # a row without any token attends to its first padding token, since kernels disagree on empty rows
         attended = inputs.attention_mask.clone()
         attended[:, 0] |= ~inputs.attention_mask.any(dim=1)
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         if self.pooling == "last":
-            # transformers takes the last token whose id is not the pad id for the last token of the text. A real token
-            # may have the pad id, so all real tokens get another id here; their embeddings are given separately
+            # transformers takes the last token whose id is not the pad id as the last token of the text. A real token
+            # may have the pad id, so all real tokens get another id here; their embeddings are passed separately
             inputs_embeds = self.embed(inputs) if inputs_embeds is None else inputs_embeds
             no_pad_id = (self.pad_id + 1) % self.embedding_matrix.shape[0]
             arguments["input_ids"] = arguments["input_ids"].masked_fill(inputs.attention_mask, no_pad_id)
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask)
 
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns the logits of the transformer's own head. `pooling` says which token states the head reads."""
+        """Returns the logits of the transformer's own head; `pooling` names the token states that the head reads."""
         readout = pooling_readout(inputs.attention_mask, pooling=self.pooling, dtype=self.embedding_matrix.dtype)
         states = output.hidden_states
         if states is not None:
@@ -145,8 +146,8 @@ class HFClassifier(HuggingFaceClassifier):
 
     def architecture(self) -> dict[str, Any]:
         arguments = super().architecture()
-        # If a decoder's config has no pad id, `__init__` adds one. The added id is not stored, because the rebuilt
-        # network would not train the embedding of this token.
+        # If a decoder's config has no pad id, `__init__` adds one. The added id is not stored, since a network rebuilt
+        # with it would not train the embedding of this token.
         if arguments["config"] is not None:
             arguments["config"]["pad_token_id"] = self._given_pad_id
             arguments["head_dropout"] = None  # the config has it
@@ -157,7 +158,7 @@ class HFClassifier(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns a message if logits differ from the transformer's own, for example because of wrong positions."""
+        """Returns a message if logits differ from the transformer's own, for example due to wrong positions."""
         inputs = random_inputs(self, [7])
         with evaluation_mode(self):
             bare = self.transformer(inputs.input_ids, attention_mask=inputs.attention_mask.long()).logits
@@ -166,10 +167,10 @@ class HFClassifier(HuggingFaceClassifier):
 
 
 def random_bert(num_classes: int = 2) -> HFClassifier:
-    """Returns a random BERT with one layer and a vocabulary of 20 tokens, in eval mode, for use in examples.
+    """Returns a random BERT in eval mode with one layer and a vocabulary of 20 tokens, for examples.
 
     Its weight matrices are always the same draw from N(0, 1). Attention is eager, so that every method can explain the
-    network. The global random state is left alone.
+    network. The global random state does not change.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 6, 2]], special_ids=[1, 2])

@@ -1,4 +1,4 @@
-"""The base of classifiers on a Hugging Face network: embeddings that can be replaced, attention kernels, checks."""
+"""Base of classifiers on a Hugging Face network, with replaceable embeddings, attention kernels and checks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _accepted: set[tuple[type, str]] = set()  # class and architecture of random net
 
 
 class TransformerCall(NamedTuple):
-    """What the transformer gets in one forward pass."""
+    """The inputs of the transformer in one forward pass."""
 
     arguments: dict[str, Tensor]  # by name; arguments that the transformer does not accept are left out
     embeds: Tensor | None  # replaces the output of the embedding module where `keep` is True; None replaces nothing
     keep: Tensor  # bool, False at padding
-    num_prompt_columns: int = 0  # first columns that hold the same prompt in every row
+    num_prompt_columns: int = 0  # number of first columns that hold the same prompt in every row
 
 
 class Reading(NamedTuple):
-    """Logits of a classifier, and how its head read them from the hidden states."""
+    """The logits of a classifier, and the weights and states from which its head computed them."""
 
     logits: Tensor  # [B, C]
     readout: Tensor  # [B, 1 or C, T]
@@ -44,17 +44,17 @@ class Reading(NamedTuple):
 class HuggingFaceClassifier(Classifier):
     """A classifier whose `transformer` is a Hugging Face network.
 
-    `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define how inputs are
-    laid out for the transformer (`transformer_call`) and how its output becomes logits (`read`).
+    `forward` moves padding to the right, runs the transformer and checks its output. Subclasses define the inputs of
+    the transformer (`transformer_call`) and the logits for its output (`read`).
 
-    The transformer always gets input ids. If embeddings are given too, a forward hook replaces the output of the
-    embedding module by these embeddings; everything else that the network computes from the ids stays the same.
+    The transformer always gets input ids. If embeddings are given, too, a forward hook replaces the output of the
+    embedding module by them. Everything else that the network computes from the ids stays the same.
 
     Args:
         transformer: network with or without a classification head.
-        embedding: the part whose output is explained and attacked. "word" is the word embedding table, after which the
-            network still adds positions and token types and normalizes. "module" is the whole embedding module, with
-            its LayerNorm and dropout.
+        embedding: the part whose output is explained and attacked. "word" is the word embedding table, before the
+            network adds positions and token types and normalizes. "module" is the whole embedding module, with its
+            LayerNorm and dropout.
 
     Example:
         >>> import torch
@@ -75,8 +75,8 @@ class HuggingFaceClassifier(Classifier):
         True
     """
 
-    base_names: frozenset[str] = frozenset()  # weights of a base that adapters change; state dicts leave them out
-    base_hash: str = ""  # of these weights
+    base_names: frozenset[str] = frozenset()  # names of the base's weights under adapters; not in state dicts
+    base_hash: str = ""  # hash of these weights
     segment_length: int | None = None  # if set, positions start again in every segment of this length
 
     def __init__(self, transformer: PreTrainedModel, embedding: Embedding) -> None:
@@ -111,7 +111,7 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns what the transformer gets in one forward pass; the padding of `inputs` is on the right.
+        """Returns the transformer's inputs for one forward pass. The padding of `inputs` is on the right.
 
         Args:
             inputs_embeds: [B, T, D] embeddings that replace `embed(inputs)`; None replaces nothing.
@@ -119,12 +119,12 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns logits, readout and hidden states in the caller's columns.
+        """Returns logits, and readout and hidden states in the columns of `inputs`.
 
         Args:
             output: the transformer's output, whose padding is on the right.
             inputs: as the caller gave them.
-            columns: [B, T], the output's column for each column of `inputs`; None if the order of columns is the same.
+            columns: [B, T], the output's column for each column of `inputs`; None if the columns are the same.
         """
 
     def forward(
@@ -135,7 +135,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> ClassifierOutput:
-        """Returns logits and readout; padding may be in any column, but attentions need padding on the right.
+        """Returns logits and readout. Padding may be in any column, but attentions need padding on the right.
 
         Raises:
             ValueError: the text has more tokens than the network has positions, or attentions are requested although
@@ -159,7 +159,7 @@ class HuggingFaceClassifier(Classifier):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
     ) -> tuple[Any, Tensor | None]:
-        """Returns the transformer's output, and `columns` as `read` takes them."""
+        """Returns the transformer's output, and the argument `columns` of `read`."""
         call, columns = self.ordered_call(inputs, inputs_embeds)
         if output_attentions and columns is not None:
             raise ValueError("attentions need padding on the right: move each row's tokens to the front")
@@ -172,7 +172,7 @@ class HuggingFaceClassifier(Classifier):
     def ordered_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None = None
     ) -> tuple[TransformerCall, Tensor | None]:
-        """Returns what the transformer gets for padding in any column, and `columns` as `read` takes them."""
+        """Returns the transformer's inputs, with padding moved to the right, and the argument `columns` of `read`."""
         self.check_embeds(inputs, inputs_embeds)
         self.check_length(inputs.input_ids.shape[1], "the batch")
         order = right_padding_order(inputs.attention_mask)
@@ -215,7 +215,7 @@ class HuggingFaceClassifier(Classifier):
         return self.transformer.config._attn_implementation
 
     def set_attention(self, implementation: Literal["eager", "sdpa"]) -> None:
-        """Chooses the attention kernel; an architecture without an sdpa kernel keeps the eager kernel."""
+        """Chooses the attention kernel. An architecture without an sdpa kernel keeps the eager kernel."""
         if implementation not in ("eager", "sdpa"):
             raise ValueError(f"attention implementation is {implementation!r}: give 'eager' or 'sdpa'")
         kernel = self._fastest_attention if implementation == "sdpa" else "eager"
@@ -229,7 +229,7 @@ class HuggingFaceClassifier(Classifier):
         return call_with_known_arguments(self.embedding_module, mask=inputs.attention_mask, **arguments)
 
     def network_inputs(self, inputs: TextInputs) -> dict[str, Tensor]:
-        """Returns the transformer's arguments [B, T]: ids (pad id at padding), positions, perhaps token types."""
+        """Returns the transformer's arguments [B, T]: ids (the pad id at padding), positions, and any token types."""
         arguments = {
             "input_ids": inputs.input_ids.masked_fill(~inputs.attention_mask, self.pad_id),
             "position_ids": position_ids(
@@ -263,14 +263,14 @@ class HuggingFaceClassifier(Classifier):
                 self, special_ids=self.special_ids, segmented=self.segment_length is not None
             )
             violations += self.differences_from_transformer()
-        # third-party code may raise any error; every error here means that the network cannot be explained
+        # third-party code may raise any error; each means that the network cannot be explained
         except Exception as error:
             raise ValueError(f"{model_type} cannot be explained: {type(error).__name__}: {error}") from error
         if violations:
             raise ValueError(f"{model_type} cannot be explained: {'; '.join(violations)}")
 
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the transformer's own logits; by default, no messages."""
+        """Returns messages if logits differ from the transformer's own logits; by default none."""
         return []
 
     def architecture(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The laws of every text classifier: `check_model` checks a network of any package."""
+"""The rules (laws) that every text classifier must keep. `check_model` tests a network of any package on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-10  # in float64, as a fraction of the largest number, or absolut
 
 
 def check_model(model: Classifier) -> None:
-    """Checks that a classifier keeps the laws in the docstring of Classifier. The classifier itself is left alone.
+    """Checks that a classifier keeps the laws in the docstring of Classifier. The classifier itself does not change.
 
     Args:
         model: a small classifier with random weights and at least 100 token ids, whose padding id is below 100.
@@ -47,7 +47,7 @@ def says_how_it_reads(network_class: type[Classifier]) -> None:
 
 
 def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
-    """With output_hidden_states there are hidden states. The head maps readout @ last hidden state to the logits."""
+    """Hidden states come with output_hidden_states only. The head maps readout @ last hidden state to the logits."""
     inputs = _texts(model)
     output = model(inputs, output_hidden_states=True)
     rule = f"{_name(model)}: hidden states are missing or have another shape than [B, T, D]"
@@ -76,7 +76,7 @@ def embeddings_give_the_same_logits(model: Classifier) -> None:
 
 
 def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
-    """Logits do not depend on padding, its side, its content, or on neighbors in the batch."""
+    """Logits depend neither on padding, its side and its content, nor on the other texts of the batch."""
     inputs = _texts(model)
     logits, name = model(inputs).logits, _name(model)
     mask = "use attention_mask in every sum over tokens and for positions"
@@ -91,7 +91,7 @@ def neighbors_and_padding_change_no_logit(model: Classifier) -> None:
 
 
 def masked_tokens_count_as_deleted(model: Classifier) -> None:
-    """Tokens outside the attention mask count as deleted, also inside a text."""
+    """Tokens outside the attention mask count as deleted, even inside a text."""
     text = random_texts([9], pad_id=model.pad_id)
     holes = replace(text, attention_mask=text.attention_mask & (torch.arange(9) != 3) & (torch.arange(9) != 4))
     deleted = text.map(lambda t: t[:, [0, 1, 2, 5, 6, 7, 8]] if t.dim() > 1 else t)
@@ -110,7 +110,7 @@ def pad_ids_move_no_position(model: Classifier) -> None:
 
 
 def readout_sums_to_one(model: Classifier) -> None:
-    """Rows of the readout [B, 1 or C, T] sum to 1 over tokens; column t belongs to token t, also with left padding."""
+    """Rows of the readout [B, 1 or C, T] sum to 1 over tokens. Column t belongs to token t, even with left padding."""
     inputs = _texts(model)
     readout = model(inputs).readout
     shape = list(readout.shape)
@@ -128,9 +128,9 @@ def readout_sums_to_one(model: Classifier) -> None:
 
 
 def attentions_belong_to_the_graph(model: Classifier) -> None:
-    """Eager attentions are in the graph of the logits. There is one more hidden state than attentions.
+    """Eager attentions are in the graph of the logits. There is one more hidden state than there are attentions.
 
-    Attentions are refused if attention is not eager, or if padding is on the left.
+    If attention is not eager, or if padding is on the left, asking for attentions raises ValueError.
     """
     inputs, name = _texts(model), _name(model)
     model.set_attention("eager")
@@ -164,8 +164,8 @@ def kernels_give_the_same_logits(model: Classifier) -> None:
 def double_backward_reaches_encoder_weights(model: Classifier) -> None:
     """With eager attention, the norm of the input gradient has nonzero gradients at the encoder's matrices.
 
-    The law covers the matrices on which logits depend. Embedding tables are left out, since the gradient with respect
-    to embeddings need not depend on the tables.
+    The law covers the matrices on which logits depend, except embedding tables, since the gradient with respect to
+    embeddings need not depend on the tables.
     """
     inputs, weights = _texts(model), encoder_matrices(model)
     model.set_attention("eager")
@@ -192,12 +192,12 @@ def a_text_without_tokens_is_finite(model: Classifier) -> None:
         logits = model(empty).logits
         logits.sum().backward()
         finite = all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
-        rule = f"{_name(model)}: a text without tokens gives logits or gradients that are no numbers"
+        rule = f"{_name(model)}: a text without tokens gives logits or gradients that are not finite"
         require(finite and bool(logits.isfinite().all()), rule, "clamp sums over the mask before a division")
 
 
 def a_forward_leaves_no_hook(model: Classifier) -> None:
-    """A forward pass leaves no hook, also if it fails."""
+    """A forward pass leaves no hook, even if it fails."""
     inputs = _texts(model)
     before = [len(module._forward_hooks) for module in model.modules()]
     model(inputs, model.embed(inputs))
@@ -210,7 +210,7 @@ def a_forward_leaves_no_hook(model: Classifier) -> None:
 
 
 def predict_is_the_forward(model: Classifier) -> None:
-    """`predict` gives the probabilities of the forward pass for any chunk size, also with an `embed_mask`."""
+    """`predict` returns the probabilities of the forward pass for any chunk size, even with an `embed_mask`."""
     inputs = random_texts([5, 9, 7, 4, 8], pad_id=model.pad_id)
     expected = model.probabilities(model(inputs).logits)
     rule = f"{_name(model)}: predict differs from forward"

@@ -29,10 +29,10 @@ def fused_kernels(*, cudnn: bool, onednn: bool) -> Iterator[None]:
 
 
 def onednn_computes(dtype: torch.dtype) -> bool:
-    """Returns whether this processor has what oneDNN's LSTM needs for numbers of a type.
+    """Returns whether oneDNN can compute LSTMs with numbers of this type on this processor.
 
-    For half precision, oneDNN needs instructions that many processors lack (AVX-512 or AMX); without them its LSTM
-    raises an error instead of leaving the work to the plain kernels.
+    For half precision, oneDNN needs instructions that many processors lack (AVX-512 or AMX). Without them, its LSTM
+    raises an error instead of using the plain kernels.
 
     Example:
         >>> onednn_computes(torch.float32)

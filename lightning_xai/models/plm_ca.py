@@ -1,4 +1,4 @@
-"""PLM-CA: an encoder over segments of a long text, read by one cross-attention query per class."""
+"""PLM-CA: an encoder over the segments of a long text, and one query per class that attends to all their tokens."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 def last_segment_padding(lengths: Tensor, *, segment_length: int) -> tuple[Tensor, Tensor]:
-    """Returns the S columns [B, S] after each text, and a mask [B, S] of the columns that pad the last segment.
+    """Returns the S columns [B, S] after each text, and a mask [B, S] of those that pad the text's last segment.
 
-    A text whose length is a multiple of S = `segment_length` is followed by one whole segment of padding.
+    A text whose last segment is full is followed by a whole segment of padding.
 
     Example:
         >>> columns, keep = last_segment_padding(torch.tensor([3]), segment_length=4)
@@ -53,13 +53,13 @@ class PLMCA(HuggingFaceClassifier):
         pretrained: False draws random weights for the architecture at `path`.
         segment_length: number S of tokens in a segment. Position numbers start again in each segment.
         dropout: replaces every dropout probability of the encoder; None keeps them.
-        num_layers: number of first layers of the network that are used; None uses all.
+        num_layers: number of layers to use, counted from the first; None uses all.
         mask_mode: with "correct", classes attend to tokens only. With "legacy", classes also attend to the padding of
             the text's last segment, as in the training of the authors' released weights. The attention over tokens then
             sums to less than 1.
         embedding: the part whose output is explained and attacked: "word" (the table of word embeddings) or "module"
             (the whole embedding module with its LayerNorm).
-        config: replaces `path`: a Hugging Face config with "model_type", for an encoder with random weights.
+        config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
@@ -78,15 +78,15 @@ class PLMCA(HuggingFaceClassifier):
     Records", arXiv 2406.08958, section 3 and appendix A.
 
     Differs: values and output have biases, as in the authors' code but not in the paper's formula. The mask of the
-    code's cross-attention had no effect until 2026, so the published results come from attention that includes padding,
-    as with mask_mode="legacy".
+    code's cross-attention had no effect until 2026, so attention in the published results includes padding, as with
+    mask_mode="legacy".
     """
 
     readout_is_attention: ClassVar[bool] = True
     reads_by_class: ClassVar[bool] = True
 
     segment_length: int
-    segments_at_once: int | None = None  # segments whose graph gradients hold at once, see `gradients_by_segment`
+    segments_at_once: int | None = None  # number of segments in a graph, set by `gradients_by_segment`
 
     def __init__(
         self,
@@ -136,25 +136,25 @@ class PLMCA(HuggingFaceClassifier):
         if path is not None and pretrained:
             head = (name for name, _ in self.named_parameters() if not name.startswith("transformer."))
             self.weight_gaps = WeightGaps((*loaded.gaps.fresh, *head), loaded.gaps.unread)
-        self.segment_length = min(segment_length, 3)  # so that the short texts of the check have several segments
+        self.segment_length = min(segment_length, 3)  # so that even the short texts of the check have several segments
         self.check_new_contracts()
         self.segment_length = segment_length
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
-        """Returns the transformer's inputs: each row [T] is cut into N segments [S], and the last segment is padded."""
+        """Returns the transformer's inputs: each row [T] is divided into N segments [S], and the last one is padded."""
         num_rows, length = inputs.input_ids.shape
         if self.mask_mode == "correct":
             size = max(min(self.segment_length, length), 1)  # a short batch is one segment of its own length
             num_segments = max(-(-length // size), 1)
         else:
-            # room for the segment of padding that follows a text whose length is a multiple of S
+            # room for the segment of padding that follows a text whose last segment is full
             size, num_segments = self.segment_length, length // self.segment_length + 1
         return self._segment_call(inputs, inputs_embeds, size, num_segments)
 
     def _segment_call(
         self, inputs: TextInputs, inputs_embeds: Tensor | None, size: int, num_segments: int
     ) -> TransformerCall:
-        """Returns the transformer's inputs for texts [B, T] that are cut into `num_segments` segments of `size`."""
+        """Returns the transformer's inputs for texts [B, T] that are divided into `num_segments` segments of `size`."""
         num_rows, length = inputs.input_ids.shape
         padding = num_segments * size - length
         padded = inputs.map(lambda tensor: F.pad(tensor, (0, padding)) if tensor.dim() > 1 else tensor)
@@ -164,7 +164,7 @@ class PLMCA(HuggingFaceClassifier):
             name: value.reshape(num_rows * num_segments, size) for name, value in self.network_inputs(padded).items()
         }
         keep = padded.attention_mask.reshape(num_rows * num_segments, size)
-        # a padding segment attends to itself, so that no kernel sees an empty row; text tokens never attend to padding
+        # a segment of padding attends to itself, so that no row is empty; tokens of texts never attend to padding
         attended = (keep | ~keep.any(dim=1, keepdim=True)).long()
         return TransformerCall(arguments | {"attention_mask": attended}, inputs_embeds, keep)
 
@@ -178,15 +178,16 @@ class PLMCA(HuggingFaceClassifier):
         output_hidden_states: bool = False,
         output_readout: bool = True,
     ) -> ClassifierOutput:
-        """Returns logits and readout, as every classifier, or only those of some classes.
+        """Returns logits and readout, like every classifier, or those of some classes only.
 
         Args:
             inputs: B texts.
-            inputs_embeds: [B, T, D], replaces `embed(inputs)`.
-            classes: [B, K] long, the classes with logits [B, K] and readout [B, K, T]; None computes all.
+            inputs_embeds: [B, T, D], used instead of `embed(inputs)`.
+            classes: [B, K] long, the classes for which logits [B, K] and readout [B, K, T] are computed; None computes
+                all.
             output_attentions: see Classifier.
             output_hidden_states: see Classifier.
-            output_readout: False returns a readout [B, 0, T] without rows. With "sdpa" attention, the head then takes
+            output_readout: False returns a readout [B, 0, T] without rows. With "sdpa" attention, the head then uses
                 fused attention, which stores no weights [B, C, T] and has no second derivative.
         """
         options = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
@@ -209,26 +210,26 @@ class PLMCA(HuggingFaceClassifier):
         *,
         fused: bool = False,
     ) -> Reading:
-        """Returns logits with the class attention as readout [B, C, T]; without readout rows if `fused`."""
+        """Returns logits, with the class attention as readout [B, C, T]; if `fused`, the readout has no rows."""
         num_rows, length = inputs.input_ids.shape
         segments = output.hidden_states or (output.last_hidden_state,)  # each [B * N, S, D]
         padded = [state.reshape(num_rows, -1, state.shape[-1]) for state in segments]  # each [B, N * S, D]
-        # class attention does not depend on the order of tokens, so tokens are first put into the caller's order
+        # class attention does not depend on the order of tokens, so states are first put in the caller's order
         states = tuple(s[:, :length] if columns is None else take_columns(s[:, :length], columns) for s in padded)
         tokens, keep = states[-1], inputs.attention_mask
         if self.mask_mode == "legacy":
             lengths = inputs.attention_mask.sum(dim=1)
             columns_of_padding, is_padding = last_segment_padding(lengths, segment_length=self.segment_length)
-            # only S columns of padding are read: all padding columns would double the size of the largest tensors
+            # only S columns of padding are used, since all of them would double the size of the largest tensors
             padding = take_columns(padded[-1], columns_of_padding.clamp(max=padded[-1].shape[1] - 1))  # [B, S, D]
             tokens, keep = torch.cat([tokens, padding], dim=1), torch.cat([keep, is_padding], dim=1)
         queries = self.class_queries if classes is None else self.class_queries[classes]
         values = self.value(tokens)
-        if fused and bool(keep.any(dim=1).all()):  # the kernels differ in the value of a softmax over no token
+        if fused and bool(keep.any(dim=1).all()):  # kernels disagree on the softmax over no token
             read = fused_class_attention(queries, self.key(tokens), values, keep)
             return Reading(self.head_logits(read), read.new_zeros(num_rows, 0, length), states)
         scores = class_attention(queries, self.key(tokens), keep)
-        # at least float32, because weights over thousands of tokens would not sum to 1 in half precision
+        # at least float32, since weights over thousands of tokens would not sum to 1 in half precision
         weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         readout = weights[..., :length]
         from_padding = None
@@ -242,7 +243,7 @@ class PLMCA(HuggingFaceClassifier):
         Args:
             readout: [B, C, T].
             values: [B, T, D], the layer `value` applied to the last hidden state.
-            padding: [B, C, D], the part that classes read from padding; None if classes do not read padding.
+            padding: [B, C, D], the part of the read values that comes from padding; None if classes ignore padding.
         """
         read = readout.to(values.dtype) @ values  # [B, C, D]
         return self.head_logits(read if padding is None else read + padding)
@@ -255,8 +256,8 @@ class PLMCA(HuggingFaceClassifier):
         """Returns the last hidden states [U, S', D] of segments, and a mask [U, S'] of the states that classes read.
 
         Args:
-            segments: U segments of texts, each as a text of at most S tokens with padding on the right. With
-                "legacy", a segment of fewer tokens is the last one of its text.
+            segments: U segments, each as a text of at most S tokens with padding on the right. With "legacy", a
+                segment with fewer tokens must be the last one of its text.
             embed_mask: [U, T] bool; where it is False, embeddings are set to 0.
         """
         embeds = None if embed_mask is None else self.embed(segments) * embed_mask.unsqueeze(-1)
@@ -268,16 +269,16 @@ class PLMCA(HuggingFaceClassifier):
         return states, keep if legacy else segments.attention_mask
 
     def version_logits(self, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any) -> Tensor | None:
-        """Returns the logits [R, K] of versions of texts, from the segments in which they differ; see `ForVersions`.
+        """Returns the logits [R, K] of versions of texts, from their distinct segments; see `ForVersions`.
 
-        The result is None in training mode, and if too many classes are asked for.
+        The result is None in training mode, and if there are too many classes.
         """
         return None if self.training else logits_by_segment(self, inputs, versions, classes, **options)
 
     def segment_graph(
         self, inputs: TextInputs, embeds: Tensor, classes: Tensor | None = None, *, output_readout: bool = True
     ) -> SegmentGraph | None:
-        """Returns a forward pass whose gradients encode segments again, or None outside `gradients_by_segment`."""
+        """Returns a forward pass whose gradients encode segments again; None outside `gradients_by_segment`."""
         if self.segments_at_once is None:
             return None
         number = self.segments_at_once
@@ -289,5 +290,5 @@ class PLMCA(HuggingFaceClassifier):
                 "mask_mode is 'legacy': classes also read padding, whose share belongs to no token; decompose a "
                 "network with mask_mode 'correct'"
             )
-        # rows of the readout sum to 1, so `value` with its bias can be applied after reading
+        # rows of the readout sum to 1, so `value`, including its bias, can be applied after reading
         return [self.value, self.norm, self.output]

@@ -12,7 +12,7 @@ from lightning_xai.functional.model_files.model_folders import resolve_model_pat
 
 
 class TextGenerator:
-    """Answers messages greedily, one at a time, on the CPU. A chat template of the tokenizer is applied.
+    """Answers messages one at a time, on the CPU, by greedy decoding. If the tokenizer has a chat template, it is used.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model with a tokenizer.
@@ -60,7 +60,7 @@ def tokenizer_of(path: str) -> Any:
     """Returns the tokenizer at a path.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no tokenizer.
     """
     try:
         return AutoTokenizer.from_pretrained(resolve_model_path(path))
@@ -70,7 +70,9 @@ def tokenizer_of(path: str) -> Any:
 
 
 def words_of_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Returns the words of decoded tokens, separated by white space, and the number of the word in which each ends.
+    """Returns the words of decoded tokens, and for each token the number of the word in which it ends.
+
+    Words are separated by white space.
 
     Args:
         tokenizer: a tokenizer of transformers.

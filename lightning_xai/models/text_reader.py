@@ -1,4 +1,4 @@
-"""Reads the texts behind encoded inputs with another tokenizer, and aligns the tokens of both by characters."""
+"""Encodes the texts of encoded inputs with another tokenizer, and aligns the tokens of both by their characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lightning_xai.types import TextInputs
 
 
 class RowText(NamedTuple):
-    """A text with the explainable tokens of the explained network.
+    """A text, and the explained network's tokens of it that may be explained.
 
     Example:
         >>> RowText("a film", torch.tensor([5, 6]), torch.tensor([[0, 1], [2, 6]])).text
@@ -24,14 +24,14 @@ class RowText(NamedTuple):
 
     text: str
     ids: Tensor  # [N] token ids
-    offsets: Tensor  # [N, 2] begin and end in the text, without outer white space
+    offsets: Tensor  # [N, 2] begin and end in the text, without white space at either end
 
 
-TextRows = Callable[[str | None, int], RowText]  # split and row -> its text; the split is None for given texts
+TextRows = Callable[[str | None, int], RowText]  # (split, row) -> text; the split is None for texts of the user
 
 
 def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
-    """Returns the text of an example with its explainable tokens.
+    """Returns the text of an example, with its explainable tokens.
 
     Args:
         example: "text", and "text_pair" if there is one.
@@ -48,7 +48,7 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
 
 
 def text_rows(data: Any) -> TextRows | None:
-    """Returns the texts of a data module's splits; None if the module does not give its examples and tokens."""
+    """Returns a function for the texts of a data module's splits; None if the module lacks the methods for it."""
     if not (hasattr(data, "example") and hasattr(data, "encoded")):
         return None
     return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
@@ -57,13 +57,14 @@ def text_rows(data: Any) -> TextRows | None:
 class TextReader:
     """Encodes texts with the tokenizer of a scorer.
 
-    Both encodings end at the character where the first of them is cut off. Tokens of the explained network after it get
-    no score. A token without a common character takes the nearest score; `num_nearest` counts such tokens.
+    Both encodings end at the character at which the first of them is truncated. Later tokens of the explained network
+    get no score. A token that shares no character with the scorer's tokens gets the nearest score; `num_nearest` counts
+    such tokens.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the tokenizer.
         max_length: largest number of tokens of a text; None if there is no limit.
-        pool: a token of the explained network takes the "max" or the "mean" of the scores of its tokens.
+        pool: each token of the explained network gets the "max" or the "mean" of the scores of the scorer's tokens.
 
     Raises:
         ValueError: there is no tokenizer, or it gives no character offsets.
@@ -77,14 +78,14 @@ class TextReader:
         self.num_nearest = self.num_tokens = 0
 
     def read(self, inputs: TextInputs, rows: Sequence[RowText]) -> Reading:
-        """Returns what the scorer reads for B inputs of the explained network, which are texts or windows of texts.
+        """Returns the scorer's inputs for B inputs of the explained network, which are texts or windows of texts.
 
         Args:
             inputs: [B, T].
             rows: their B texts.
 
         Raises:
-            ValueError: the tokens of an input are not those of its text, for example because some are erased.
+            ValueError: the tokens of an input differ from its text, for example because some are erased.
         """
         ids, masks, special, places, columns = [], [], [], [], []
         for row, source in enumerate(rows):
@@ -112,7 +113,7 @@ class TextReader:
         return Reading(own_inputs, token_mask, aligned, self.pool).to(inputs.device)
 
     def _encode(self, text: str) -> tuple[Any, bool]:
-        """Returns the tokens of a text, and whether they were cut off."""
+        """Returns the tokens of a text, and whether it was truncated."""
         limit = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
         found = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, **limit)
         is_cut = bool(found.encodings[0].overflowing)
@@ -138,16 +139,16 @@ class TextReader:
 
 
 def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
-    """Returns what a scorer reads of inputs of the explained network.
+    """Returns a scorer's inputs for B inputs of the explained network.
 
     Args:
-        reader: reads texts in the scorer's own tokens; None if it shares the tokens of the inputs.
+        reader: reads texts in the scorer's own tokens; None if the scorer has the explained network's tokens.
         inputs: B texts.
-        split: the split that their index counts.
-        texts: the texts of the split, for a reader.
+        split: the split to which `inputs.index` refers.
+        texts: the texts of the split, if there is a reader.
 
     Raises:
-        ValueError: a reader gets no texts, or an input is not its text.
+        ValueError: there is a reader, but there are no texts, or the tokens of an input differ from its text.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]])
@@ -165,7 +166,7 @@ def reading_of(reader: TextReader | None, inputs: TextInputs, split: str | None,
 
 
 def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tensor:
-    """Returns the offsets [N, 2] of the tokens of an input, which is a text or a window of it."""
+    """Returns the offsets [N, 2] of an input's tokens; the input is a text or a window of it."""
     starts = [0] if len(ids) == len(source.ids) else range(len(source.ids) - len(ids) + 1)
     for start in starts:
         if torch.equal(source.ids[start : start + len(ids)], ids):
@@ -178,13 +179,13 @@ def _window(source: RowText, ids: Tensor, row: int, inputs: TextInputs) -> Tenso
 
 
 def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
-    """Returns the first and the last character of tokens, with the white space at the ends of the whole text."""
+    """Returns the begin and end of some tokens. At either end of the text, white space outside them is included."""
     begin, end = (int(offsets[0, 0]), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
     return begin if text[:begin].strip() else 0, end if text[end:].strip() else len(text)
 
 
 def _bare(offsets: Tensor, text: str) -> Tensor:
-    """Returns offsets [S, 2] without outer white space, which some tokenizers count."""
+    """Removes white space at either end of tokens, which some tokenizers count, from offsets [S, 2]."""
     bare = offsets.clone()
     for token, (begin, end) in enumerate(offsets.tolist()):
         piece = text[begin:end]

@@ -19,9 +19,9 @@ TINY_BERT: dict[str, Any] = {
 
 
 def with_large_weights(make: Callable[[], Network], *, seed: int = 0) -> Network:
-    """Returns a network in eval mode whose random weights are as large as trained ones, so that no score is near 0.
+    """Returns a network in eval mode with random weights as large as trained ones, so that no score is near 0.
 
-    The global random state is left alone.
+    The global random state does not change.
 
     Args:
         make: builds the network.

@@ -1,4 +1,4 @@
-"""Language models that classify a text by the next token after a prompt."""
+"""Language models that classify a text by their prediction of the next token after a prompt."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from lightning_xai.models.transformer.pooling import pooling_readout
 from lightning_xai.models.transformer.prompt_cache import PromptCache, cache_argument, has_hooks, shared_columns
 from lightning_xai.types import TextInputs
 
-_FEWEST_COLUMNS = 4  # a shorter prompt saves nothing
+_FEWEST_COLUMNS = 4  # sharing a shorter prompt saves nothing
 
 
 class VerbalizerLM(HuggingFaceClassifier):
     """A causal language model (Llama, Mistral, Qwen2, GPT-2) with one answer token, the verbalizer, for each class.
 
-    The logit of a class is the language model's logit of its verbalizer after the last token. The texts come from a
-    PromptEncoder.
+    The logit of a class is the language model's logit of the class's verbalizer after the last token. A PromptEncoder
+    puts the texts in their prompts.
 
-    The tokens before the text are the same in every row. In eval mode they pass the network once, and later passes use
-    their keys and values. This does not change logits and the gradients of the text's embeddings; gradients of the
-    prompt's embeddings are then 0. The prompt passes with the text if weights require gradients, if attentions or
-    hidden states are asked for, if layers have hooks, or if the embeddings of the prompt are not the network's own.
+    The tokens before the text are the same in every row. In eval mode, the network processes them once, and later
+    passes reuse their keys and values. This changes neither logits nor the gradients of the text's embeddings, but the
+    gradients of the prompt's embeddings are then 0. The prompt is processed together with the text if weights require
+    gradients, if attentions or hidden states are requested, if layers have hooks, or if the prompt has other embeddings
+    than the network's own.
 
     Args:
         path: folder, hub id, "package:NAME/FOLDER" or GGUF file of a causal language model.
         num_classes: number of classes C.
-        verbalizers: [C] token id of each class's answer. On the command line, None means those of the data's encoder.
-        prompt_cache: whether passes share the keys and values of the prompt.
+        verbalizers: [C] token id of each class's answer. On the command line, None takes them from the data's encoder.
+        prompt_cache: whether passes share the prompt's keys and values.
         pretrained: False draws random weights for the architecture at `path`.
         dropout, config, trust_remote_code, lora: as in HFClassifier.
 
     Raises:
-        ValueError: there is no causal language model at `path`, the verbalizers do not fit the classes or the
+        ValueError: there is no causal language model at `path`, the verbalizers do not match the classes or the
             vocabulary, or the architecture breaks a contract that attributions need.
 
     Example:
@@ -107,17 +108,17 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     def transformer_call(self, inputs: TextInputs, inputs_embeds: Tensor | None) -> TransformerCall:
         attended = inputs.attention_mask.clone()
-        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # as kernels disagree on rows without any token
+        attended[:, 0] |= ~inputs.attention_mask.any(dim=1)  # since kernels disagree on rows without any token
         arguments = self.network_inputs(inputs) | {"attention_mask": attended.long()}
         columns = 0
         if inputs.prompt_mask is not None and len(inputs):
             outside_text = inputs.prompt_mask | (inputs.special_tokens_mask & inputs.attention_mask)
             columns = shared_columns(inputs.input_ids, outside_text & ~inputs.token_mask)
-            columns = min(columns, int(inputs.attention_mask.sum(dim=1).min()) - 1)  # the last token passes again
+            columns = min(columns, int(inputs.attention_mask.sum(dim=1).min()) - 1)  # the last token is never shared
         return TransformerCall(arguments, inputs_embeds, inputs.attention_mask, columns)
 
     def run(self, call: TransformerCall, *, output_attentions: bool, output_hidden_states: bool) -> Any:
-        """Returns the transformer's output. With a shared prompt, it has only the columns after the prompt."""
+        """Returns the transformer's output. With a shared prompt, the output has only the columns after the prompt."""
         flags = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if output_attentions or output_hidden_states or not self._may_share(call):
             return super().run(call, **flags)
@@ -139,20 +140,20 @@ class VerbalizerLM(HuggingFaceClassifier):
         if not self.prompt_cache or self.training or columns < _FEWEST_COLUMNS:
             return False
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in self.parameters()):
-            return False  # the weights' gradients would lack the part through the prompt
+            return False  # the weights' gradients would lack the part that flows through the prompt
         if has_hooks(self.transformer):
-            return False  # hooks of methods read or change what the layers compute, also in the prompt's columns
+            return False  # hooks of methods read or change the computation, also in the prompt's columns
         if call.embeds is None:
             return True
-        if type(call.embeds) is not Tensor:  # tracked by rules of DeepLift and the like, which need all columns
+        if type(call.embeds) is not Tensor:  # rules such as DeepLift's track the tensor and need all columns
             return False
         own = self.embedding_module(call.arguments["input_ids"][:1, :columns])
         return bool((call.embeds[:, :columns].detach() == own).all())
 
     def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
-        """Returns the hidden state [B, D] of each row's last token; padding of `output` is on the right."""
+        """Returns the hidden state [B, D] of each row's last token. The padding of `output` is on the right."""
         lengths = inputs.attention_mask.sum(dim=1)
-        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # columns of the shared prompt
+        missing = inputs.input_ids.shape[1] - output.last_hidden_state.shape[1]  # number of columns of a shared prompt
         rows = torch.arange(len(inputs), device=lengths.device)
         return output.last_hidden_state[rows, (lengths - 1).clamp(min=0) - missing]
 
@@ -191,7 +192,7 @@ class VerbalizerLM(HuggingFaceClassifier):
 
     @torch.no_grad()
     def differences_from_transformer(self) -> list[str]:
-        """Returns messages if logits differ from the language model's own, or if the shared prompt changes logits."""
+        """Returns messages if logits differ from the language model's, or if sharing the prompt changes logits."""
         inputs = random_inputs(self, [7, 7])
         prompt = torch.arange(7, device=inputs.device) < _FEWEST_COLUMNS
         ids = inputs.input_ids.where(~prompt, inputs.input_ids[:1])

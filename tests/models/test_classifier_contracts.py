@@ -146,7 +146,7 @@ class DividesByZero(BagOfWords):
         (ForgetsTheKernel, "attention_implementation is 'sdpa': store the last name given"),
         (MakesFloat32, "logits from embeddings differ from logits from ids"),
         (ForgetsAnArgument, r"architecture\(\) does not rebuild the network \(.*\): return the constructor arguments"),
-        (DividesByZero, "a text without tokens gives logits or gradients that are no numbers"),
+        (DividesByZero, "a text without tokens gives logits or gradients that are not finite"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -1,4 +1,4 @@
-"""Matches the class names of a network with the class names of the data. The spelling may differ."""
+"""Matches the class names of a network with those of the data, even if their spelling differs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
-_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that only number the classes: 0, 1 or class0, class1
+_NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that only number the classes, such as 0, 1 or class0, class1
 
 
 def normalized_name(name: str) -> str:
@@ -44,18 +44,18 @@ def only_number(names: Sequence[str]) -> bool:
 
 
 def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, remedy: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `wanted` names; None if one list only numbers its classes.
+    """Returns, for each of the `wanted` names, its position in `names`; None if one list only numbers its classes.
 
-    If all classes but one have the same names and positions, the remaining classes are taken for each other.
+    If all but one class have the same names and positions in both lists, the remaining class also counts as the same.
 
     Args:
         names: class names of a network, in the order of its logits.
-        wanted: class names of the data, as many.
+        wanted: class names of the data, of the same number.
         owner: the network that has `names`, for the error message.
         remedy: advice at the end of the error message.
 
     Raises:
-        ValueError: the names do not tell which classes are equal.
+        ValueError: the names do not show which classes correspond.
 
     Example:
         >>> named_positions(["YES", "NO"], ["no", "yes"], "m", "rename them")
@@ -77,7 +77,7 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
 
 
 def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> list[int] | None:
-    """Returns the position in `names` of each of the `wanted` names; None if no name is in both lists.
+    """Returns, for each of the `wanted` names, its position in `names`; None if the lists share no name.
 
     Args:
         names: class names of a network or of a column, in the order of its class numbers.
@@ -85,8 +85,8 @@ def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> 
         owner: the network or column that has `names`, for the error message.
 
     Raises:
-        ValueError: only some names are in both lists. Moreover, these names have different positions, or the lists have
-            different lengths. Neither names nor positions then tell which classes are equal.
+        ValueError: only a part of the names is shared, and the lists differ in length or in the positions of these
+            names. Neither names nor positions then show which classes correspond.
 
     Example:
         >>> class_positions(["NEUTRAL", "CONTRADICTION", "ENTAILMENT"], ["entailment", "neutral", "contradiction"], "m")
@@ -119,7 +119,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def comparable_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns both lists with normalized names. If this would make two names of a list equal, returns both unchanged.
+    """Returns both lists with normalized names. If normalization makes names of a list equal, returns both unchanged.
 
     Example:
         >>> comparable_names(["NO", "YES"], ["no", "yes"])

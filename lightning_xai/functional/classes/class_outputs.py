@@ -12,13 +12,13 @@ from lightning_xai.functional.attention import target_rows
 from lightning_xai.functional.gradients.target_gradients import EmbeddingModel
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-# a head of so few classes reads for all of them: that costs little, and then a class has exactly the same numbers
-# whichever classes are asked for
+# a head with at most this many classes computes all of them: it costs little, and the numbers of a class then do not
+# depend on which other classes are explained
 FEW_CLASSES = 64
 
 
 def computes_by_class(model: EmbeddingModel) -> bool:
-    """Returns whether it saves time and memory to ask `model` for some classes only.
+    """Returns whether computing only some classes saves `model` time and memory.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -34,7 +34,8 @@ def class_output(
 ) -> ClassifierOutput:
     """Returns the output for K classes of each text: logits [B, K], and readout [B, 1 or K, T].
 
-    A network with `reads_by_class` and many classes computes nothing for the others. Any other output is cut.
+    A network with `reads_by_class` and many classes computes only these classes. For other networks, the K classes are
+    selected from the output for all classes.
 
     Args:
         model: the classifier.
@@ -57,14 +58,14 @@ def class_output(
 
 
 def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutput:
-    """Returns the output with logits [B, K] and readout [B, 1 or K, T] of `classes` [B, K], from that of all classes.
+    """Selects the logits [B, K] and readout [B, 1 or K, T] of `classes` [B, K] from the output for all classes.
 
     Example:
         >>> output = ClassifierOutput(torch.tensor([[0.5, 1.5]]), torch.tensor([[[1.0], [0.0]]]))
         >>> cut_to_classes(output, torch.tensor([[1]]))
         ClassifierOutput(logits=tensor([[1.5000]]), readout=tensor([[[0.]]]), attentions=None, hidden_states=None)
     """
-    shared = output.readout.shape[1] <= 1  # one row for all classes, or none if no readout was asked for
+    shared = output.readout.shape[1] <= 1  # one row for all classes, or none if the readout was left out
     readout = output.readout if shared else target_rows(output.readout, classes)
     return replace(output, logits=output.logits.gather(1, classes), readout=readout)
 
@@ -72,10 +73,10 @@ def cut_to_classes(output: ClassifierOutput, classes: Tensor) -> ClassifierOutpu
 def logits_only(
     model: EmbeddingModel, inputs: TextInputs, inputs_embeds: Tensor | None = None, *, classes: Tensor | None = None
 ) -> Tensor:
-    """Returns the logits [B, C], or [B, K] of `classes` [B, K]. A network with `reads_by_class` makes no readout.
+    """Returns the logits [B, C], or [B, K] of `classes` [B, K]. A network with `reads_by_class` computes no readout.
 
-    Without a readout, the head of such a network takes fused attention. Fused attention has no second derivative, so
-    the head takes plain attention after `set_attention("eager")`.
+    Without a readout, the head of such a network can use fused attention. Since fused attention has no second
+    derivative, the head uses plain attention after `set_attention("eager")`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -92,7 +93,7 @@ def logits_only(
 
 
 def class_columns(classes: Tensor) -> Tensor:
-    """Returns [B, K] long, for each class in `classes` [B, K] its column in the output of `class_output`.
+    """Returns [B, K] long: for each class in `classes` [B, K], its column in the output of `class_output`.
 
     Example:
         >>> class_columns(torch.tensor([[7, 3]])).tolist()
@@ -104,14 +105,14 @@ def class_columns(classes: Tensor) -> Tensor:
 def segment_graph(
     model: EmbeddingModel, inputs: TextInputs, embeds: Tensor, classes: Tensor | None, *, output_readout: bool
 ) -> Any:
-    """Returns a pass whose gradients hold the graph of some segments at a time, or None unless the model asks for it.
+    """Returns a pass that holds the graph of only some segments at a time, or None if the model has no such pass.
 
     Args:
         model: the classifier. PLMCA has the method `segment_graph`, see `models.segment_graph`.
         inputs: B texts.
-        embeds: [B, T, D], in a graph or a leaf that requires a gradient.
+        embeds: [B, T, D], part of a graph, or a leaf that requires a gradient.
         classes: [B, K] long, or None for all classes.
-        output_readout: whether the readout is read.
+        output_readout: whether the readout is needed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -52,9 +52,9 @@ def gold_pairs(labels: Tensor, targets: Tensor) -> Tensor:
 def select_targets(
     policy: TargetPolicy, probs: Tensor, labels: Tensor, decision_threshold: float = 0.5, topk: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Returns targets [B, K] long and target_mask [B, K] bool, which is False where `targets` is padded with 0.
+    """Returns targets [B, K] long and target_mask [B, K] bool, which is False where `targets` is only padding (0).
 
-    K is the largest number of classes that are chosen for an example, at least 1. The classes of an example are in
+    K is the largest number of classes chosen for an example, and at least 1. The classes of an example are in
     ascending order. With "topk", they are in descending order of probability.
 
     Args:
@@ -96,7 +96,7 @@ def select_targets(
 
 
 def gold_targets(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False where K is padding.
+    """Returns the gold classes [B, K] long, and target_mask [B, K] bool, which is False where they are only padding.
 
     `labels` are [B] long, or [B, C] if multi-label.
 

@@ -1,4 +1,4 @@
-"""Divides the biases of a layer among the source tokens whose vectors sum to a state.
+"""Divides the biases of a layer among the source tokens. The vectors of these tokens sum to a state.
 
 Letters: R targets, S sources, c sources of one chunk, K biases of a layer. k biases entered before a given bias.
 """
@@ -14,18 +14,18 @@ BiasRule = Literal["absdot", "abssim", "norm", "equal", "cls", "token", "none"]
 
 
 class BiasShares:
-    """Divides each bias b of a layer among the sources by their vectors x_j at the place where b enters.
+    """Divides each bias b of a layer among the sources, by their vectors x_j at the place where b is added.
 
     Source j gets the fraction w_j / sum_i w_i of b. The rule gives the weights w_j: |x_j . b| ("absdot"),
     |x_j . b| / |x_j| ("abssim": the absolute cosine times |b|; |b| cancels in the fraction), |x_j| ("norm"), or 1
     ("equal"). "cls" gives the whole bias to the first source, "token" to the last, and "none" to no source. The vector
     x_j includes the shares of source j in all biases that entered the layer before b.
 
-    Shares are known only after all sources have gone through the layer, but memory cannot hold the vectors of all
-    sources together. The work therefore has three steps:
+    Shares are known only after all sources have passed through the layer, but the vectors of all sources together do
+    not fit in memory. The work therefore has three steps:
 
-    1. The biases go through the layer without the sources; `enter` adds each bias as a column.
-    2. The sources go through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
+    1. The biases pass through the layer without the sources; `enter` adds each bias as a column.
+    2. The sources pass through the layer in chunks; `record` keeps inner products of their vectors, not the vectors.
     3. `shares` computes the shares of all sources from these inner products.
 
     Args:
@@ -80,14 +80,14 @@ class BiasShares:
             self.products[place].append(products.unsqueeze(-1))
 
     def shares(self) -> Tensor | None:
-        """Returns each source's fractions [R, S, K] of the K biases in order of entry, or None if there is no bias."""
+        """Returns each source's fractions [R, S, K] of the K biases, in order of entry; None if there are no biases."""
         shares: list[Tensor] = []
         for place in self.biases:
             shares.append(self._share(place, torch.cat(self.products[place], dim=1), shares))
         return torch.stack(shares, dim=-1) if shares else None
 
     def _share(self, place: str, products: Tensor, earlier_shares: list[Tensor]) -> Tensor:
-        """Returns the fraction [R, S] of the bias of `place` that each source gets.
+        """Returns, for each source, the fraction [R, S] of the bias of `place` that it gets.
 
         Args:
             place: where the bias enters.

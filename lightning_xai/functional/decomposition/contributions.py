@@ -1,8 +1,8 @@
-"""Computes how much of a token's state comes from each source token, without a stored vector for every token pair.
+"""Computes how much each source token contributes to a token's state, without storing a vector for every token pair.
 
 The attention of one layer moves the vector T_ij = sum_h A^h_ij U_jh from source j to target i. A^h is the attention of
 head h. U_jh (in the code: `vectors`) is the value of source j in head h, multiplied by the output matrix and by the
-linear maps after this matrix. The residual connection adds `residual_i` to T_ii.
+linear maps that follow it. The residual connection adds `residual_i` to T_ii.
 
 The vectors T_ij of all pairs have S * S * D numbers. Norms and distances of the T_ij are therefore computed from inner
 products of the U_jh, or for one block of pairs at a time. Letters: N rows (texts or segments), H heads, S tokens.
@@ -35,7 +35,7 @@ def layer_norm_deviation(norm: nn.LayerNorm, states: Tensor) -> Tensor:
 
 
 def normalize_without_deviation(norm: nn.LayerNorm, vectors: Tensor) -> Tensor:
-    """Centers vectors [..., D] and multiplies them by the weight of `norm`, but does not use its deviation and bias.
+    """Centers vectors [..., D] and multiplies them by the weight of `norm`, but ignores its deviation and bias.
 
     Example:
         >>> normalize_without_deviation(nn.LayerNorm(2), torch.tensor([[1.0, 5.0]])).tolist()
@@ -52,7 +52,7 @@ def source_vectors(layer: EncoderLayer, trace: LayerTrace, norms: Sequence[nn.Mo
 
     Args:
         layer: the layer.
-        trace: the true values inside the layer.
+        trace: the values inside the layer, from a forward pass.
         norms: LayerNorms that follow the attention block, in the order of their use.
 
     Example:
@@ -200,7 +200,7 @@ def l1_distances(
         residual: [N, S, D].
         resultants: [N, S, D], the states y_i.
         chunk_elements: largest number of values in a block of difference vectors. None chooses a block that fits the
-            cache of a CPU or keeps a GPU busy. Results do not depend on `chunk_elements`.
+            cache of a CPU or keeps a GPU busy. The results do not depend on it.
 
     Example:
         >>> attention = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])  # T = [[1, 2], [0, 4]]
@@ -211,7 +211,7 @@ def l1_distances(
     num_rows, size, _, dim = vectors.shape
     if chunk_elements is None:
         chunk_elements = 2**18 if vectors.device.type == "cpu" else 2**26
-    num_targets = min(size, 128)  # fewer targets make products slow; more targets leave no room for sources
+    num_targets = min(size, 128)  # with fewer targets, products are slow; with more, few sources fit into a block
     rows = max(chunk_elements // (size * size * dim), 1)
     sources = max(chunk_elements // (rows * num_targets * dim), 1)
     weights = by_source(attention)
@@ -244,7 +244,7 @@ def _block_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tenso
         vectors: [n, sources, H, D].
     """
     if torch.is_grad_enabled():
-        # the backward pass computes the differences again, so memory never holds the differences of all pairs
+        # the backward pass recomputes the differences, so memory never holds the differences of all pairs
         return checkpoint(_form_distances, targets, weights, vectors, use_reentrant=False)
     return _form_distances(targets, weights, vectors)
 
@@ -253,7 +253,7 @@ def _form_distances(targets: Tensor, weights: Tensor, vectors: Tensor) -> Tensor
     shape = (*weights.shape[:2], *targets.shape[2:])  # [n, sources, targets, D]
     differences = targets.expand(shape).clone(memory_format=torch.contiguous_format).flatten(0, 1)
     weights, vectors = weights.to(differences.dtype), vectors.to(differences.dtype)  # under autocast, dtypes may differ
-    # in place, because three results in newly allocated memory would cost more time than the matrix product
+    # in place, since allocating memory for three results would cost more time than the matrix product
     with torch.autocast(differences.device.type, enabled=False):
         differences.baddbmm_(weights.flatten(0, 1).transpose(1, 2), vectors.flatten(0, 1), alpha=-1)
     return differences.abs_().sum(dim=-1).view(shape[:3])
@@ -265,8 +265,8 @@ def alti_contributions(
     """Returns ALTI's contributions [N, S target, S source] of sources to targets; rows sum to one.
 
     The term max(0, |y_i| - |y_i - T_ij|) measures how much closer T_ij is to the state y_i than the zero vector is. The
-    contribution c_ij is this term, divided by the sum of the terms over j. A common factor of y_i and T_ij (the scale
-    of a LayerNorm) cancels. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
+    contribution c_ij is this term, divided by the sum of the terms over j. A common factor of y_i and T_ij, such as the
+    scale of a LayerNorm, cancels out. If no T_ij is closer to y_i than the zero vector is, c_ii = 1.
 
     Args:
         attention: [N, H, S, S], rows sum to one.

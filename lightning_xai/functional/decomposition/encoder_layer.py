@@ -11,15 +11,15 @@ from torch.nn import functional as F
 
 from lightning_xai.types import ClassifierOutput
 
-# largest accepted error of a recomputed output, as a fraction of the output's largest value. If a part has a wrong
-# role, the error is far larger. Rounding in float32 causes a far smaller error
+# largest accepted error of a recomputed output, as a fraction of the output's largest value. It is far above rounding
+# in float32, and far below the error if a part has a wrong role
 _TOLERANCE = 1e-3
-_ROUNDINGS = 4  # the tolerance is at least this many epsilons of the dtype; this matters in bfloat16
+_ROUNDINGS = 4  # the tolerance is at least this many epsilons of the dtype, which matters in bfloat16
 
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """The parts of a transformer layer, named by their roles, so that the names are the same in all architectures.
+    """The parts of a transformer layer, named by their roles, so that names are the same for all architectures.
 
     mix(values) concatenates attention @ values of all heads. The layer maps its input x to its output y:
 
@@ -54,7 +54,7 @@ class EncoderLayer:
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """The true values inside one layer, connected to the autograd graph.
+    """The values inside one layer during a forward pass, connected to the autograd graph.
 
     There are M = B * N rows (texts or segments) of S tokens, H attention heads and F feed-forward units. The docstring
     of `EncoderLayer` defines x, a, y and mix.
@@ -137,7 +137,7 @@ def trace_layer(layer: EncoderLayer, hidden: Tensor, attention: Tensor) -> Layer
 
 
 def to_segments(states: Tensor, attention: Tensor) -> Tensor:
-    """Cuts token states [B, T, D] into the segments [M, S, D] of `attention` [M, H, S, S], and pads them with zeros.
+    """Divides token states [B, T, D] into the segments [M, S, D] of `attention` [M, H, S, S], padded with zeros.
 
     Example:
         >>> states = torch.tensor([[[1.0], [2.0], [3.0]]])
@@ -151,7 +151,7 @@ def to_segments(states: Tensor, attention: Tensor) -> Tensor:
 
 
 def from_segments(states: Tensor, batch: int, num_tokens: int) -> Tensor:
-    """Returns token states [B, T, D] from the states [M, S, D] of segments; this is the inverse of `to_segments`.
+    """Returns token states [B, T, D] from the states [M, S, D] of segments, the inverse of `to_segments`.
 
     Example:
         >>> segments = torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]])
@@ -194,7 +194,7 @@ def trace_layers(
 
 
 def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Tensor:
-    """Returns the logits [B, C] that a classification head gives for the states `read`.
+    """Returns the logits [B, C] of a classification head that reads the states `read`.
 
     Args:
         head: linear maps, norms and activations of the classification head, in the order of their use.
@@ -210,10 +210,10 @@ def read_logits(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor) -> Ten
 
 
 def check_head(head: Sequence[Callable[[Tensor], Tensor]], read: Tensor, logits: Tensor) -> None:
-    """Checks that the classification head `head` gives `logits` [B, C] for the states `read` [B, R, D].
+    """Checks that the classification head computes `logits` [B, C] from the states `read` [B, R, D].
 
     Raises:
-        ValueError: the classification head gives logits that differ from `logits`.
+        ValueError: it computes other logits.
 
     Example:
         >>> check_head([torch.neg], torch.tensor([[[-2.0, 3.0]]]), torch.tensor([[2.0, -3.0]]))

@@ -1,4 +1,4 @@
-"""A transformer layer that is linear in its input, because norm statistics, slopes and attention are constants.
+"""A transformer layer that is linear in its input, since norm statistics, slopes and attention are held constant.
 
 Letters: R targets (all T tokens of one text or segment, or only the tokens whose states are read), S sources, c sources
 of one chunk, F feed-forward units. A chunk [R, c, D] holds, for each target, the vectors of c sources.
@@ -21,7 +21,7 @@ from lightning_xai.functional.decomposition.frozen_norm import FrozenNorm, add_t
 
 FeedForward = Literal["zero_origin", "local_affine", "relu", "none"]
 
-# (place where a bias enters, vectors at this place) -> vectors with which the layer continues
+# (place where a bias is added, vectors at this place) -> vectors with which the layer continues
 BiasHook = Callable[[str, Tensor], Tensor]
 
 
@@ -29,10 +29,10 @@ BiasHook = Callable[[str, Tensor], Tensor]
 class FrozenLayer:
     """A transformer layer as a linear map from its input to the output states of R targets.
 
-    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants at their
-    true values. If the feed-forward block has a gate, activation(gate) is a constant, too.
+    The attention probabilities, the norms' standard deviations and the slopes of the activation are constants, namely
+    their values in a forward pass. If the feed-forward block has a gate, activation(gate) is a constant, too.
 
-    Vectors of the sources go through the layer in two steps: first `attend`, `attend_to_mixtures` or
+    Vectors of the sources pass through the layer in two steps: first `attend`, `attend_to_mixtures` or
     `attend_to_tokens`, then `after_attention`. With gradients off, both steps overwrite the given vectors.
 
     Example:
@@ -50,26 +50,27 @@ class FrozenLayer:
     """
 
     parts: EncoderLayer
-    hidden: Tensor  # [T, D] the layer's true input
+    hidden: Tensor  # [T, D] the layer's input in the forward pass
     attention: Tensor  # [H, R, T]
     values: Tensor  # [H, T, head size], with their bias
     rows: Tensor  # [R] positions of the targets among the T tokens
     attention_norm: FrozenNorm
     feed_forward_norm: FrozenNorm
-    slope: Tensor | None  # [R, 1, F], None leaves the feed-forward block out
-    biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases enter the layer
-    scratch: Tensor | None = None  # flat memory that each chunk's units reuse; None allocates new memory for each chunk
+    slope: Tensor | None  # [R, 1, F]; None leaves the feed-forward block out
+    biases: dict[str, Tensor]  # place -> [dim] or [R, dim], in the order in which the biases are added
+    scratch: Tensor | None = None  # flat memory that the units of all chunks share; None allocates memory per chunk
 
     @property
     def reads_few_rows(self) -> bool:
-        """Whether mixing tokens before the value map costs less than mixing tokens after the map."""
+        """Whether it costs less to mix tokens before the value map than after it."""
         num_heads, num_rows, _ = self.attention.shape
         return num_rows * num_heads < self.hidden.shape[-1]
 
     def attend(self, vectors: Tensor) -> tuple[Tensor, None]:
-        """Returns input + attention [R, c, D], without bias, for the vectors [T, c, D] of c sources at every token.
+        """Returns input + attention [R, c, D], without bias, from the vectors [T, c, D] of c sources at every token.
 
-        With gradients off, the result is written into `vectors`. The second result is None: `up` is not yet applied.
+        With gradients off, the result is written into `vectors`. The second result is None: `up` is still to be
+        applied.
         """
         parts, (num_heads, num_rows, num_tokens), count = self.parts, self.attention.shape, vectors.shape[1]
         residual = vectors if num_rows == num_tokens else vectors[self.rows]
@@ -84,7 +85,7 @@ class FrozenLayer:
         return self._output(mixed.view(num_heads, num_rows, count, parts.head_size), residual), None
 
     def attend_to_mixtures(self, mixtures: Tensor) -> tuple[Tensor, None]:
-        """Returns the result of `attend` for vectors that are already multiplied by the attention.
+        """Does the same as `attend` for vectors that have been multiplied by the attention already.
 
         Args:
             mixtures: [H * R + R, c, D]: attention @ vectors for every head and target, then the targets' own vectors.
@@ -103,12 +104,12 @@ class FrozenLayer:
         return add_product(residual.view(-1, residual.shape[-1]), rows, self.parts.output.weight.T).view(residual.shape)
 
     def attend_to_tokens(self, sources: slice) -> tuple[Tensor, Tensor | None]:
-        """Returns input + attention [R, c, D] of the first layer, and the result [R, c, F] of applying `up` to it.
+        """Returns input + attention [R, c, D] of the first layer, and [R, c, F], the same after applying `up`.
 
         In the first layer, each source is one token's input vector, and the value bias is part of its token's values.
-        For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the
-        output of each head for the source, and the source's input vector. To save time, only these H + 1 vectors go
-        through `up`. The second result is None if the feed-forward block is left out.
+        For every target, the vector of a source is a weighted sum of the same H + 1 vectors: the output of each head
+        for the source, and the source's input vector. To save time, only these H + 1 vectors pass through `up`. The
+        second result is None if the feed-forward block is left out.
 
         Args:
             sources: places of the c sources.
@@ -134,8 +135,8 @@ class FrozenLayer:
 
         Args:
             vectors: [R, c, D], input + attention.
-            at_bias: called at every place where a bias enters, see `BiasHook`.
-            units: [R, c, F], the result of applying `up` to the vectors, or None to compute it here.
+            at_bias: called at every place where a bias is added, see `BiasHook`.
+            units: [R, c, F], the vectors after applying `up`; None to compute them here.
         """
         parts = self.parts
         block, units = self._until_down(vectors, at_bias, units)
@@ -151,16 +152,17 @@ class FrozenLayer:
     def mixtures_after_attention(
         self, vectors: Tensor, shares: BiasShares, units: Tensor | None, weights: Tensor
     ) -> Tensor:
-        """Returns W mixtures of targets, weights @ `after_attention(vectors)` [W, c, D], for a layer with post-norm.
+        """Returns W mixtures of the targets' outputs [W, c, D], for a layer with norms after its blocks (post-norm).
 
-        Targets are mixed before the down-projection M, so M is applied to W rows instead of R. The vectors M v of
-        single targets are not formed. Their inner products with a bias b are computed with the transposed map M':
-        (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are overwritten.
+        The result is weights @ `after_attention(vectors)`, but targets are mixed before the down-projection M, so M is
+        applied to W rows instead of R. The vectors M v of single targets are not computed. Their inner products with a
+        bias b come from the transposed map M': (M v) . b = v . (M' b). With gradients off, `vectors` and `units` are
+        overwritten.
 
         Args:
             vectors: [R, c, D], input + attention.
             shares: records the inner products with the biases.
-            units: [R, c, F], the result of applying `up` to the vectors, or None to compute it here.
+            units: [R, c, F], the vectors after applying `up`; None to compute them here.
             weights: [W, R] weights of the targets in each mixture.
         """
         block, units = self._until_down(vectors, shares.record, units)
@@ -178,7 +180,7 @@ class FrozenLayer:
         return norm.without_rate(mixed[0] + F.linear(mixed[1], down))
 
     def _until_down(self, vectors: Tensor, at_bias: BiasHook, units: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Returns the residual [R, c, D] of the feed-forward block, and its units [R, c, F] after the activation."""
+        """Returns the feed-forward block's residual [R, c, D], and its units [R, c, F] after the activation."""
         parts = self.parts
         block = at_bias("attention", vectors)
         if not parts.norm_first:
@@ -190,12 +192,12 @@ class FrozenLayer:
         return block, at_bias("activation", multiply_by(units, self.slope))
 
     def _up(self, inputs: Tensor) -> Tensor:
-        """Returns the result [R, c, F] of applying `up` to inputs [R, c, D], in the scratch memory if it fits."""
+        """Applies `up` to inputs [R, c, D]. The result [R, c, F] is in the scratch memory if it fits."""
         weight = self.parts.up.weight
         size = inputs.shape[:2].numel() * len(weight)
         if self.scratch is None or size > len(self.scratch):
             return F.linear(inputs, weight)
-        # memory is reused, because allocating new memory would take half as long as the matrix product
+        # memory is reused, since allocating it would take half as long as the matrix product
         units = self.scratch[:size].view(-1, len(weight))
         return torch.mm(inputs.flatten(0, 1), weight.T, out=units).view(*inputs.shape[:2], len(weight))
 
@@ -209,20 +211,20 @@ def freeze_layer(
     feed_forward: FeedForward,
     scratch: Tensor | None = None,
 ) -> FrozenLayer:
-    """Returns the layer, frozen at its true values for one text or segment without padding.
+    """Returns the layer, frozen at its values in the forward pass of one text or segment without padding.
 
     Args:
         parts: the layer.
-        trace: the layer's true values for a batch of one row.
+        trace: the layer's values in a forward pass, for a batch of one row.
         rows: [R] long, places of the targets among the tokens.
-        is_first: whether `parts` is the first layer, where each token keeps its value bias. In later layers the value
-            bias is divided among the sources like other biases.
+        is_first: whether `parts` is the first layer. In the first layer, each token keeps its value bias. In later
+            layers, the value bias is divided among the sources like other biases.
         feed_forward: the line that replaces the activation, see `linearize`; "none" leaves the block out.
         scratch: flat memory for the units of one chunk, see `FrozenLayer`; must be None with gradients on.
 
     Raises:
-        ValueError: the norm before attention has a bias, or `feed_forward` is neither "zero_origin" nor "none" and the
-            layer has a gate.
+        ValueError: the norm before attention has a bias; or the layer has a gate, and `feed_forward` is neither
+            "zero_origin" nor "none".
 
     Example:
         >>> from lightning_xai.functional.decomposition.encoder_layer import trace_layers

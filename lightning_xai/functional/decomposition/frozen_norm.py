@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm as linear maps, with given standard deviations or root mean squares.
+"""LayerNorm and RMSNorm as linear maps, whose standard deviations or root mean squares are given.
 
 With gradients off, `subtract_from`, `add_to` and `multiply_by` write their result into their first argument.
 """
@@ -79,7 +79,7 @@ class FrozenNorm:
 
 
 def freeze_norm(norm: nn.Module, states: Tensor) -> FrozenNorm:
-    """Returns `norm` as a linear map that divides by the deviations (or root mean squares) of `states` [R, D].
+    """Returns `norm` as a linear map that divides by the deviations, or root mean squares, of `states` [R, D].
 
     Raises:
         ValueError: `norm` is neither a LayerNorm nor an RMSNorm.

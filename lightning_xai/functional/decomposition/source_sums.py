@@ -1,4 +1,4 @@
-"""Hidden states as sums of one vector per source token. The vectors go through frozen, hence linear, layers.
+"""Hidden states as sums of one vector per source token. The vectors pass through frozen layers, which are linear.
 
 Letters: R targets, S sources, c sources of one chunk, F feed-forward units, K biases of a layer, W mixtures of targets.
 """
@@ -33,7 +33,7 @@ class SourceSums:
     """
 
     parts: list[Tensor]  # chunks [R, c, D] of the vectors, without the biases
-    shares: Tensor | None  # [R, S, K], the fraction of each bias that each source gets
+    shares: Tensor | None  # [R, S, K], each source's fraction of each bias
     biases: Tensor  # [R, K, D]
 
     def chunks(self) -> Iterator[Tensor]:
@@ -50,15 +50,15 @@ class SourceSums:
 
 
 def _enter_biases(layer: FrozenLayer, rule: BiasRule) -> tuple[BiasShares, Tensor]:
-    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have gone through the layer."""
+    """Returns the layer's `BiasShares`, and its K biases [R, K, D] after they have passed through the layer."""
     shares = BiasShares(rule, layer.biases)
     no_columns = layer.hidden.new_zeros(len(layer.rows), 0, layer.hidden.shape[-1])
-    # `shares` keeps these columns while the sources overwrite the scratch memory, so the columns need other memory
+    # not in the scratch memory, which the sources overwrite while `shares` still keeps these columns
     return shares, replace(layer, scratch=None).after_attention(no_columns, shares.enter)
 
 
 def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> SourceSums:
-    """Returns the layer's output states as sums over sources.
+    """Returns the output states of the layer as sums over sources.
 
     With gradients off, the tensors in `attended` are overwritten.
 
@@ -87,7 +87,7 @@ def decompose_layer(layer: FrozenLayer, attended: Attended, rule: BiasRule) -> S
 
 
 def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule, num_rows: int) -> bool:
-    """Returns whether `decompose_mixtures` can replace `decompose_layer` at a lower cost.
+    """Returns whether `decompose_mixtures` is possible and cheaper than `decompose_layer`.
 
     Args:
         layer: the frozen layer.
@@ -113,7 +113,7 @@ def mixtures_suffice(layer: FrozenLayer, following: EncoderLayer, rule: BiasRule
 
 
 def decompose_mixtures(layer: FrozenLayer, attended: Attended, rule: BiasRule, weights: Tensor) -> list[Tensor]:
-    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] that include biases.
+    """Returns W mixtures of the layer's output states as sums over sources, in chunks [W, c, D] with biases.
 
     With gradients off, the tensors in `attended` are overwritten.
 
@@ -156,7 +156,7 @@ def decompose_head(
     rule: BiasRule,
     activation: Approximation,
 ) -> Tensor:
-    """Returns the part [R, S, C or 1] of a classification head's outputs that comes from each source.
+    """Returns [R, S, C or 1]: each source's part of the outputs of a classification head.
 
     Args:
         head: linear maps, norms and elementwise activations of the classification head, in the order of their use.

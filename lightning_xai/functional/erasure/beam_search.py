@@ -1,4 +1,4 @@
-"""Beam search for the order of units that maximizes the sum of the values of its prefixes."""
+"""Beam search for an order of units. The best order has the largest sum of values over its prefixes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SetValues = Callable[[Tensor, Tensor], Tensor]  # (problem [R], members [R, M] b
 
 LARGEST_EXACT = 20  # largest number of units for an exact search; each further unit doubles the number of sets
 
-_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the candidates' membership table
+_CANDIDATE_ELEMENTS = 2**27  # largest number of entries in the table of the candidates' members
 
 
 class Orders(NamedTuple):
-    """The best order for each of P problems over at most M units.
+    """The best order that was found for each of P problems with at most M units.
 
     Example:
         >>> orders = Orders(torch.tensor([[1, 0, 3]]), torch.tensor([2.5]), torch.tensor([3]))
@@ -55,23 +55,23 @@ def require_search(beam_size: int, exact_up_to: int) -> None:
 def best_orders(
     values: SetValues, num_units: Tensor, *, beam_size: int, exact_up_to: int = 0, beams: Beams = "sets"
 ) -> Orders:
-    """Returns, for each problem, the best order of its N units that a beam search finds: the one with the largest sum.
+    """Returns, for each problem, the order of its N units with the largest sum that a beam search finds.
 
     The sum of an order u_1 ... u_N is v({u_1}) + v({u_1, u_2}) + ... + v({u_1 ... u_N}). The value of a prefix
-    depends only on the set of its units. Of two orders of one set, the order with the smaller sum can therefore be
+    depends only on the set of its units. Of two orders of the same set, the one with the smaller sum can therefore be
     dropped without loss. If the beam holds every set of each size, the search is dynamic programming over subsets: the
-    result is exact and needs 2^N sets, while brute force needs N! orders. If candidates have equal sums, the candidate
-    whose prefix comes first in the beam wins. If they also have the same prefix, the candidate whose added unit comes
-    first wins.
+    result is exact and needs 2^N sets, while brute force needs N! orders. Of candidates with equal sums, the one whose
+    prefix comes first in the beam wins. If the prefixes are also the same, the candidate whose added unit comes first
+    wins.
 
     Args:
-        values: gives the values of sets. It is called once per set size with the distinct sets of all problems, or
+        values: returns the values of sets. It is called once per set size with the distinct sets of all problems, or
             several times if these sets do not fit in memory together.
         num_units: [P] long, number of units of each problem, on the CPU.
         beam_size: largest number of prefixes of each size that are kept per problem.
-        exact_up_to: problems of at most this many units get a beam that holds all sets of each size. With `beams` =
-            "sets" they are solved exactly.
-        beams: "sets" keeps the best order of each set; "orders" lets several orders of one set fill the beam.
+        exact_up_to: for problems of at most this many units, the beam holds all sets of each size. If `beams` is
+            "sets", they are solved exactly.
+        beams: "sets" keeps only the best order of each set; "orders" may keep several orders of a set in the beam.
 
     Example:
         >>> worth = torch.tensor([1.0, 5.0, 3.0])  # a set is worth the sum of its units
@@ -130,14 +130,14 @@ def _beam(totals: Tensor, problem: Tensor, set_of: Tensor | None, beam_sizes: Te
 def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
     """Returns each problem's beam size [P] long.
 
-    For an exactly solved problem of n units, this is comb(n, n // 2), the largest number of sets of equal size.
+    For an exactly solved problem of n units, it is comb(n, n // 2), the largest number of sets of equal size.
     """
     all_sets = [comb(n, n // 2) if n <= exact_up_to else beam_size for n in num_units.tolist()]
     return torch.tensor(all_sets, dtype=torch.long)
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the bits [R, 32] of problem numbers [R], which distinguish equal sets of different problems."""
+    """Returns the bits [R, 32] of problem numbers [R]. They distinguish equal sets of different problems."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 

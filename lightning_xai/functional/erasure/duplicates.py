@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the row numbers `first` [U] at which the U distinct rows first occur, and an index `inverse` [R].
+    """Returns `first` [U], the row numbers at which the U distinct rows first occur, and `inverse` [R].
 
-    `rows[first]` are the distinct rows in ascending order, and `rows[first][inverse]` are all rows again.
+    `rows[first]` are the distinct rows in ascending order. `rows[first][inverse]` gives back all rows.
 
     Args:
         rows: [R] or [R, n], integers or bool. The results are on the device of `rows`; for bool [R, n], on the CPU.
@@ -20,7 +20,7 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
         >>> first.tolist(), inverse.tolist()  # the distinct rows are [1, 5] and [2, 0]
         ([1, 0], [1, 0, 1])
     """
-    if rows.dtype == torch.bool and rows.dim() == 2:  # rows that are packed into bytes sort many times faster
+    if rows.dtype == torch.bool and rows.dim() == 2:  # packing rows into bytes makes sorting many times faster
         packed = np.ascontiguousarray(np.packbits(rows.cpu().numpy(), axis=1))
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, places_of_first, places_among = np.unique(keys, return_index=True, return_inverse=True)

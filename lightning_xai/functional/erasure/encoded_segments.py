@@ -1,4 +1,4 @@
-"""How many segments a network encodes for the versions of a long text, if it encodes each distinct segment once."""
+"""Counts the segments to encode for all versions of a long text, if each distinct segment is encoded once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from lightning_xai.functional.erasure.erase import Erasure
 from lightning_xai.functional.erasure.version_segments import segmented_versions
 
-_SAMPLE = 256  # versions whose segments are listed; those of more versions are extrapolated
+_SAMPLE = 256  # up to this number of versions, all segments are counted; with more versions, the count is extrapolated
 
 
 @runtime_checkable
@@ -29,15 +29,15 @@ class ErasesUnits(Protocol):
     erasure: Erasure
 
     def erased_units(self, num_units: int) -> Tensor:
-        """Returns [R, M] bool, True where one of R versions of a text of M = `num_units` units erases a unit."""
+        """Returns [R, M] bool for R versions of a text of M = `num_units` units: True where a version erases a unit."""
         ...
 
 
 def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> float:
-    """Returns the mean number of segments that a version has and neither the text nor an earlier version.
+    """Returns the mean number of segments of a version that neither the text nor an earlier version has.
 
-    Of more than 256 versions, 256 at equal distances are compared. The mean is over the second half of them, since
-    segments that are shared by many versions count in the first half.
+    If there are more than 256 versions, 256 versions at equal distances are compared. The mean is then taken over the
+    second half of them, because segments that many versions share are counted in the first half.
 
     Args:
         erased: [R, T] bool, the tokens that each of R versions of a text erases.

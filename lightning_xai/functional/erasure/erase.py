@@ -1,4 +1,4 @@
-"""Erasing tokens of inputs."""
+"""Erases tokens of inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Erasure = Literal["delete", "mask", "pad", "embed_zero"]
 
 
 def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0) -> tuple[TextInputs, Tensor | None]:
-    """Returns the inputs without the tokens outside `keep`, and an embed_mask [B, T] (None unless "embed_zero").
+    """Returns the inputs without the tokens outside `keep`, and an embed_mask [B, T] (None except for "embed_zero").
 
     Only tokens inside `token_mask` can be erased, so special tokens stay. The other tokens keep their order.
 
@@ -50,7 +50,7 @@ def erase(inputs: TextInputs, keep: Tensor, erasure: Erasure, *, pad_id: int = 0
 
 
 def _compact(inputs: TextInputs, retained: Tensor, pad_id: int) -> TextInputs:
-    """Returns inputs of the retained tokens, moved to the left, as if the text did not have the other tokens."""
+    """Returns inputs of the retained tokens only, moved to the left, as if the text had no other tokens."""
     order = (~retained).to(torch.uint8).argsort(dim=1, stable=True)
     places = torch.arange(retained.shape[1], device=retained.device)
     padding = places >= retained.sum(dim=1, keepdim=True)

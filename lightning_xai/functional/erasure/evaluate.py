@@ -1,4 +1,4 @@
-"""Functions of erased inputs, some of which also evaluate many versions of a text together."""
+"""Functions that evaluate erased inputs. Some of them can also evaluate many versions of a text together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Output = Literal["logit", "probability"]
 
 
 class Evaluate(Protocol):
-    """A function from erased inputs to outputs, such as a network's logits or the probabilities of a `Predict`.
+    """A function that maps erased inputs to outputs, such as a network's logits or the probabilities of a `Predict`.
 
     Example:
         >>> def number_of_tokens(inputs, embed_mask=None):
@@ -32,7 +32,7 @@ class Evaluate(Protocol):
 
 
 class ExplainedModel(EmbeddingModel, Protocol):
-    """The part of a classifier that perturbations need: an `EmbeddingModel` with probabilities.
+    """The interface of a classifier that perturbations need: an `EmbeddingModel` with probabilities.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -61,12 +61,12 @@ class Versions(NamedTuple):
         [False, True]
     """
 
-    example: Tensor  # [R] long, the batch row of the text that each version belongs to
+    example: Tensor  # [R] long, the batch row of each version's text
     keep: Tensor  # [R, T] bool, or [R, J, T] for J versions per row; tokens outside `token_mask` are kept anyway
 
 
 class ForVersions(Protocol):
-    """The second entry of an `Evaluate` or a `Predict`: it evaluates versions of texts together, without a gradient.
+    """A function that evaluates many versions of texts together, without a gradient.
 
     Example:
         >>> def first_kept(inputs, versions, classes, *, erasure, pad_id, chunk_size=None):
@@ -86,7 +86,7 @@ class ForVersions(Protocol):
         pad_id: int,
         chunk_size: int | None = None,
     ) -> Tensor | None:
-        """Returns outputs [R, K], or None where the network has to read each version as a whole text.
+        """Returns outputs [R, K], or None where the network must evaluate each version as a text of its own.
 
         Args:
             inputs: B unerased inputs.
@@ -100,11 +100,11 @@ class ForVersions(Protocol):
 
 
 class WithVersions:
-    """An `Evaluate` or `Predict` with a second entry, `for_versions`. Functions that wrap one pass the entry on.
+    """An `Evaluate` or `Predict` that also has a function `for_versions`. Wrappers of such a function keep both.
 
     Args:
         evaluate: function of erased inputs.
-        for_versions: the second entry.
+        for_versions: function that evaluates many versions together.
 
     Example:
         >>> evaluate = WithVersions(lambda inputs, embed_mask=None: inputs.input_ids, lambda *_, **__: None)
@@ -122,7 +122,7 @@ class WithVersions:
 
 
 def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
-    """Returns the second entry of a function of erased inputs, or None if it has none.
+    """Returns the function `for_versions` of a function of erased inputs, or None if it has none.
 
     Example:
         >>> for_versions_of(lambda inputs, embed_mask=None: inputs.input_ids) is None
@@ -132,9 +132,9 @@ def for_versions_of(evaluate: Evaluate | Predict) -> ForVersions | None:
 
 
 def logits_of(model: EmbeddingModel) -> Evaluate:
-    """Returns the function that gives the logits [B, C] of erased inputs.
+    """Returns the function that maps erased inputs to the logits [B, C] of a model.
 
-    Its second entry is the method `version_logits` of the model, if it has one.
+    Its `for_versions` is the method `version_logits` of the model, if the model has this method.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -152,7 +152,7 @@ def logits_of(model: EmbeddingModel) -> Evaluate:
 
 
 def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
-    """Returns the function that gives the logits or the probabilities [B, C] of erased inputs.
+    """Returns the function that maps erased inputs to logits or probabilities [B, C].
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -164,7 +164,7 @@ def outputs_of(model: ExplainedModel, output: Output) -> Evaluate:
 
 
 def predict_of(model: ExplainedModel) -> Predict:
-    """Returns the method `predict` of a classifier, with a second entry if the classifier has one.
+    """Returns the method `predict` of a classifier, with `for_versions` if the classifier supports it.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -176,11 +176,11 @@ def predict_of(model: ExplainedModel) -> Predict:
 
 
 def mapped(evaluate: Evaluate, function: Callable[[Tensor], Tensor], model: ExplainedModel) -> Evaluate:
-    """Returns the function that applies `function` to the outputs of `evaluate`, in both entries.
+    """Returns `evaluate` with `function` applied to its outputs, also to those of its `for_versions`.
 
     Args:
-        evaluate: gives the logits of `model`.
-        function: maps logits to probabilities. Unless the model is multi-label, it gets the logits of all classes.
+        evaluate: returns the logits of `model`.
+        function: maps logits to probabilities. Unless the model is multi-label, it needs the logits of all classes.
         model: the classifier.
 
     Example:

@@ -37,12 +37,12 @@ def perturbed_outputs(
     The outputs are on the device of the results of `evaluate`. If there are no versions, their shape is [0, 0].
 
     Args:
-        evaluate: the function of erased inputs. Erased inputs have the `index` of the unerased inputs.
+        evaluate: function of erased inputs, whose `index` is the same as in the unerased inputs.
         inputs: B unerased inputs.
         versions: R versions.
         erasure: how tokens are erased, see `erase`.
         pad_id: id of the padding token.
-        chunk_size: largest number of versions per forward pass; None lets the device decide. Results stay the same.
+        chunk_size: largest number of versions per forward pass; None lets the device decide. It changes no result.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -54,7 +54,7 @@ def perturbed_outputs(
     """
     example, keep = versions.example.cpu(), versions.keep.cpu()
     erased = inputs.token_mask.cpu()[example] & ~keep
-    # equal masks of different examples must stay distinct, so the bits of the example's number are added
+    # the bits of the example's number are added, so that equal masks of different examples stay distinct
     bits = (example.unsqueeze(1) >> torch.arange(32)) & 1
     distinct, inverse = distinct_rows(torch.cat([bits.bool(), erased], dim=1))
     example, erased = example[distinct], erased[distinct]
@@ -87,9 +87,10 @@ def version_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] of R versions of texts, each for K classes of its own, in float64 on the CPU.
+    """Returns the outputs [R, K] float64, on the CPU, of R versions of texts, each version for K classes of its own.
 
-    The second entry of `evaluate` is used if there is one. Otherwise each version is evaluated as a whole text.
+    The function `for_versions` of `evaluate` is used if there is one. Otherwise each version is evaluated as a text of
+    its own.
 
     Args:
         evaluate: the function of erased inputs.
@@ -117,7 +118,7 @@ def version_outputs(
 def _outputs_together(
     evaluate: Evaluate | Predict, inputs: TextInputs, versions: Versions, classes: Tensor, **options: Any
 ) -> Tensor | None:
-    """Returns the outputs [R, K] from the second entry of `evaluate`, in float64 on the CPU; None without an entry."""
+    """Returns the outputs [R, K] float64, on the CPU, of the `for_versions` of `evaluate`; None if it has none."""
     entry = for_versions_of(evaluate)
     if entry is None or not len(versions.example):
         return None
@@ -135,7 +136,7 @@ def target_outputs(
     pad_id: int = 0,
     chunk_size: int | None = None,
 ) -> Tensor:
-    """Returns the outputs [R, K] of each version for the explained classes of its text, in float64 on the CPU.
+    """Returns the outputs [R, K] float64, on the CPU, of each version for the explained classes of its text.
 
     Args:
         evaluate: the function of erased inputs.
@@ -163,7 +164,7 @@ def target_outputs(
         outputs = evaluate(inputs, embed_mask)
         return outputs.gather(1, targets[inputs.index].to(outputs.device)).cpu().double()
 
-    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # to look up targets
+    numbered = replace(inputs, index=torch.arange(len(inputs), device=inputs.device))  # so that `index` finds targets
     return perturbed_outputs(of_targets, numbered, versions, **options).cpu()
 
 
@@ -179,10 +180,10 @@ def predict_erased(
 ) -> Tensor:
     """Returns the probability [R, J] of each version for the class of its row, in float64.
 
-    Equal versions are predicted once, and versions that keep every token take their probability from `unerased_probs`.
+    Equal versions are predicted once. For versions that keep every token, the probability is in `unerased_probs`.
 
     Args:
-        predict: gives the model's probabilities.
+        predict: returns the model's probabilities.
         inputs: B unerased inputs.
         versions: R rows of J versions. Versions, `targets` and `unerased_probs` are on the CPU.
         targets: [R] long, the class of each row.
@@ -213,9 +214,9 @@ def predict_erased(
 def predict_zero_embeddings(
     predict: Predict, inputs: TextInputs, versions: Versions, targets: Tensor, *, erasure: Erasure, pad_id: int = 0
 ) -> Tensor:
-    """Returns the probability [R, J] float64 of each version for the class of its row if all embeddings are zero.
+    """Returns the probability [R, J] float64 of each version for the class of its row, with all embeddings zero.
 
-    Embeddings of a prompt stay. The arguments are those of `predict_erased`, without `unerased_probs`.
+    Only embeddings of a prompt are kept. The arguments are those of `predict_erased`, without `unerased_probs`.
 
     Example:
         >>> inputs = TextInputs.of_ids([[5, 6, 7]])
@@ -233,7 +234,7 @@ def predict_zero_embeddings(
         lengths = lengths - erased.sum(dim=1)
     distinguishing = [example, lengths]
     if erasure == "delete" and inputs.token_type_ids is not None:
-        # token types are not set to zero, so the result depends on how many tokens of the second text are deleted
+        # token types are not set to zero, so the result depends on the number of deleted tokens of the second text
         in_second_text = inputs.token_type_ids.cpu() > 0
         distinguishing.append((erased & in_second_text[example]).sum(dim=1))
     first, inverse = distinct_rows(torch.stack(distinguishing, dim=1))

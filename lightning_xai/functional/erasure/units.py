@@ -14,12 +14,12 @@ Unit = Literal["token", "word"]
 
 
 def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
-    """Returns the number [B, T] long of each token's unit, counted from 0 in each row, and -1 outside `mask`.
+    """Returns the unit [B, T] long of each token, numbered from 0 in each row; -1 outside `mask`.
 
     Args:
         mask: [B, T] bool, the tokens that belong to units.
-        word_ids: [B, T] long, the word of each token, -1 outside words. Neighboring tokens of one word form a unit, and
-            each token outside words is a unit by itself. None makes every token a unit.
+        word_ids: [B, T] long, the word of each token, -1 outside words. Neighboring tokens of the same word form a
+            unit, and each token outside words is a unit by itself. None makes every token a unit.
 
     Example:
         >>> mask = torch.tensor([[False, True, True, True]])
@@ -34,7 +34,7 @@ def unit_ids(mask: Tensor, word_ids: Tensor | None = None) -> Tensor:
 
 
 def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
-    """Returns the number [B, T] long of each token's unit (see `unit_ids`), and -1 outside the inputs' `token_mask`.
+    """Returns the unit [B, T] long of each token (see `unit_ids`), and -1 outside the inputs' `token_mask`.
 
     Raises:
         ValueError: the unit is "word", but the inputs have no word ids.
@@ -51,7 +51,7 @@ def token_units(inputs: TextInputs, unit: Unit) -> Tensor:
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Returns the number [B] of units in each row of `units` [B, T], a result of `token_units`.
+    """Returns the number [B] of units in each row of `units` [B, T], which is a result of `token_units`.
 
     Example:
         >>> count_units(torch.tensor([[-1, 0, 0, 1], [-1, -1, -1, -1]])).tolist()
@@ -65,7 +65,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
     Args:
         units: [R, T] long, or [T] for all rows: the unit of each token, -1 for none.
-        keep: [R, M] bool, True where one of M units is kept.
+        keep: [R, M] bool, True where a unit is kept.
 
     Example:
         >>> kept_tokens(torch.tensor([-1, 0, 0, 1]), torch.tensor([[True, False], [False, True]])).tolist()
@@ -80,7 +80,7 @@ def kept_tokens(units: Tensor, keep: Tensor) -> Tensor:
 
 
 def spread_over_tokens(unit_scores: Tensor, units: Tensor) -> Tensor:
-    """Divides the score of each of M units [B, K, M] equally among its tokens. Returns token scores [B, K, T].
+    """Divides the score of each of M units [B, K, M] equally among its tokens, and returns token scores [B, K, T].
 
     The scores of a word's tokens therefore sum to the word's score. Tokens outside units score 0.
 

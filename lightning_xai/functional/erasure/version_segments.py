@@ -1,4 +1,4 @@
-"""Segments of texts without some of their tokens. Each distinct segment of all versions is listed once."""
+"""Segments of texts from which some tokens are erased. Each distinct segment of all versions is listed once."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _BLOCK = 2**22  # largest number of tokens of versions that are compared at once
 
 
 class SegmentedVersions(NamedTuple):
-    """R versions of texts, cut into at most N segments each. U segments are distinct.
+    """R versions of texts, divided into at most N segments each. U segments are distinct.
 
-    Two segments are equal if they belong to one text, hold the same tokens of it, and the same ones are erased. Token
-    ids are not compared: an embedding that is set to zero leaves its id unchanged.
+    Two segments are equal if they belong to the same text, contain the same of its tokens, and have the same tokens
+    erased. Token ids are not compared, since an embedding that is set to zero leaves its id unchanged.
     """
 
     ids: Tensor  # [R, N] long, number of each segment below U; -1 where a version has fewer segments
-    version: Tensor  # [U] long, a version that has the segment
+    version: Tensor  # [U] long, one of the versions that contain the segment
     place: Tensor  # [U] long, number of the segment in this version
     length: Tensor  # [U] long, number of tokens in the segment
 
 
 class _TextSegments(NamedTuple):
-    """The part of SegmentedVersions for one text, as arrays; `ids` may leave out numbers."""
+    """The segments of one text, like SegmentedVersions but as arrays; some numbers may be missing in `ids`."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]
@@ -45,15 +45,15 @@ def segmented_versions(
     erasure: Erasure,
     padding_segment: bool = False,
 ) -> SegmentedVersions:
-    """Returns the distinct segments of R versions of texts. Tokens come first in a text, then padding; all on the CPU.
+    """Returns the distinct segments of R versions of texts. Padding must follow the tokens. All tensors are on the CPU.
 
     Args:
         attention_mask: [B, T] bool, False at padding.
         example: [R] long, the text of each version.
-        erased: [R, T] bool, the tokens that each version erases, none of them padding.
+        erased: [R, T] bool, the tokens that each version erases; padding is never erased.
         segment_length: number S of tokens in a segment.
-        erasure: "delete" closes the gaps before the text is cut; the other erasures move no token.
-        padding_segment: whether a segment of no token follows a text of one or more whole segments.
+        erasure: "delete" closes the gaps before the text is divided; the other erasures move no token.
+        padding_segment: whether a text whose last segment is full gets another segment, without tokens.
 
     Example:
         >>> text, erased = torch.ones(1, 5).bool(), torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
@@ -130,10 +130,10 @@ def segment_columns(
 
 
 def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
-    """Yields slices of versions that together have at most `most_segments` distinct segments.
+    """Yields slices of versions, such that the versions of a slice have at most `most_segments` distinct segments.
 
     Args:
-        ids: [R, N] long, the segments of each version, of which no version has more than `most_segments`.
+        ids: [R, N] long, the segments of each version. No version has more than `most_segments`.
         most_segments: largest number of distinct segments.
 
     Example:
@@ -143,7 +143,7 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
     numbers, start = ids.numpy(), 0
     while start < len(numbers):
         fits, too_many = start + 1, len(numbers) + 1
-        while too_many - fits > 1:  # the number of distinct segments grows with the number of versions
+        while too_many - fits > 1:  # a binary search, since more versions never have fewer distinct segments
             middle = (fits + too_many) // 2 if too_many <= len(numbers) else len(numbers)
             if len(np.unique(numbers[start:middle])) <= most_segments:
                 fits = middle
@@ -154,13 +154,13 @@ def version_blocks(ids: Tensor, most_segments: int) -> Iterator[slice]:
 
 
 def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of versions [R, L] of a text whose tokens stay at their places."""
+    """Returns the segments of versions [R, L] of a text whose erased tokens keep their places."""
     num_rows, length = erased.shape
     places = -(-length // size)
     padded = np.zeros((num_rows, places * size), dtype=bool)
     padded[:, :length] = erased
     padded = padded.reshape(num_rows, places, size)
-    changed = np.asarray(padded.any(axis=2))  # [R, N]; all unchanged segments of a place are equal
+    changed = np.asarray(padded.any(axis=2))  # [R, N]; without erased tokens, all segments at a place are equal
     row, place = np.nonzero(changed)
     bits = np.packbits(padded[row, place], axis=1)
     first, inverse = _distinct(np.concatenate([place.astype(">u4").view(np.uint8).reshape(-1, 4), bits], axis=1))
@@ -172,7 +172,7 @@ def _with_erased_bits(erased: np.ndarray, size: int) -> _TextSegments:
 
 
 def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of versions [R, L] of a text that close the gaps of deleted tokens."""
+    """Returns the segments of versions [R, L] of a text in which deleted tokens leave no gap."""
     num_rows, width = kept.shape
     lengths = kept.sum(axis=1)
     ids = np.full((num_rows, -(-int(lengths.max(initial=0)) // size)), -1)
@@ -204,7 +204,7 @@ def _after_deletion(kept: np.ndarray, size: int) -> _TextSegments:
 
 
 def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -> _TextSegments:
-    """Returns the segments of one text, with a segment of no token after every version of whole segments."""
+    """Adds an empty segment after every version of a text whose last segment is full."""
     follows = np.flatnonzero((lengths > 0) & (lengths % size == 0))
     if not len(follows):
         return part
@@ -215,7 +215,7 @@ def _with_padding_segment(part: _TextSegments, lengths: np.ndarray, size: int) -
 
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first row of each distinct key [n] or [n, bytes], and for each row the number of its key."""
+    """Returns the first row of each distinct key [n] or [n, bytes], and the number of each row's key."""
     if keys.ndim == 2:
         keys = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.shape[1]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)

@@ -27,16 +27,16 @@ def class_gradients(
     row_weights: Tensor | None = None,
     create_graph: bool = False,
 ) -> Iterator[Tensor]:
-    """Yields K gradients: the k-th is the gradient of each text's logit for the class `classes[:, k]`.
+    """Yields K gradients. The k-th has, for each text, the gradient of the logit of the class `classes[:, k]`.
 
-    All classes share one forward pass, in which a network with `reads_by_class` computes no other class.
+    All classes share one forward pass. A network with `reads_by_class` computes only these classes in it.
 
     Args:
         model: the classifier.
         inputs: B texts.
         classes: [B, K] long.
-        embeds: [B, T, D], the embeddings of the forward pass.
-        wrt: the tensor to differentiate by, from which `embeds` was computed; None takes `embeds`.
+        embeds: [B, T, D], the embeddings that the forward pass takes.
+        wrt: the tensor to differentiate with respect to, from which `embeds` was computed; None takes `embeds`.
         row_weights: [B] factors of the texts' logits, 1 by default.
         create_graph: whether the gradients can be differentiated again.
 

@@ -91,7 +91,7 @@ def path_ends(model: EmbeddingModel, inputs: TextInputs, baseline: Baseline) -> 
         model: the classifier.
         inputs: B texts.
         baseline: "fill" replaces explainable tokens by the encoder's fill token and keeps the other tokens; "zero"
-            takes a zero vector for every token that is not in a prompt.
+            takes a zero vector for every token outside a prompt.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -116,7 +116,7 @@ def path_gradients(
     chunk_size: int | None,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: the average gradient of the target's logit on the line.
+    """Returns K tensors [B, T, D], one per target: the gradient of the target's logit, averaged over the line.
 
     Args:
         model: the classifier.
@@ -146,8 +146,8 @@ def path_gradients(
     for chunk in even_slices(len(quadrature.points), max(rows // batch, 1)):
         points = line.new_tensor(quadrature.points[chunk])
         row_weights = line.new_tensor(quadrature.weights[chunk]).repeat(batch)
-        # the shift is 0 and is added at all points, so the gradient by the shift is the sum of the gradients at the
-        # points. The gradient by `end` would be wrong: it multiplies each point's gradient by the point
+        # `shift` is 0 and is added at all points, so the gradient with respect to it is the sum of the gradients at the
+        # points. The gradient with respect to `end` would be wrong, as it multiplies each point's gradient by the point
         shift = torch.zeros_like(line, requires_grad=True)
         embeds = start.unsqueeze(1) + points.view(1, -1, 1, 1) * line + shift  # [B, points, T, D]
         gradients = class_gradients(
@@ -176,10 +176,10 @@ def single_token_path_gradients(
     *,
     chunk_size: int | None,
 ) -> list[Tensor]:
-    """Returns K tensors [B, T, D], one per target: each token's average gradient while the token moves on its line.
+    """Returns K tensors [B, T, D], one per target. For each token, they hold its average gradient on its own line.
 
-    One token moves at a time, while the others stay at `ends.end`. Tokens outside `token_mask` never move; their
-    averages are 0.
+    One token moves along its line at a time, while the others stay at `ends.end`. Tokens outside `token_mask` never
+    move; their averages are 0.
 
     Args:
         model: the classifier.

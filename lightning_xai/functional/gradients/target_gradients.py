@@ -1,4 +1,4 @@
-"""Gradients of class logits. Each class takes a backward pass; all classes share one forward pass."""
+"""Gradients of class logits. Each class needs a backward pass; all classes share one forward pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class EmbeddingModel(Protocol):
-    """The part of a classifier that gradients need.
+    """The interface of a classifier that gradients need.
 
     Example:
         >>> class SumOfEmbeddings:
@@ -32,7 +32,7 @@ class EmbeddingModel(Protocol):
         ...
 
     def __call__(self, inputs: TextInputs, inputs_embeds: Tensor | None = None) -> ClassifierOutput:
-        """Returns the output for `inputs_embeds` [B, T, D], by default the embeddings that `embed` returns."""
+        """Returns the output for `inputs_embeds` [B, T, D], by default the embeddings of `inputs`."""
         ...
 
 
@@ -68,18 +68,18 @@ def target_gradients(
     create_graph: bool = False,
     keep_graph: bool = False,
 ) -> Iterator[Any]:
-    """Yields K gradients: the k-th is the gradient of each example's logit for the class `targets[:, k]`.
+    """Yields K gradients. The k-th has, for each example, the gradient of the logit of the class `targets[:, k]`.
 
-    Each gradient costs one backward pass. To save memory, pool each gradient before you take the next one.
-    The graph of `logits` is freed after the last gradient unless `create_graph` or `keep_graph` is set.
+    Each gradient costs one backward pass. To save memory, pool each gradient before you take the next one. The graph of
+    `logits` is freed after the last gradient, unless `create_graph` or `keep_graph` is set.
 
     Args:
         logits: [B, C].
         targets: [B, K] long.
-        wrt: the tensor to differentiate by, or a tuple of tensors. For a tuple, each gradient is a tuple, too.
+        wrt: the tensor to differentiate with respect to, or a tuple of tensors, for which each gradient is a tuple.
         row_weights: [B] factors of the examples' logits, 1 by default.
         create_graph: whether the gradients can be differentiated again.
-        keep_graph: whether other readers take gradients of `logits` afterwards.
+        keep_graph: whether the graph of `logits` is kept for further gradients.
 
     Example:
         >>> x = torch.tensor([[2.0], [3.0]], requires_grad=True)

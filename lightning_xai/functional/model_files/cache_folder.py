@@ -1,4 +1,4 @@
-"""The folder in which downloaded and encoded data are kept."""
+"""The folder for downloaded and encoded data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CACHE_VARIABLE = "LIGHTNING_XAI_CACHE"
 
 
 def cache_folder(cache_dir: str | Path | None) -> Path:
-    """Returns `cache_dir` if given, else $LIGHTNING_XAI_CACHE if set, else ~/.cache/lightning_xai.
+    """Returns `cache_dir` if it is given, else $LIGHTNING_XAI_CACHE if it is set, else ~/.cache/lightning_xai.
 
     Example:
         >>> cache_folder("my/cache").as_posix()

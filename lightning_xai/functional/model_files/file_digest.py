@@ -9,7 +9,7 @@ BLOCK = 1 << 22  # bytes that are read at once
 
 
 def sha256_of(*files: Path) -> str:
-    """Returns the SHA-256 hash of the contents of files, one after another.
+    """Returns the SHA-256 hash of the contents of files, read one after another.
 
     Example:
         >>> import tempfile

@@ -61,7 +61,7 @@ def converted_folder(file: str | Path) -> Path:
             _convert(file, made)
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():  # otherwise another process was faster
+            if not folder.is_dir():  # otherwise, another process has finished first
                 raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -70,12 +70,12 @@ def converted_folder(file: str | Path) -> Path:
 
 @lru_cache
 def _hash(file: str, size: int, changed: int) -> str:
-    """Returns 12 hex digits of the file's SHA-256. Size and time of change tell whether a known hash still holds."""
+    """Returns 12 hex digits of the file's SHA-256. A new size or modification time means that the cache is outdated."""
     return sha256_of(Path(file))[:12]
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Writes the model of a GGUF file into a folder. The weights become float32, and a tied head stays tied."""
+    """Writes the model of a GGUF file into a folder. Weights become float32, and a head stays tied if it is tied."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         network: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
@@ -86,7 +86,7 @@ def _convert(file: Path, folder: Path) -> None:
     rows = network.get_input_embeddings().weight.shape[0]
     if len(tokenizer) > rows:
         raise ValueError(f"{file}: its vocabulary has {len(tokenizer)} ids, but its embedding table only {rows} rows")
-    network.hf_quantizer = None  # the weights are no longer quantized; transformers would refuse to save them
+    network.hf_quantizer = None  # weights are no longer quantized, and transformers refuses to save quantized ones
     for name in ("quantization_config", "_pre_quantization_dtype"):
         if hasattr(network.config, name):
             delattr(network.config, name)

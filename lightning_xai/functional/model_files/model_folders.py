@@ -1,4 +1,4 @@
-"""Finds models: in a folder, on the Hugging Face hub, in a GGUF file, or inside an installed package."""
+"""Locates models: in a folder, on the Hugging Face hub, in a GGUF file, or inside an installed package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGE = "package:"
 
 
 def is_hub_id(path: str) -> bool:
-    """Returns whether a path has the form of a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
+    """Returns whether a path looks like a hub id ("NAME" or "OWNER/NAME") and is not an existing folder.
 
     Example:
         >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("runs/tm/seed0"), is_hub_id("package:gt/model")
@@ -20,11 +20,11 @@ def is_hub_id(path: str) -> bool:
 
 
 def refuse_missing(path: str, wanted: str = "the folder of a model or a hub id") -> None:
-    """Raises ValueError if a path neither exists nor can be a hub id. Looking for it on the hub would take a minute.
+    """Raises ValueError if a path neither exists nor can be a hub id, since a search on the hub would take a minute.
 
     Args:
         path: a folder, a file, a hub id, or "package:NAME/FOLDER", which is not checked.
-        wanted: the remedy in the message.
+        wanted: the remedy in the error message.
 
     Example:
         >>> refuse_missing("google-bert/bert-base-uncased")
@@ -74,7 +74,7 @@ def resolve_model_path(path: str) -> str:
 
 
 def located(path: str) -> str:
-    """Returns the place of a file or folder; "package:NAME/REST" is looked up, any other path is returned unchanged.
+    """Returns the path of a file or folder. "package:NAME/REST" is located, any other path is returned unchanged.
 
     Raises:
         ValueError: the package is not installed.

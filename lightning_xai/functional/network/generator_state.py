@@ -1,4 +1,4 @@
-"""The state of torch's random generators, to draw the same dropout masks in two forward passes."""
+"""The state of torch's random generators, with which two forward passes draw the same dropout masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class GeneratorState(NamedTuple):
-    """The state of torch's generator on the CPU and of the one on an accelerator.
+    """The states of torch's generators on the CPU and on an accelerator.
 
     Example:
         >>> state = GeneratorState.now(torch.device("cpu"))
@@ -25,7 +25,7 @@ class GeneratorState(NamedTuple):
 
     @classmethod
     def now(cls, device: torch.device) -> GeneratorState:
-        """Returns the current state of the generators that a forward pass on `device` draws from."""
+        """Returns the current state of the generators that a forward pass on `device` uses."""
         accelerator = None
         if device.type == "cuda":
             accelerator = torch.cuda.get_rng_state(device)

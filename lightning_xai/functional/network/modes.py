@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class _HasAttentionKernel(Protocol):
-    """The part of a classifier that `eager_attention` needs."""
+    """The interface of a classifier that `eager_attention` needs."""
 
     @property
     def attention_implementation(self) -> Any: ...
@@ -21,7 +21,7 @@ class _HasAttentionKernel(Protocol):
 
 
 def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> Tensor:
-    """Returns `module(**arguments)`, leaving out arguments that are None or that `module.forward` does not name.
+    """Calls `module` with those of the arguments that are not None and that `module.forward` names.
 
     Example:
         >>> call_with_known_arguments(nn.Identity(), input=torch.tensor(3), mask=torch.tensor(1))
@@ -33,7 +33,7 @@ def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> 
 
 @contextmanager
 def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> Iterator[None]:
-    """Within the context, `module` returns `output` where `keep` is True, and its true output where `keep` is False.
+    """Makes `module` return `output` where `keep` is True, and its true output elsewhere, within the context.
 
     Args:
         module: any part of a network that returns [B, T, D].
@@ -63,7 +63,7 @@ def override_output(module: nn.Module, output: Tensor | None, keep: Tensor) -> I
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Within the context, `module` and all its parts are in eval mode.
+    """Puts `module` and all its parts in eval mode within the context.
 
     Afterwards, the mode of every part and the state of the random generator (on the CPU) are restored.
 
@@ -87,10 +87,10 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Within the context, `module` is in eval mode, gradients are enabled, and parameters of `module` get no gradient.
+    """Puts `module` in eval mode, enables gradients, and gives its parameters no gradient, within the context.
 
     A backward pass costs less without gradients of parameters. Afterwards, modes and `requires_grad` flags are
-    restored. The setting of autocast does not change.
+    restored. The autocast setting does not change.
 
     Example:
         >>> layer, inputs = nn.Linear(2, 1), torch.ones(1, 2, requires_grad=True)
@@ -103,7 +103,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
     try:
         for parameter, _ in flags:
             parameter.requires_grad_(False)
-        # cuDNN's RNNs have no backward pass in eval mode, so cuDNN is switched off (captum issue 328)
+        # cuDNN's recurrent layers have no backward pass in eval mode, so cuDNN is switched off (captum issue 328)
         with evaluation_mode(module), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             yield
     finally:
@@ -113,7 +113,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Iterator[None]:
-    """Within the context, `network` uses eager attention if `wanted`. Afterwards, its former kernel is restored.
+    """Lets `network` use eager attention within the context, if `wanted`. Afterwards, its former kernel is restored.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -137,12 +137,13 @@ def eager_attention(network: _HasAttentionKernel, *, wanted: bool = True) -> Ite
 
 @contextmanager
 def graph_or_float32(device_type: str, *, create_graph: bool) -> Iterator[None]:
-    """With `create_graph`, enables gradients and keeps autocast as it is. Without it, disables gradients and autocast.
+    """With `create_graph`, enables gradients and leaves autocast as it is. Otherwise disables gradients and autocast.
 
-    Decompositions that reuse memory in place need one dtype for all results. Autocast mixes dtypes.
+    Without a graph, decompositions reuse memory in place, for which all results need the same dtype. Autocast mixes
+    dtypes.
 
     Args:
-        device_type: type of the device that computes, such as "cpu" or "cuda". Each type has its own autocast.
+        device_type: type of the computing device, such as "cpu" or "cuda". Each type has its own autocast setting.
         create_graph: whether the results are differentiated later.
 
     Example:

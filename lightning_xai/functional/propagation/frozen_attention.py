@@ -1,4 +1,4 @@
-"""Attention with constant queries and keys, and the transposed map, without a stored matrix of probabilities."""
+"""Attention with constant queries and keys, and its transposed map, without storing the matrix of probabilities."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch.nn import functional as F
 
 from lightning_xai.functional.propagation.function_arguments import attention_scores
 
-# number of probabilities that are computed at once. They fit the cache of a CPU, or they keep a GPU busy
+# number of probabilities that are computed at once; they fit in the cache of a CPU, and keep a GPU busy
 _BLOCK = {"cpu": 2**19, "cuda": 2**26}
 
 
 class FrozenAttention:
-    """F.scaled_dot_product_attention as a linear map of the values, for constant queries and keys.
+    """F.scaled_dot_product_attention as a linear map of the values, with constant queries and keys.
 
     Derivatives of any order are exact. No T x T matrix is kept after a call.
 
@@ -50,7 +50,7 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]; heads of one key are summed."""
+        """Returns attention.T @ states [..., heads, T, w] from states [..., H, T, w], summed over queries of a key."""
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)
         for rows, probabilities in self._probabilities():
@@ -63,7 +63,7 @@ class FrozenAttention:
         return torch.promote_types(self.query.dtype, torch.float32)  # precise enough for long sums
 
     def _probabilities(self) -> Iterator[tuple[slice, Tensor]]:
-        """Yields all queries in slices of b queries, each slice with its attention probabilities [..., H, b, T]."""
+        """Yields slices of b queries, each with the attention probabilities [..., H, b, T] of these queries."""
         query, key = self.query.to(self._precision), self.key.to(self._precision)
         most = _BLOCK.get(query.device.type, _BLOCK["cuda"])
         size = max(most // max(query.shape[:-2].numel() * key.shape[-2], 1), 1)
@@ -73,7 +73,7 @@ class FrozenAttention:
 
 
 class _Mix(torch.autograd.Function):
-    """Calls `attention.mix`, or `attention.mix_back` if `back`. Each is the backward pass of the other."""
+    """Calls `attention.mix_back` if `back`, and otherwise `attention.mix`. Each is the backward pass of the other."""
 
     @staticmethod
     def forward(states: Tensor, attention: FrozenAttention, back: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rules that make a network linear in its hidden states, because every factor of a hidden state is a constant."""
+"""Rules that make a network linear in its hidden states by treating all factors of hidden states as constants."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
 
 
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
-    """Returns whether a function's result is linear in the states.
+    """Returns whether the result of a function is linear in the states.
 
-    `tracked` are the tracked arguments of the function; `linear` are those that are linear in the states.
+    `tracked` are the tracked arguments of the function, and `linear` those of them that are linear in the states.
     """
-    if base == "addmm":  # a coefficient as the addend would be a constant term, so the result would not be linear
+    if base == "addmm":  # if the addend is a coefficient, it adds a constant, so the result is not linear
         return len(tracked) == 1
     if base in PRODUCTS:
         return len(linear) == 1
@@ -79,12 +79,13 @@ def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: t
 class FrozenCoefficients(Rules):
     """Rules that keep a network linear in the tracked states: the factors of a state are constant coefficients.
 
-    Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit stay at
-    their true values. A tensor that is not linear in the states (attention scores, squares, ...) may go through any
-    function and may become a coefficient. If it becomes the network's output, `linear` raises a ValueError.
+    Attention probabilities, the 1 / std of norms, activation(z) / z and the activated factor of a gated unit keep
+    their values of a forward pass. A tensor that is not linear in the states (attention scores, squares, ...) may pass
+    through any function and may become a coefficient. If it becomes the network's output, `linear` raises a ValueError.
 
-    A tracked tensor holds its true value. An optional second run of the network starts from other states, for example
-    zeros, but uses the coefficients of the first run. `second_run` holds the tensor's value in this second run.
+    A tracked tensor holds its value in this forward pass. There may be a second run of the network, which starts from
+    other states, for example zeros, but uses the coefficients of the first run. `second_run` holds the tensor's value
+    in the second run.
 
     Args:
         detached: if True, derivatives treat coefficients as constants. If False, the coefficients depend on the states
@@ -131,7 +132,7 @@ class FrozenCoefficients(Rules):
         return self._coefficient(func, name, tracked, args, kwargs)
 
     def linear(self, result: Tensor) -> Tensor:
-        """Returns the value of the linear function, differentiable with respect to the states.
+        """Returns the value of the linear function, which can be differentiated with respect to the states.
 
         Raises:
             ValueError: `result` is not a linear function of the states; the message names the non-linear function.
@@ -148,9 +149,9 @@ class FrozenCoefficients(Rules):
         return torch.no_grad() if self.detached else nullcontext()
 
     def _linear(self, func: Callable, tracked: list[Tracked], args: tuple, kwargs: dict, gate: Tracked | None) -> Any:
-        """Returns the result of a function that is linear in its tracked arguments.
+        """Applies a function that is linear in its tracked arguments.
 
-        The gate is a coefficient, and so are arguments that are not linear in the states.
+        The gate is treated as a coefficient, and so are arguments that are not linear in the states.
         """
 
         def value(tensor: Tracked) -> Tensor:
@@ -165,7 +166,7 @@ class FrozenCoefficients(Rules):
         return self.wrap(result, func(*replaced(args, state), **replaced(kwargs, state)))
 
     def _coefficient(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Returns the result of a function that is not linear in the states, as a possible coefficient."""
+        """Applies a function that is not linear in the states. Its result may become a coefficient."""
         with self._frozen():
             result = func(*replaced(args, plain), **replaced(kwargs, plain))
         if writes_in_place(name, args, kwargs):
@@ -194,7 +195,7 @@ class FrozenCoefficients(Rules):
         bias = kwargs.get("bias", args[3] if len(args) > 3 else None) if name == "layer_norm" else None
 
         def center(values: Tensor) -> Tensor:
-            # a sum is faster here, because the derivative of a mean or a difference takes one more pass over memory
+            # a sum is faster, since the derivative of a mean or of a difference takes one more pass over memory
             return values + values.sum(dims, keepdim=True) * (-1 / math.prod(shape)) if name == "layer_norm" else values
 
         with self._frozen():
@@ -223,5 +224,5 @@ class FrozenCoefficients(Rules):
 
 
 def _mix_heads(attention: Tensor, values: Tensor) -> Tensor:
-    """Returns attention @ values [..., H, T, d] for values [..., heads, T, d], where query heads may share a head."""
+    """Returns attention @ values [..., H, T, d] from values [..., heads, T, d]; query heads may share a value head."""
     return attention @ repeat_heads(values, attention.shape[-3])

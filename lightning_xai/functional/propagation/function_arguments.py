@@ -1,4 +1,4 @@
-"""The arguments of torch's norms and of its attention function, and the attention scores before the softmax."""
+"""Arguments of torch's norms and of its attention function, and the attention scores before the softmax."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def norm_arguments(name: str, args: tuple, kwargs: dict) -> tuple[Any, Any, Any,
 
 
 def repeat_heads(states: Tensor, num_heads: int) -> Tensor:
-    """Returns `states` with `num_heads` heads: each head is repeated for the query heads that share it.
+    """Returns `states` with `num_heads` heads, by repeating each head for all query heads that share it.
 
     Example:
         >>> repeat_heads(torch.tensor([[[1.0]], [[2.0]]]), 4).flatten().tolist()
@@ -52,7 +52,7 @@ def attention_scores(
 ) -> Tensor:
     """Returns the attention scores [..., T, T] of F.scaled_dot_product_attention before the softmax.
 
-    Masked scores are the lowest finite number, because the softmax of a row of -inf (at padding) would be nan.
+    Masked scores are the lowest finite number, since the softmax of a row that is all -inf (at padding) is nan.
 
     Args:
         query: [..., H, T, d]. All arguments up to `enable_gqa` are those of F.scaled_dot_product_attention.

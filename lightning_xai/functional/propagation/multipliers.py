@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# the secant's slope (f(x) - f(b)) / (x - b), written without a difference of nearly equal numbers
+# the secant slope (f(x) - f(b)) / (x - b), in a form that does not subtract nearly equal numbers
 EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "square": lambda x, b: x + b,
     "cube": lambda x, b: x * x + x * b + b * b,
@@ -17,14 +17,14 @@ EXACT_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
 SMOOTH = frozenset("erf exp gelu logsigmoid mish sigmoid silu softplus softsign tanh".split())
-# functions with kinks. If a kink lies between x and b, a derivative cannot replace the secant's slope
+# functions with kinks. If there is a kink between x and b, no derivative can replace the secant slope
 KINKED = frozenset("abs celu clamp clip elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 selu".split())
 
 
 def secant_slope(
     function: Callable[[Tensor], Tensor], x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], *, smooth: bool
 ) -> Tensor:
-    """Returns (function(x) - function(b)) / (x - b) elementwise, or the derivative where x and b are too close.
+    """Returns the secant slope (function(x) - function(b)) / (x - b), or a derivative where x and b are too close.
 
     Args:
         function: an elementwise function.
@@ -32,7 +32,7 @@ def secant_slope(
         b: the same shape.
         values: function(x) and function(b).
         smooth: whether the function has no kink. If True, the derivative at (x + b) / 2 replaces the quotient wherever
-            rounding would spoil the quotient; if False, only where x and b are equal.
+            rounding would distort the quotient; if False, only where x and b are equal.
 
     Example:
         >>> x, b = torch.tensor([3.0, 2.0]), torch.tensor([-1.0, 2.0])
@@ -52,7 +52,7 @@ def secant_slope(
 
 
 def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns the slope of exp's secant between two points, or the mean of the two values if the points are close.
+    """Returns the secant slope of exp between two points, or the mean of the two values if the points are close.
 
     Args:
         difference: the first point minus the second.
@@ -62,18 +62,18 @@ def exp_slope(difference: Tensor, values: tuple[Tensor, Tensor]) -> Tensor:
         >>> exp_slope(torch.tensor([2.0, 0.0]), (torch.tensor([7.0, 3.0]), torch.tensor([1.0, 3.0])))
         tensor([3., 3.])
     """
-    # where both points are -inf, the difference is nan, which counts as close
+    # if both points are -inf, their difference is nan, which counts as close
     near = ~(difference.abs() >= torch.finfo(difference.dtype).eps ** (1 / 3))
     return torch.where(near, (values[0] + values[1]) / 2, (values[0] - values[1]) / difference)
 
 
 def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim: int) -> tuple[Tensor, Tensor]:
-    """Returns the slopes of exp and the weights of log-sum-exp in softmax(x) = exp(x - logsumexp(x)).
+    """Returns slopes s of exp, and weights w of log-sum-exp, which describe the change of softmax between b and x.
 
-    Slopes s and weights w have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b).
-    Therefore softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant that is added to x or to b
-    does not change softmax and does not make w or s large. Separate rules for exp(x) and 1 / sum would
-    give large multipliers that cancel.
+    Both have the shape of x. The weights satisfy sum(w * (x - b)) = logsumexp(x) - logsumexp(b). Since
+    softmax(x) = exp(x - logsumexp(x)), softmax(x) - softmax(b) = s * ((x - b) - sum(w * (x - b))). A constant that is
+    added to x or b changes neither softmax nor the size of w and s. Separate rules for exp(x) and 1 / sum would give
+    large multipliers that cancel each other.
 
     Args:
         x: scores for the input.
@@ -97,14 +97,14 @@ def softmax_multipliers(x: Tensor, b: Tensor, values: tuple[Tensor, Tensor], dim
 
 
 def norm_multipliers(x: Tensor, b: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns (scale, middle, slope) of the norm f(c) = c / sqrt(mean(c^2) + eps) between `x` and `b`.
+    """Returns (scale, middle, slope), which describe the change of the norm f(c) = c / sqrt(mean(c^2) + eps).
 
     With d = x - b: f(x) - f(b) = scale * d + middle * slope * mean(middle * d). The two terms follow from the rule for
     the product of c and 1 / sqrt(...). `middle` is (x + b) / 2. `slope` combines the secant slopes of the square and of
     1 / sqrt.
 
     Args:
-        x: states for the input, centered if the norm centers.
+        x: states for the input, centered if the norm centers its input.
         b: states for the baseline, also centered if the norm centers.
         dims: dimensions of the mean.
         eps: epsilon of the norm.

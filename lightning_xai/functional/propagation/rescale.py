@@ -1,4 +1,4 @@
-"""DeepLift's rescale rule: each derivative in a network is replaced by a multiplier of the difference x - b.
+"""DeepLift's rescale rule, which replaces each derivative in a network by a multiplier of the difference x - b.
 
 Here, x is a tensor's value for the input, and b is the tensor's value for the baseline.
 """
@@ -35,7 +35,7 @@ from lightning_xai.functional.propagation.tracked import (
 
 
 class _SurrogateGradient(torch.autograd.Function):
-    """Returns `value`. The backward pass gives the gradient to `surrogate` instead."""
+    """Returns `value`, but passes the gradient in the backward pass on to `surrogate`."""
 
     @staticmethod
     def forward(ctx: Any, surrogate: Tensor, value: Tensor) -> Tensor:
@@ -47,13 +47,13 @@ class _SurrogateGradient(torch.autograd.Function):
 
 
 class Rescale(Rules):
-    """Rules under which a tensor's derivative is DeepLift's multiplier.
+    """Rules that turn a tensor's derivative into DeepLift's multiplier.
 
     A tracked tensor holds its value x for the input; `second_run` holds its value b for the baseline. The derivative m
-    of an output by a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of an
-    elementwise function is the slope of its secant between b and x. In a product u v, the multiplier of u is the mean
-    of v over input and baseline, and the multiplier of v is the mean of u. The rules of softmax, LayerNorm, RMSNorm
-    and attention are derived from these two. A function without a rule raises a ValueError that names the function.
+    of an output with respect to a tensor satisfies sum(m * (x - b)) = output(x) - output(b) exactly. The multiplier of
+    an elementwise function is its secant slope between b and x. In a product u v, the multiplier of u is the mean of v
+    over input and baseline, and the multiplier of v is the mean of u. The rules of softmax, LayerNorm, RMSNorm and
+    attention are derived from these two. A function without a rule raises a ValueError that names the function.
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track
@@ -79,7 +79,7 @@ class Rescale(Rules):
         return self._nonlinear(func, name, factors, args, kwargs)
 
     def _nonlinear(self, func: Callable, name: str, factors: int, args: tuple, kwargs: dict) -> Any:
-        """Returns the result of a function that is not linear in its tracked arguments.
+        """Applies a function that is not linear in its tracked arguments.
 
         Args:
             func: the function.
@@ -116,7 +116,7 @@ class Rescale(Rules):
 
     @staticmethod
     def _num_factors(base: str, tracked: list[Tracked], args: tuple) -> int:
-        """Returns the number of tracked factors; the addend of addmm is not a factor."""
+        """Returns the number of tracked factors. The addend of addmm is no factor."""
         addend = 1 if base == "addmm" and isinstance(args[0], Tracked) else 0
         return max(len(tracked) - addend, addend)
 
@@ -171,7 +171,7 @@ class Rescale(Rules):
         dims = tuple(range(-len(shape), 0))
 
         def center(values: Tensor) -> Tensor:
-            # faster than values - mean, whose backward pass negates a gradient of the size of `values`
+            # faster than values - mean, whose backward pass negates a gradient that is as large as `values`
             return values + -values.mean(dims, keepdim=True) if base == "layer_norm" else values
 
         with torch.no_grad():
@@ -198,7 +198,7 @@ def baseline(tensor: Tracked) -> Tensor:
 def at_mean(tensor: Tracked) -> Tensor:
     """Returns the mean of a tensor and its baseline.
 
-    The backward pass gives the mean's gradient unchanged to the tensor (factor 1, not 1/2).
+    The backward pass passes the gradient of the mean on to the tensor unchanged (factor 1, not 1/2).
 
     Example:
         >>> from lightning_xai.functional.propagation.tracked import track

@@ -1,4 +1,4 @@
-"""Tracked tensors. Given rules replace the functions that a running network applies to these tensors."""
+"""Tracked tensors. When a network applies a function to them, given rules replace the function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# functions that do not read a tensor's values: they return properties such as its shape, or new constant tensors
+# functions that do not read the values of a tensor, but return properties such as its shape, or new constant tensors
 VALUE_FREE = frozenset(
     "__hash__ __len__ __repr__ data_ptr device dim dtype element_size get_device grad_fn is_complex is_contiguous "
     "is_cuda is_floating_point is_leaf is_meta is_mps is_nested is_quantized is_sparse is_xla itemsize layout names "
@@ -36,7 +36,7 @@ _ALIASES = {
 
 
 class Tracked(Tensor):
-    """A tensor that depends on the explained states. Its `rules` carry out every function that is applied to it.
+    """A tensor that depends on the explained states. Its `rules` compute every function that is applied to it.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -47,9 +47,9 @@ class Tracked(Tensor):
     """
 
     rules: Rules
-    second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need that run
-    nonlinear_function: str | None = None  # the first non-linear function; None if linear in the states
-    is_gate: bool = False  # True for an activated tensor, which is a coefficient in products with linear tensors
+    second_run: Tensor | None = None  # this tensor's value in a second run of the network, if the rules need one
+    nonlinear_function: str | None = None  # the first non-linear function applied; None if linear in the states
+    is_gate: bool = False  # True for an activated tensor, which becomes a coefficient in products with linear tensors
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -73,7 +73,7 @@ def track(tensor: Tensor, rules: Rules, second_run: Tensor | None = None) -> Tra
 
     Args:
         tensor: any tensor.
-        rules: carry out every function that is applied to the tracked tensor.
+        rules: compute every function that is applied to the tracked tensor.
         second_run: the tensor's value in a second run of the network, of the same shape.
 
     Example:
@@ -130,7 +130,7 @@ def tracked_in(value: Any) -> Iterator[Tracked]:
 
 
 def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
-    """Returns arguments in which every tracked tensor is replaced by `choose(tensor)`.
+    """Returns arguments with every tracked tensor replaced by `choose(tensor)`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -148,7 +148,7 @@ def replaced(value: Any, choose: Callable[[Tracked], Any]) -> Any:
 
 
 def plain(tensor: Tracked) -> Tensor:
-    """Returns `tensor.plain()`; this function can be passed to `replaced`.
+    """Returns `tensor.plain()`, as a function that can be passed to `replaced`.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale
@@ -177,7 +177,7 @@ class Rules(ABC):
 
     @abstractmethod
     def __call__(self, func: Callable, name: str, tracked: list[Tracked], args: tuple, kwargs: dict) -> Any:
-        """Returns the result that the network gets for `func(*args, **kwargs)`.
+        """Returns the result with which the network continues in place of `func(*args, **kwargs)`.
 
         Args:
             func: a function of torch.
@@ -191,12 +191,12 @@ class Rules(ABC):
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
-        """Returns the tensors of `value` as tracked tensors, with the tensors of `second_run` as their second run.
+        """Returns the tensors of `value` as tracked tensors, with those of `second_run` as their second run.
 
         Args:
             value: a tensor or a sequence of tensors; other values are returned unchanged.
-            second_run: the counterpart of `value` in the second run, or None if there is no second run.
-            marks: further attributes that the tracked tensors get.
+            second_run: the value that corresponds to `value` in the second run; None without a second run.
+            marks: further attributes for the tracked tensors.
         """
         if isinstance(value, Tensor):
             tracked = track(value, self, second_run)
@@ -212,8 +212,8 @@ def writes_in_place(name: str, args: tuple, kwargs: dict) -> bool:
     """Returns whether a function writes into its first argument.
 
     Raises:
-        ValueError: the function writes tracked values into a tensor that is not tracked, so later functions of this
-            tensor would ignore the rules.
+        ValueError: the function writes tracked values into a tensor that is not tracked, so the rules would not apply
+            to later functions of this tensor.
 
     Example:
         >>> from lightning_xai.functional.propagation.rescale import Rescale

@@ -1,4 +1,4 @@
-"""Pools a token's D values to one score, converts token scores to word scores, and masks and normalizes scores."""
+"""Pools a token's D values into one score, converts token scores to word scores, and masks and normalizes scores."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def pool(values: Tensor, pooling: Pooling) -> Tensor:
 def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
     """Returns the L2 norm ||E v|| [..., T] of the product of the embedding table E with each vector v.
 
-    If v is the gradient by a token's embedding, E v is the gradient by the token's one-hot vector. The norm is computed
-    as the root of v' (E'E) v. The matrix E'E is built once, so no token needs a tensor of the vocabulary's size.
+    If v is the gradient with respect to a token's embedding, E v is the gradient with respect to its one-hot vector.
+    The norm is computed as the root of v' (E'E) v. Since E'E is computed only once, no token needs a tensor of the
+    vocabulary's size.
 
     Args:
         values: [..., T, D], the vectors v.
@@ -58,7 +59,7 @@ def vocabulary_norm(values: Tensor, table: Tensor) -> Tensor:
 
 
 def restrict(scores: Tensor, mask: Tensor) -> Tensor:
-    """Returns scores [B, K, T] that are 0 outside `mask` [B, T].
+    """Returns scores [B, K, T] with 0 outside `mask` [B, T].
 
     Example:
         >>> restrict(torch.tensor([[[1.0, 2.0]]]), torch.tensor([[True, False]]))
@@ -70,7 +71,7 @@ def restrict(scores: Tensor, mask: Tensor) -> Tensor:
 def normalize(scores: Tensor, mask: Tensor) -> Tensor:
     """Returns scores [B, K, T] whose magnitudes sum to 1 inside `mask` [B, T]; scores outside `mask` are 0.
 
-    Signs are kept, so non-negative scores sum to 1. If all scores of a row are 0, they stay 0.
+    Signs are kept, so non-negative scores sum to 1. A row that is all 0 stays 0.
 
     Example:
         >>> normalize(torch.tensor([[[1.0, -3.0, 9.0]]]), torch.tensor([[True, True, False]])).tolist()
@@ -96,7 +97,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
         tensor([[[3., 4.]]])
     """
     num_words = int(word_ids.max()) + 1 if word_ids.numel() else 0
-    # tokens outside words are collected in one more column, which is dropped
+    # one more column collects tokens outside words, and is then dropped
     places = word_ids.where(word_ids >= 0, num_words).unsqueeze(1).expand_as(scores)
     words = scores.new_zeros(*scores.shape[:2], num_words + 1)
     reduce = {"sum": "sum", "mean": "mean", "max": "amax"}[pooling]
@@ -104,7 +105,7 @@ def to_words(scores: Tensor, word_ids: Tensor, pooling: WordPooling) -> Tensor:
 
 
 def from_words(word_scores: Tensor, word_ids: Tensor) -> Tensor:
-    """Returns token scores [B, K, T]. Each token gets the score [B, K, W] of its word; tokens outside words get 0.
+    """Gives each token the score [B, K, W] of its word, and returns token scores [B, K, T]; 0 outside words.
 
     Example:
         >>> from_words(torch.tensor([[[3.0, 4.0]]]), torch.tensor([[-1, 0, 0, 1]]))

@@ -1,4 +1,4 @@
-"""Checks the completeness of scores: their sum should be the logit of the input minus the logit of the baseline."""
+"""Checks completeness: the scores should sum to the logit of the input minus the logit of the baseline."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import warnings
 
 from torch import Tensor
 
-# in logits. With the encoder's fill token as baseline, 50 Gauss-Legendre steps miss completeness by under 0.001 on
-# MiniLM, and 20 steps by up to 0.1 on a trained PLM-CA; with zeros as baseline, 50 steps miss it by up to 2
+# in logits. With the encoder's fill token as baseline, the error with 50 Gauss-Legendre steps is below 0.001 on MiniLM,
+# and with 20 steps up to 0.1 on a trained PLM-CA. With zeros as baseline, it is up to 2 with 50 steps
 DELTA_TOLERANCE = 0.05
 
 
 class CompletenessCheck:
-    """Warns if scores miss completeness by more than a tolerance, at most once.
+    """Warns, at most once, if the completeness error of scores exceeds a tolerance.
 
     Args:
         method: name of the method in the warning.
-        tolerance: largest error, in logits, without a warning. None switches the check off.
+        tolerance: largest error, in logits, that causes no warning. None switches the check off.
         remedy: advice for the user, as part of the warning.
 
     Example:
@@ -36,7 +36,7 @@ class CompletenessCheck:
         self._warned = False
 
     def __call__(self, deltas: Tensor) -> None:
-        """Warns if a completeness error is above the tolerance. `deltas` are errors, in logits, in any shape."""
+        """Warns if an error is above the tolerance. `deltas` are completeness errors, in logits, of any shape."""
         if self.tolerance is None or self._warned or not deltas.numel():
             return
         worst = float(deltas.abs().max())

@@ -1,4 +1,4 @@
-"""Rankings of tokens or examples: deterministic ranks, numbers of units to take, and areas under curves."""
+"""Ranks tokens or examples, rounds percentages to numbers of units, and computes areas under curves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Ties = Literal["first", "last"]
 
 
 def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns the ranks [..., N] long: 0 for the largest score inside `mask`, then 1 and so on; N outside `mask`.
+    """Returns the ranks [..., N] long inside `mask`, with 0 for the largest score; N outside `mask`.
 
-    Equal scores are ranked by their position, so ranks depend neither on the machine nor on padding.
+    Equal scores are ranked by position, so that ranks depend neither on the machine nor on padding.
 
     Args:
         scores: [..., N].
@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool, True at the `counts` [...] largest scores inside `mask`, or at all of them if fewer exist.
+    """Returns [..., N] bool, True at the `counts` [...] largest scores inside `mask`, or at all if there are fewer.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()
@@ -50,10 +50,10 @@ def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "firs
 
 
 def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = "floor", minimum: int = 0) -> Tensor:
-    """Returns `percentage` percent of each of `totals`, rounded to [N] long, by exact arithmetic.
+    """Returns `percentage` percent of each of `totals` as [N] long, computed exactly before rounding.
 
-    A float percentage is read as the decimal number that Python prints. 70 percent of 90 is therefore exactly 63. In
-    floating point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
+    A float percentage is read as the decimal number that Python prints, so 70 percent of 90 is exactly 63. In floating
+    point, 0.7 * 90 is 62.99999999999999, which "floor" would round to 62.
 
     Args:
         totals: [N], whole numbers.
@@ -73,14 +73,14 @@ def percent_of(totals: Tensor, percentage: float | str, *, rounding: Rounding = 
         raise ValueError(f"percentage is {percentage}: give percent from 0 to 100")
     rules: dict[Rounding, Callable[[Fraction], int]] = {"floor": math.floor, "ceil": math.ceil, "round": round}
     rounded = rules[rounding]
-    # with Python's integers: an exact share such as 33.333333333333336 percent has a numerator near 2^53, and its
-    # product with a text's length exceeds 64 bits
+    # Python's integers cannot overflow. An exact share such as 33.333333333333336 percent has a numerator near 2^53, so
+    # its product with a text's length exceeds 64 bits
     counts = [min(max(rounded(share * int(total)), minimum), int(total)) for total in totals.tolist()]
     return torch.tensor(counts, dtype=torch.long, device=totals.device)
 
 
 def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple[Tensor, ...]:
-    """Returns positives, the mask, and the first and the last place of each group of equal scores.
+    """Returns positives, the mask, and the first and last place of each entry's group of equal scores.
 
     All four results are [..., N], in the order of descending scores.
     """
@@ -99,7 +99,7 @@ def _tie_groups(scores: Tensor, positives: Tensor, mask: Tensor | None) -> tuple
 
 
 def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the step-wise area [...] under the precision-recall curve of the last dimension, in float64.
+    """Returns the area [...] under the stepwise precision-recall curve over the last dimension, in float64.
 
     Equal scores share one threshold, as in scikit-learn. The area is NaN where nothing is positive.
 
@@ -121,9 +121,9 @@ def average_precision(scores: Tensor, positives: Tensor, mask: Tensor | None = N
 
 
 def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Returns the probability [...] in float64 that a positive outranks a negative; pairs of equal scores count half.
+    """Returns [...] float64, the probability that a positive ranks above a negative. Pairs of equal scores count half.
 
-    The result is NaN where positives or negatives are missing. The arguments are those of `average_precision`.
+    The result is NaN if there are no positives or no negatives. The arguments are those of `average_precision`.
 
     Example:
         >>> auroc(torch.tensor([3.0, 2.0, 2.0, 1.0]), torch.tensor([True, True, False, False])).item()  # (4 - 1/2) / 4
@@ -134,7 +134,7 @@ def auroc(scores: Tensor, positives: Tensor, mask: Tensor | None = None) -> Tens
     positives, valid, first, last = _tie_groups(scores, positives, mask)
     negatives = valid & ~positives
     above = negatives.cumsum(-1).double()
-    # for each entry, the number of negatives with at least its score, and the number of negatives with a larger score
+    # for each entry, the number of negatives with at least its score, and the number with a larger score
     until = above.gather(-1, last)
     before = above.gather(-1, first) - negatives.gather(-1, first).double()
     total = negatives.sum(-1, keepdim=True).double()

@@ -1,4 +1,4 @@
-"""Keeps or removes the signs of scores before scores are ranked, summed or multiplied."""
+"""Keeps or removes the signs of scores before the scores are ranked, summed or multiplied."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Sign = Literal["signed", "absolute", "nonnegative"]
 
 
 def with_sign(scores: Tensor, sign: Sign) -> Tensor:
-    """Returns the scores unchanged ("signed"), in absolute value ("absolute"), or at least 0 ("nonnegative").
+    """Returns scores that are unchanged ("signed"), absolute ("absolute"), or at least 0 ("nonnegative").
 
-    "nonnegative" sets negative scores to 0.
+    "nonnegative" replaces negative scores by 0.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Carries token scores from one tokenizer to another, by the characters that their tokens share."""
+"""Transfers token scores between two tokenizers, by means of the characters that their tokens share."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ Pool = Literal["max", "mean"]
 def overlaps(
     target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
 ) -> Tensor:
-    """Returns the source tokens [T, W] that share a character with each target token, in order; -1 fills the rows.
+    """Returns [T, W], for each target token, the source tokens that share a character with it, in order; padded by -1.
 
-    A target token without a character (bare white space), or whose characters no source token has, takes the nearest
-    source token that has characters. Of two that are equally near, it takes the later one. `without_overlap` finds such
-    tokens.
+    If a target token has no character (bare white space), or shares none with a source token, it gets the nearest
+    source token that has characters; of two equally near ones, the later one. `without_overlap` finds such tokens.
 
     Args:
         target: [T, 2] character offsets of the tokens that get scores, end exclusive, without outer white space.
         source: [S, 2] character offsets, in the same text, of the tokens that have scores.
-        target_mask: [T] bool, False at tokens outside the text, such as special tokens; their rows are all -1. None
+        target_mask: [T] bool, False at tokens outside the text, such as special tokens, whose rows are all -1. None
             means that all tokens are in the text.
-        source_mask: [S] bool, False at tokens outside the text, which are never taken.
+        source_mask: [S] bool, False at tokens outside the text, which are never returned.
 
     Example:
         >>> words, letters = torch.tensor([[0, 2], [3, 5]]), torch.tensor([[0, 1], [1, 2], [3, 5]])
@@ -67,17 +66,17 @@ def without_overlap(
 
 
 def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
-    """Returns target scores [B, T]: the maximum or the mean of the source scores at `places`. It is differentiable.
+    """Returns target scores [B, T]: the maximum or mean of the source scores at `places`. It is differentiable.
 
-    A source token that several target tokens take gives its whole score to each of them.
+    If several target tokens have the same source token, each of them gets its whole score.
 
     Args:
         scores: [B, S] source scores.
-        places: [B, T, W] long, source tokens from `overlaps`; -1 at unused places. A token without any place gets 0.
+        places: [B, T, W] long, source tokens from `overlaps`; -1 at unused places. A token without places gets 0.
         how: "max" or "mean".
 
     Raises:
-        ValueError: `how` is another word.
+        ValueError: `how` is neither "max" nor "mean".
 
     Example:
         >>> scores, places = torch.tensor([[1.0, 3.0, 5.0]]), torch.tensor([[[0, 1], [2, -1], [-1, -1]]])
@@ -97,7 +96,7 @@ def carry(scores: Tensor, places: Tensor, how: Pool) -> Tensor:
 
 
 def shared_end(one: Tensor, other: Tensor) -> int:
-    """Returns the character at which the shorter of two encodings of a text ends; 0 if one of them has no token.
+    """Returns the last character, exclusive, that both of two encodings of a text cover; 0 if one has no token.
 
     Args:
         one, other: [T, 2] character offsets of the tokens in the text, without special tokens.
@@ -122,6 +121,6 @@ def _shared(target: Tensor, source: Tensor, source_mask: Tensor | None) -> Tenso
 
 
 def _gaps(target: Tensor, source: Tensor) -> Tensor:
-    """Returns the numbers of characters [T, S] between tokens that do not overlap."""
+    """Returns [T, S], the number of characters between each target token and each source token; 0 if they overlap."""
     after, before = source[:, 0] - target[:, 1:], target[:, :1] - source[:, 1]
     return torch.maximum(after, before).clamp(min=0).long()

@@ -1,4 +1,4 @@
-"""Classes of characters as arrays, so that texts are read without a loop over their characters."""
+"""Properties of characters as arrays, so that texts are processed without a loop over characters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def are_visible(codes: np.ndarray) -> np.ndarray:
         [True, False, True]
     """
     kinds = _kinds[codes]
-    for code in np.unique(codes[kinds == _UNKNOWN]).tolist():  # each character is looked up once in a process
+    for code in np.unique(codes[kinds == _UNKNOWN]).tolist():  # each character is looked up once per process
         _kinds[code] = _VISIBLE if is_visible(chr(code)) else _INVISIBLE
     return _kinds[codes] == _VISIBLE
 
@@ -57,11 +57,11 @@ def is_visible(character: str) -> bool:
 
 
 def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
-    """Returns [characters + 1] the number of words that begin before each character of several joined texts.
+    """Returns [characters + 1]: before each character of several joined texts, the number of words that have begun.
 
     Args:
         spaces: [characters] bool, True at white space.
-        text_begins: the first characters of the texts, where a word may begin without white space before it.
+        text_begins: places of the texts' first characters, where words may begin without preceding white space.
 
     Example:
         >>> words_begun(are_spaces(code_points("so good")), np.array([0])).tolist()
@@ -74,7 +74,7 @@ def words_begun(spaces: np.ndarray, text_begins: np.ndarray) -> np.ndarray:
 
 
 def without_spaces(offsets: np.ndarray, spaces: np.ndarray) -> np.ndarray:
-    """Returns offsets [T, 2] without white space at either end; a token of white space becomes empty at its end.
+    """Returns offsets [T, 2] without white space at either end. A token of white space becomes empty, at its old end.
 
     Args:
         offsets: [T, 2] begin and exclusive end of each token, in characters.
@@ -90,8 +90,8 @@ def without_spaces(offsets: np.ndarray, spaces: np.ndarray) -> np.ndarray:
     rows = rows[spaces[begin[rows]] | spaces[end[rows] - 1]]
     if len(rows):
         places = np.arange(len(spaces))
-        following = np.minimum.accumulate(np.where(spaces, len(spaces), places)[::-1])[::-1]  # not before the place
-        preceding = np.maximum.accumulate(np.where(spaces, 0, places + 1))  # the end of the last visible one so far
+        following = np.minimum.accumulate(np.where(spaces, len(spaces), places)[::-1])[::-1]  # next visible place
+        preceding = np.maximum.accumulate(np.where(spaces, 0, places + 1))  # end of the last visible place so far
         first = np.minimum(following[begin[rows]], end[rows])
         stripped[rows, 1] = np.maximum(preceding[end[rows] - 1], first)
         stripped[rows, 0] = first

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def position_ids(attention_mask: Tensor, *, offset: int = 0, segment_length: int | None = None) -> Tensor:
-    """Returns positions [B, T] that count real tokens only, so they do not depend on where padding is.
+    """Returns positions [B, T] that count only real tokens, so they do not depend on where the padding is.
 
     Args:
         attention_mask: [B, T] bool, False at padding.

@@ -1,4 +1,4 @@
-"""Texts as a scorer reads them, in its own tokens or in those of the explained network, and where its scores go."""
+"""Texts for a scorer, in its own tokens or in those of the explained network, and the tokens that get its scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_xai.types import TensorFields, TextInputs
 
 @dataclass(frozen=True)
 class Reading(TensorFields):
-    """The inputs of a scorer for B texts with S tokens each, and the T tokens of the explained network.
+    """The inputs [B, S] of a scorer for B texts, and the tokens [B, T] of the explained network that get its scores.
 
     Example:
         >>> inputs = TextInputs.of_ids([[1, 5, 2]], special_ids=[1, 2])
@@ -24,37 +24,37 @@ class Reading(TensorFields):
         [[0.5]]
     """
 
-    inputs: TextInputs  # of the scorer: [B, S]
-    token_mask: Tensor  # [B, T] bool, the explained network's tokens that get a score
-    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens of each, from `overlaps`; None: the same tokens
+    inputs: TextInputs  # [B, S], in the scorer's tokens
+    token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
+    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of these; None if tokens are the same
     pool: Pool = "max"
 
     @classmethod
     def same(cls, inputs: TextInputs) -> Reading:
-        """Returns the reading of a scorer that shares the explained network's tokens."""
+        """Returns the reading for a scorer that has the same tokens as the explained network."""
         return cls(inputs, inputs.token_mask)
 
     def keep(self, logits: Tensor) -> Tensor:
-        """Returns the mask [B, T] in [0, 1] of the explained network's tokens.
+        """Returns the mask [B, T] in [0, 1] for the tokens of the explained network.
 
         Args:
-            logits: [B, S] of the scorer.
+            logits: [B, S], the output of the scorer.
         """
         probs = logits.sigmoid()
         return probs if self.places is None else carry(probs, self.places, self.pool)
 
     def trim(self, length: int) -> Reading:
-        """Returns the reading of the first `length` tokens of the explained network."""
+        """Returns the reading for the first `length` tokens of the explained network."""
         if self.places is None:
             return Reading(self.inputs.trim(), self.token_mask[:, :length])
         return Reading(self.inputs.trim(), self.token_mask[:, :length], self.places[:, :length], self.pool)
 
 
 def pad_places(places: list[Tensor], columns: list[Tensor], length: int) -> Tensor:
-    """Returns the places [B, length, W] of B texts, at the columns of their tokens; -1 elsewhere.
+    """Returns the places [B, length, W] of B texts, put in the columns of their tokens; -1 elsewhere.
 
     Args:
-        places: B tensors [N, W], for the N scored tokens of each text.
+        places: B tensors [N, W], for the N tokens of each text that get scores.
         columns: B tensors [N], the column of each of these tokens.
         length: number T of columns.
 

@@ -1,4 +1,4 @@
-"""Converts spans of characters to token masks, and token masks to spans."""
+"""Converts character spans to token masks, and token masks to character spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Spans = Sequence[Sequence[int]]  # [begin, end] in characters, end exclusive
 
 
 def merge_spans(spans: Spans, *, gap: int = 0) -> list[list[int]]:
-    """Returns the non-empty spans in sorted order; spans that are at most `gap` characters apart are joined.
+    """Returns the non-empty spans in sorted order, after joining spans that are at most `gap` characters apart.
 
     Example:
         >>> merge_spans([[5, 9], [0, 2], [3, 4]], gap=1)
@@ -45,7 +45,7 @@ def word_offsets(text: str, *, ascii_space_only: bool = False) -> np.ndarray:
 
 
 def strip_offsets(offsets: np.ndarray, text: str) -> np.ndarray:
-    """Returns offsets [T, 2] without white space at either end of each token.
+    """Removes white space at either end of each token from offsets [T, 2].
 
     SentencePiece and byte-level tokenizers count the space before a word as part of the word's first token. A token
     that consists of white space becomes empty.
@@ -62,15 +62,15 @@ def token_mask_from_spans(
 ) -> np.ndarray:
     """Returns bool [T], True where a token contains a visible character of a span.
 
-    If two tokens share a character of a span (an emoji in byte-level BPE), both are True. A token without a visible
-    character (a space) gets the value of the next visible token, or of the last one if no visible token follows.
+    If two tokens share a character of a span (such as an emoji in byte-level BPE), both are True. A token without a
+    visible character (a space) gets the value of the next visible token, or of the last one if none follows.
 
     Args:
         spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text`, end exclusive.
         text: the text.
-        in_text: [T] bool, False at special tokens and at tokens of another text, where the result is False. None means
-            that all tokens belong to `text`.
+        in_text: [T] bool, False at special tokens and at tokens of another text, for which the result is False. None
+            means that all tokens belong to `text`.
 
     Example:
         >>> token_mask_from_spans([[3, 5]], word_offsets("so good"), "so good").tolist()
@@ -85,7 +85,7 @@ def marked_tokens(spans: Spans, offsets: np.ndarray, in_text: np.ndarray) -> np.
 
     Args:
         spans, in_text: as in `token_mask_from_spans`.
-        offsets: [T, 2] as `strip_offsets` returns them.
+        offsets: [T, 2] offsets in the form that `strip_offsets` returns.
 
     Example:
         >>> marked_tokens([[3, 5]], np.array([[0, 2], [3, 7]]), np.array([True, True])).tolist()
@@ -136,16 +136,16 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
-    """Returns the fraction of the spans' visible characters that lie between the first and the last token.
+    """Returns the fraction of the spans' visible characters from the begin of the first to the end of the last token.
 
-    The other visible characters were lost to truncation. The result is None if the spans contain no visible character.
+    All other characters were lost to truncation. The result is None if the spans contain no visible character.
 
     Args:
         spans: [begin, end] in characters, end exclusive.
         offsets: [T, 2] character offsets into `text` of the tokens that were kept, without special tokens.
         text: the text.
-        truncated: whether tokens were cut off. If False, characters outside all tokens were dropped by the tokenizer,
-            not by truncation, and all evidence counts as kept.
+        truncated: whether tokens were cut off. If False, the tokenizer itself dropped the characters outside all
+            tokens, so all evidence counts as kept.
 
     Example:
         >>> evidence_kept_fraction([[0, 7]], np.array([[0, 2]]), "so good")  # 2 of 6 visible characters

@@ -1,4 +1,4 @@
-"""Compares settings of two architectures. Equal weight shapes do not imply equal numbers of attention heads."""
+"""Compares the settings of two architectures, since equal weight shapes may hide, say, other numbers of heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lightning_xai.models.base import Classifier
 from lightning_xai.models.pretrained.config_keys import known_keys
 from lightning_xai.runs.renamed_classes import current_spec
 
-# arguments about the origin of weights, their initial values, and explanations; none of them changes a forward pass
+# arguments for the origin of weights, for their initial values, and for explanations; they change no forward pass
 _ARGUMENTS_WITHOUT_EFFECT = {
     "path", "pretrained", "config", "embedding", "trust_remote_code", "word_vectors", "mask_row", "mask_id", "pad_id",
 }  # fmt: skip
@@ -49,12 +49,12 @@ def network_spec(network: Classifier) -> dict[str, Any]:
 
 
 def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> SettingDifference | None:
-    """Returns the alphabetically first difference in a setting that can change the forward pass; None if all are equal.
+    """Returns the alphabetically first setting of the forward pass that differs; None if all are equal.
 
-    A setting that only one network has is not compared, since versions of transformers have different settings.
+    Settings that only one network has are not compared, since versions of transformers have different settings.
 
     Args:
-        given, needed: `network_spec` of two networks.
+        given, needed: the results of `network_spec` for two networks.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
@@ -72,10 +72,10 @@ def first_setting_difference(given: dict[str, Any], needed: dict[str, Any]) -> S
 
 
 def check_architecture(spec: dict[str, Any], network: Classifier, path: str | Path) -> None:
-    """Raises ValueError if the network at `path` has another architecture than `network`, even if all shapes agree.
+    """Raises ValueError if the network at `path` has another architecture than `network`, even if all shapes are equal.
 
     Args:
-        spec: `network_spec` of the network whose weights are at `path`.
+        spec: the result of `network_spec` for the network whose weights are at `path`.
         network: the network into which these weights will be loaded.
 
     Example:

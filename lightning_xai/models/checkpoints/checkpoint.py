@@ -1,4 +1,4 @@
-"""Loads trained networks from checkpoints, Hugging Face folders and released weights, without unpickling code."""
+"""Loads trained networks from checkpoints, Hugging Face folders and released weights, and runs no pickled code."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TrainedNetwork:
         network: the network, in eval mode, on the CPU.
         class_names: names of the classes in the order of the logits; None if the file has no names. A checkpoint has
             names if the network was trained with a data module.
-        decision_threshold: probability above which a class is predicted. Multi-label training tunes it; otherwise it is
-            0.5.
-        encoder: the result of `read_encoder`: facts about the encoder with which the network was trained.
+        decision_threshold: probability above which a class is predicted. Multi-label training tunes it. In all other
+            cases it is 0.5.
+        encoder: facts about the encoder with which the network was trained, as `read_encoder` returns them.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -63,8 +63,8 @@ def load_trained(path: str, *, trust_remote_code: bool = False) -> TrainedNetwor
         trust_remote_code: whether Python code in a Hugging Face folder may run.
 
     Raises:
-        ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, is unknown or
-            has another shape, so that the network would not be the trained network.
+        ValueError: there is no network at `path`, the file contains pickled code, or a weight is missing, unknown or of
+            another shape, so that the network would not be the trained one.
 
     Example:
         >>> import tempfile
@@ -159,11 +159,11 @@ def read_encoder(path: str) -> dict[str, Any]:
     """Returns facts about the encoder of the trained network at `path`, without building the network.
 
     Args:
-        path: as in `load_trained`. A Hugging Face encoder without a classification head is also allowed.
+        path: as in `load_trained`. A Hugging Face encoder without a classification head is allowed, too.
 
     Returns:
-        The facts that a checkpoint stores. For a Hugging Face model and for released weights, the facts are the class
-        and the path of an encoder that uses the model's own tokenizer. Nothing checks that this tokenizer exists.
+        The facts that a checkpoint stores. For a Hugging Face model and for released weights, they are the class and
+        the path of an encoder with the model's own tokenizer, which need not exist.
 
     Raises:
         ValueError: the checkpoint cannot be read.
@@ -178,7 +178,7 @@ def read_encoder(path: str) -> dict[str, Any]:
 
 
 def check_format(checkpoint: dict[str, Any], path: str | Path = "this checkpoint") -> None:
-    """Raises ValueError unless a checkpoint has the current format, which resuming a fit and testing need.
+    """Raises ValueError unless a checkpoint has the current format, which is needed to resume a fit and to test.
 
     Example:
         >>> check_format({"format": FORMAT})
@@ -241,7 +241,7 @@ def _load_huggingface(path: str, *, trust_remote_code: bool) -> TrainedNetwork:
 
 
 def ordered_class_names(id2label: Mapping[Any, str], path: str) -> list[str]:
-    """Returns the names of classes 0 to C - 1 from the `id2label` of a config.
+    """Returns the names of the classes 0 to C - 1 from the `id2label` of a config.
 
     Raises:
         ValueError: the ids do not count from 0 without gaps, or two classes have the same name.

@@ -1,4 +1,4 @@
-"""Puts the classes of a trained network into the order of the data, by their names."""
+"""Puts the classes of a trained network in the order of the data, matching them by name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TRAINED_ON_THEM = "give a network that was trained on the classes of the data"
 
 
 def pretrained_class_names(network: Classifier, given: list[str] | None = None) -> list[str] | None:
-    """Returns the class names of a pretrained classification head, in the order of the logits; None if the head is new.
+    """Returns the class names of a pretrained head, in the order of the logits; None if the head is not pretrained.
 
     Args:
         network: the network.
         given: names that replace those in the network's config.json.
 
     Raises:
-        ValueError: the ids of the names in config.json do not count from 0, or `given` has not one name per class.
+        ValueError: the class ids in config.json do not count from 0, or `given` does not have one name per class.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -52,10 +52,10 @@ def pretrained_class_names(network: Classifier, given: list[str] | None = None) 
 
 @torch.no_grad()
 def reorder_classes(network: Classifier, positions: Sequence[int]) -> bool:
-    """Reorders the rows of a network's head, so that the new class i is the former class positions[i].
+    """Reorders the rows of a network's head, so that the former class positions[i] becomes class i.
 
     Returns:
-        True if the logits then have the new order. Otherwise False, and the weights stay as they were.
+        True if the logits then have the new order. Otherwise False, with unchanged weights.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -87,24 +87,24 @@ def align_classes(
     *,
     remedy: str = TRAINED_ON_THEM,
 ) -> list[str] | None:
-    """Puts a network's classes into the order of the data, and prints a line. Ignores case and hyphens in class names.
+    """Puts a network's classes in the order of the data, and prints a line. Case and hyphens in names do not count.
 
-    In two cases, the order stays, and the line says that class i of the network is taken for class i of the data. In
-    the first case, the names of one list only number the classes, such as LABEL_0 and LABEL_1. In the second case, all
-    names but one are equal and have the same positions in both lists.
+    In two cases, the order stays, and the line says that class i of the network is taken for class i of the data: if
+    the names of one list only number the classes, such as LABEL_0 and LABEL_1; or if all names but one are equal and
+    have the same positions in both lists.
 
     Args:
         network: the network, which is changed.
-        class_names: class names of the network, in the order of the logits; None if the names are not known.
+        class_names: class names of the network, in the order of the logits; None if they are not known.
         data_names: names of the data's classes.
         origin: path of the network, for messages.
-        remedy: advice at the end of the error message about names that do not tell which classes are equal.
+        remedy: advice at the end of the error message, if the names do not show which classes correspond.
 
     Returns:
-        Names of the network's classes after the call.
+        The names of the network's classes after the call.
 
     Raises:
-        ValueError: the names do not tell which classes are equal, or the order of the network's classes cannot be
+        ValueError: the names do not show which classes correspond, or the order of the network's classes cannot be
             changed.
 
     Example:
@@ -129,14 +129,14 @@ def align_classes(
 def check_class_order(
     class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
 ) -> None:
-    """Raises ValueError if a network's classes are not those of the data, in the same order, as far as names tell.
+    """Raises ValueError if, by their names, a network's classes differ from those of the data in kind or order.
 
     Args:
         class_names: names of the network's classes, None if they are not known.
         data_names: names of the data's classes.
         path: where the network comes from, for the error message.
-        given: the data's names for the network's classes, in the order of the logits. They count if no class has the
-            same name in the network and in the data.
+        given: names that the data use for the network's classes, in the order of the logits. They replace `class_names`
+            if network and data share no name.
 
     Example:
         >>> check_class_order(["LABEL_0", "LABEL_1"], ["no", "yes"], "m.ckpt")

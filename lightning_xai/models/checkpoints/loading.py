@@ -1,4 +1,4 @@
-"""Functions for loaders of trained networks: read tensor files, build networks, check weights and copy weights."""
+"""Reads tensor files, builds networks, and checks and copies weights, for the loaders of trained networks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Shape = tuple[int, ...] | Literal["absent"]
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU; no code from the file is run.
+    """Returns the tensors and primitives of a file that torch.save wrote, on the CPU. No code from the file is run.
 
     Raises:
         ValueError: the file holds other objects, or torch.save did not write it.
@@ -34,7 +34,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
         {'epoch': 3}
     """
     try:
-        # older torch versions save optimizer state in a defaultdict
+        # older versions of torch save optimizer state in a defaultdict
         with torch.serialization.safe_globals([defaultdict]):
             return torch.load(path, map_location="cpu", weights_only=True)
     # torch's unpickler raises errors of many types, even a KeyError for a text file
@@ -46,13 +46,13 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> Classifier:
-    """Returns a randomly initialized network of the class `class_path`, built with the arguments `init_args`.
+    """Returns a network of the class `class_path`, built with the arguments `init_args`, with random weights.
 
     Class and argument names of older versions of the package are replaced by the current names.
 
     Args:
-        trust_remote_code: whether Python code of the model's folder may run. Only networks that were trained with such
-            code need it.
+        trust_remote_code: whether Python code from the model's folder may run. Only networks that were trained with
+            such code need it.
 
     Raises:
         ValueError: `class_path` is not a Classifier, or the network needs code that may not run.
@@ -75,7 +75,7 @@ def build_network(spec: dict[str, Any], *, trust_remote_code: bool = False) -> C
 
 
 class WeightDifference(NamedTuple):
-    """A weight that does not fit a network.
+    """A weight that does not match a network.
 
     Example:
         >>> WeightDifference("output.bias", shape=(3,), needed="absent").needed
@@ -88,7 +88,7 @@ class WeightDifference(NamedTuple):
 
 
 def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> WeightDifference | None:
-    """Returns the first weight in alphabetical order that one side lacks or whose shapes differ; None if all fit.
+    """Returns the alphabetically first weight that one side lacks or whose shapes differ; None if all match.
 
     Example:
         >>> first_difference({"bias": torch.zeros(3)}, {"bias": torch.zeros(2)})
@@ -104,13 +104,13 @@ def first_difference(weights: Mapping[str, Tensor], needed: Mapping[str, Tensor]
 
 
 def load_weights(network: Classifier, weights: Mapping[str, Tensor], path: str | Path) -> None:
-    """Copies `weights` into `network`, without the prefix "_orig_mod." that torch.compile adds to parameter names.
+    """Copies `weights` into `network`. The prefix "_orig_mod.", which torch.compile adds to names, is removed first.
 
     Args:
         path: where the weights come from, for error messages.
 
     Raises:
-        ValueError: a weight is missing, unknown or of another shape (the message names the weight).
+        ValueError: a weight is missing, unknown or of another shape; the message names it.
 
     Example:
         >>> from lightning_xai.models.bilstm import BiLSTMAttention
@@ -139,8 +139,8 @@ def copy_weights(teacher: Classifier, student: Classifier, path: str) -> None:
     """Copies the teacher's weights into the student.
 
     Raises:
-        ValueError: the networks differ in the number of classes, in the shape of a weight, or in a setting of the
-            forward pass; the message names the difference and `path`.
+        ValueError: the networks differ in the number of classes, in a weight's shape, or in a setting of the forward
+            pass; the message names the difference and `path`.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""PLM-CA weights as its authors released them: best_model.pt, config.yaml and target_tokenizer.json in a folder."""
+"""PLM-CA weights in the form in which the authors released them: best_model.pt, config.yaml, target_tokenizer.json."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _RELEASED_NAMES = {
     "label_wise_attention.layernorm.": "norm.",
     "label_wise_attention.output_linear.": "output.",
 }
-# left over from the authors' experiments, used by no forward pass
+# remains of the authors' experiments, which no forward pass uses
 _RELEASED_UNUSED = (
     "label_wise_attention.layernorm_1.",
     "roberta_encoder.pooler.",
     "roberta_encoder.embeddings.position_ids",
 )
-# settings that change the authors' forward pass -> the value with which they trained the released weights
+# settings that change the authors' forward pass -> their values for the released weights
 _FORWARD_PASS = {"scale": 1, "mask_input": False, "cross_attention": True}
-_MAX_LENGTH = 6000  # number of tokens at which the authors cut documents, if the folder does not say
+_MAX_LENGTH = 6000  # number of tokens after which the authors cut off documents, unless the folder says otherwise
 
 
 class Released(NamedTuple):
     """The content of a folder of released weights.
 
     Differs: the authors' code scores documents in batches, and its classes also read the padding of the batch. Here
-    they read the padding of the text's last segment only, as the authors' code does for a batch of one document.
+    they read only the padding of the text's last segment, as in the authors' code for a batch of one document.
     """
 
     network: Classifier
@@ -61,7 +61,7 @@ def is_released(path: str | Path) -> bool:
 
 
 def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns released PLM-CA weights under this package's names.
+    """Returns released PLM-CA weights under their names in this package.
 
     Raises:
         ValueError: the weights belong to PLM-ICD, the authors' model without cross-attention.
@@ -91,10 +91,10 @@ def renamed_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_released(folder: Path) -> Released:
     """Returns PLM-CA with released weights, its classes and its decision threshold.
 
-    The encoder's config may be in `folder` or in a parent of `folder`.
+    The encoder's config may be in `folder` or in one of its parents.
 
     Raises:
-        ValueError: a file is missing or damaged, the weights come from another architecture, weights do not fit, or
+        ValueError: a file is missing or damaged, the weights belong to another architecture or do not match it, or
             classes or threshold are invalid.
     """
     settings = released_settings(folder)
@@ -123,7 +123,7 @@ def released_settings(folder: Path) -> DictConfig:
     """Returns the settings in config.yaml of a folder of released weights.
 
     Raises:
-        ValueError: config.yaml is missing or names no encoder, or a setting changes the forward pass.
+        ValueError: config.yaml is missing or names no encoder, or one of its settings changes the forward pass.
 
     Example:
         >>> import tempfile
@@ -206,7 +206,7 @@ def _threshold(saved: dict[str, Any], file: Path) -> float:
 
 
 def released_encoder(folder: Path) -> dict[str, Any]:
-    """Returns facts about the encoder of released weights: its tokenizer, and the length at which texts are cut.
+    """Returns facts about the encoder of released weights: its tokenizer, and the length after which texts are cut off.
 
     Raises:
         ValueError: config.yaml is invalid, or the encoder's config is missing.
@@ -225,9 +225,9 @@ def released_encoder(folder: Path) -> dict[str, Any]:
 
 
 def encoder_folder(folder: Path) -> str:
-    """Returns the folder of the encoder's config: the `model_path` that released weights name.
+    """Returns the folder of the encoder's config, which released weights name as their `model_path`.
 
-    The `model_path` is relative to the working directory, to `folder`, or to a parent of `folder`.
+    The `model_path` is relative to the working directory, to `folder`, or to one of its parents.
 
     Raises:
         ValueError: the encoder's config is missing.

@@ -1,4 +1,4 @@
-"""Finds LoRA adapters of the package peft in a network's folder, and merges them into the network's weights."""
+"""Finds LoRA adapters of the package peft in a network's folder, and merges them into the weights of the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFIX = "base_model.model."
 
 
 class Adapter(NamedTuple):
-    """The paths of an adapter and of the network that the adapter changes (its base).
+    """The paths of an adapter, and of the network that it adapts (the base).
 
     Example:
         >>> Adapter("runs/lora", "bert-base-uncased", beside_base=False).base
@@ -40,7 +40,7 @@ def find_adapter(path: str) -> Adapter | None:
     """Returns the adapter at a folder or hub id, or None if there is none.
 
     Raises:
-        ValueError: there is an adapter, but the adapter does not name its base, or peft is not installed.
+        ValueError: there is an adapter, but it does not name its base, or peft is not installed.
 
     Example:
         >>> find_adapter("no/such/folder") is None
@@ -63,9 +63,9 @@ def find_adapter(path: str) -> Adapter | None:
 
 @contextmanager
 def base_folder(adapter: Adapter) -> Iterator[str]:
-    """Yields a path of the adapted network (the base) without the adapter.
+    """Yields the path of the base, the adapted network without its adapter.
 
-    If adapter and base are in one folder, transformers would load both. So in this case, the path is a temporary folder
+    From a folder with both adapter and base, transformers would load both. In this case, the path is a temporary folder
     with links to the base's files only.
 
     Example:
@@ -84,7 +84,7 @@ def base_folder(adapter: Adapter) -> Iterator[str]:
 
 
 def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
-    """Returns the weights of the adapter, by their parameter names in the adapted network. Needs peft.
+    """Returns the adapter's weights under their names in the adapted network. Needs peft.
 
     Raises:
         ValueError: the weights are missing or cannot be read.
@@ -99,7 +99,7 @@ def adapter_weights(adapter: Adapter) -> dict[str, Tensor]:
 
 
 def trained_head_size(weights: dict[str, Tensor]) -> int | None:
-    """Returns the number of classes of the head that an adapter holds, or None if it holds no head.
+    """Returns the number of classes of the head in an adapter, or None if the adapter has no head.
 
     Example:
         >>> import torch

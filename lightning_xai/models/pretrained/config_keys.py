@@ -1,4 +1,4 @@
-"""Finds keys of a transformers config that no network reads. Transformers itself accepts such keys without an error."""
+"""Finds keys of a transformers config that no network reads. Transformers itself accepts such keys silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers import GenerationConfig, PretrainedConfig
 
 from lightning_xai.runs.progress import say
 
-# matches config.name, getattr(config, "name") and kwargs.pop("name"); config classes pop older names of settings
+# matches config.name, getattr(config, "name") and kwargs.pop("name"), by which configs read older names of settings
 _READ = re.compile(r"""config\.(\w+)|config,\s*["'](\w+)|kwargs\.(?:pop|get|setdefault)\(\s*["'](\w+)""")
 _GENERIC = {
     "model_type", "name_or_path", "attn_implementation", "experts_implementation", "torch_dtype", "per_layer_config",
@@ -30,7 +30,7 @@ _is_stored: ContextVar[bool] = ContextVar("_is_stored", default=False)
 
 @contextmanager
 def stored_settings() -> Iterator[None]:
-    """Within the context, keys are not checked. Checkpoints may contain keys of another transformers version.
+    """Turns off the check of keys within the context, since checkpoints may have keys of other transformers versions.
 
     Example:
         >>> with stored_settings():
@@ -44,7 +44,7 @@ def stored_settings() -> Iterator[None]:
 
 
 def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
-    """Returns the settings that a config class declares, and the undeclared settings that its networks read.
+    """Returns the settings that a config class declares, and undeclared ones that its networks read.
 
     Example:
         >>> keys = known_keys(transformers.BertConfig)
@@ -64,7 +64,7 @@ def known_keys(config_class: type[PretrainedConfig]) -> set[str]:
 
 
 def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str]) -> None:
-    """Raises ValueError if a key is not a setting of the architecture. The message suggests the most similar known key.
+    """Raises ValueError if a key is not a setting of the architecture. The message suggests the most similar key.
 
     Example:
         >>> check_config_keys(transformers.BertConfig, ["hidden_size", "num_labels"])
@@ -86,7 +86,7 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
 
 
 def say_unused_keys(config: Iterable[str]) -> None:
-    """Prints a line if a config has keys for classes, which follow the data instead.
+    """Prints a line if a config has keys for classes, since the classes come from the data instead.
 
     Example:
         >>> say_unused_keys({"model_type": "bert", "num_labels": 3})
@@ -101,7 +101,7 @@ def say_unused_keys(config: Iterable[str]) -> None:
 def check_class_ids(config_file: Path, path: str) -> None:
     """Raises ValueError if a config.json has an `id2label` that does not map whole numbers to names.
 
-    A missing or damaged file passes, since transformers names it.
+    A missing or damaged file passes, since transformers will report it.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Trains a pretrained network by LoRA adapters, which the package peft provides."""
+"""Trains a pretrained network by LoRA adapters of the package peft."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from lightning_xai.models.pretrained.weight_files import hash_of_files, weight_f
 
 
 class LoraOptions(TypedDict, total=False):
-    """Options of LoRA adapters. Missing options have the values in DEFAULTS."""
+    """Options of LoRA adapters. DEFAULTS has the values of missing options."""
 
-    rank: int  # of the matrices that are trained
-    alpha: float  # the adapters' output is multiplied by alpha / rank
+    rank: int  # rank of the trained matrices
+    alpha: float  # the output of adapters is multiplied by alpha / rank
     dropout: float
-    targets: list[str] | None  # names of the adapted layers, such as q_proj; None: peft's choice for the architecture
-    base: str  # hash of the base's weights; set by checkpoints
+    targets: list[str] | None  # names of the layers to adapt, such as q_proj; None lets peft choose by architecture
+    base: str  # hash of the base's weights; checkpoints set it
 
 
 DEFAULTS: dict[str, Any] = {"rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": None}
 
 
 def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool) -> None:
-    """Checks options of adapters, before the network is loaded.
+    """Checks the options of adapters before the network is loaded.
 
     Args:
         options: the options.
@@ -35,7 +35,7 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
         pretrained: whether the base has the weights at `path`.
 
     Raises:
-        ValueError: an option is unknown or out of range, the base has random weights or is not the one that a
+        ValueError: an option is unknown or out of range, the base has random weights or differs from the base that a
             checkpoint names, or peft is missing.
 
     Example:
@@ -60,11 +60,11 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
 
 
 def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
-    """Adds adapters to a network. Only they and the head are trained, and only they are in the network's state dict.
+    """Adds adapters to a network. Only the adapters and the head are then trained and stored in the state dict.
 
     Args:
         network: a HuggingFaceClassifier with pretrained weights.
-        options: options that `check_lora` has checked.
+        options: options after `check_lora`.
 
     Raises:
         ValueError: the network has no layers with the names in `targets`.
@@ -94,7 +94,7 @@ def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
 
 
 def merge_adapters(network: Any) -> None:
-    """Adds the adapters to the weights of the base and removes them, so that the network is an ordinary one again.
+    """Merges adapters into the weights of the base and removes them, which makes the network an ordinary one again.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

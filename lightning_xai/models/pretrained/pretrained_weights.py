@@ -1,4 +1,4 @@
-"""Compares the weights in a pretrained folder with the weights that a network's forward pass reads."""
+"""Compares the weights in a pretrained folder with those that the network's forward pass uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers import (
 
 
 class WeightGaps(NamedTuple):
-    """Names of weights that only the network has, and of weights that only the pretrained folder has.
+    """Names of weights that only the network has, and of weights that only its pretrained folder has.
 
     Example:
         >>> WeightGaps(fresh=("classifier.weight",)).unread
@@ -26,11 +26,11 @@ class WeightGaps(NamedTuple):
     """
 
     fresh: tuple[str, ...] = ()  # missing in the folder, so they start at random
-    unread: tuple[str, ...] = ()  # only in the folder, although the trained network may need them
+    unread: tuple[str, ...] = ()  # only in the folder, although the trained network may have used them
 
 
 def some(names: Collection[str]) -> str:
-    """Returns a text with the first name and the number of further names.
+    """Returns a text with the first name and the number of the other names.
 
     Example:
         >>> some(["b", "a"]), some(["a"])
@@ -41,7 +41,7 @@ def some(names: Collection[str]) -> str:
 
 
 def refuse_gaps(gaps: WeightGaps, path: str) -> None:
-    """Raises ValueError if there are gaps, since a network with gaps is not the trained network.
+    """Raises ValueError if there are gaps, because a network with gaps is not the trained one.
 
     Args:
         path: origin of the weights, for the message.
@@ -67,7 +67,7 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
 
 
 def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
-    """Returns one line about the weights that start at random, and one line about the unused weights.
+    """Returns a line about weights that start at random, and a line about unused weights, if there are any.
 
     Example:
         >>> gap_lines(WeightGaps(fresh=("classifier.weight",)), "folder")
@@ -82,12 +82,12 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the gaps that may make the loaded network differ from the trained network.
+    """Returns the gaps by which the loaded network may differ from the trained network.
 
-    A missing weight matters if the output depends on it. An unexpected weight matters if it belongs to the encoder or
-    may belong to the trained head. It may belong to the trained head if no pretraining network of transformers (such as
-    a language model) has a weight of this name. For a network without a head, unexpected weights of heads do not
-    matter.
+    A missing weight is a gap if the output depends on it. An unexpected weight is a gap if it belongs to the encoder or
+    may belong to the trained head. It may belong to this head unless a pretraining network of transformers, such as a
+    language model, has a weight of the same name. For a network without a head, unexpected weights of heads are no
+    gaps.
 
     Args:
         network: the loaded network, whose missing weights are random.
@@ -105,9 +105,9 @@ def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: It
 
 
 def in_encoder(network: PreTrainedModel, name: str) -> bool:
-    """Returns whether a weight belongs to the network's encoder. The name may have or omit the encoder's prefix.
+    """Returns whether a weight belongs to the network's encoder. The name may have the encoder's prefix or lack it.
 
-    The pooler counts as a part of the head, since only the head reads the pooler's output.
+    The pooler counts as part of the head, since only the head uses its output.
 
     Example:
         >>> from transformers import BertConfig, BertForSequenceClassification
@@ -125,17 +125,17 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns the names of weights on which the output for one short text depends."""
+    """Returns those of the names whose weights affect the output for a short text."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # only buffers are left; they count as read
+        return names  # only buffers are left, which count as used
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
     last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # for heads that read the end token
     with torch.enable_grad():
         try:
             output: Any = network(torch.tensor([[token, token, last]]), return_dict=True)
-        # third-party code may raise any error; the contract check of the classifier will explain the error
+        # third-party code may raise any error; the contract check of the classifier will report it
         except Exception:
             return names
         state = output.logits if "logits" in output else output.last_hidden_state

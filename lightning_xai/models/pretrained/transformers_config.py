@@ -16,7 +16,7 @@ from lightning_xai.models.pretrained.config_keys import check_class_ids, check_c
 from lightning_xai.models.pretrained.refusals import reason_of
 from lightning_xai.models.transformer.first_layers import keep_first_layers
 
-# facts about a file or a run, not about the architecture
+# keys about a file or a run, but not about the architecture
 _NOT_ARCHITECTURE = {
     "_name_or_path", "architectures", "auto_map", "dtype", "id2label", "label2id", "num_labels", "output_attentions",
     "output_hidden_states", "problem_type", "return_dict", "torch_dtype", "transformers_version",
@@ -24,7 +24,7 @@ _NOT_ARCHITECTURE = {
 
 
 def architecture_config(config: PretrainedConfig) -> dict[str, Any]:
-    """Returns a config as primitives with "model_type", enough to build the same architecture again.
+    """Returns a config as primitives with "model_type", which suffice to build the same architecture again.
 
     Example:
         >>> config = read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=0.3)
@@ -50,13 +50,12 @@ def read_config(
         path: folder, hub id or "package:NAME/FOLDER"; None if `config` is given.
         config: the dictionary; None if `path` is given.
         dropout: replaces every dropout probability of the config; None keeps them.
-        num_layers: number of first layers that the network keeps; None keeps all.
+        num_layers: number of layers to keep, counted from the first; None keeps all.
         trust_remote_code: whether Python code in the folder at `path` may run.
 
     Raises:
-        ValueError: both or none of `path` and `config` are given, the config cannot be loaded, `config` has a key that
-            the architecture does not read, `dropout` is no probability, or the network has fewer than `num_layers`
-            layers.
+        ValueError: both or neither of `path` and `config` are given, the config cannot be loaded, a key of `config` is
+            unknown to the architecture, `dropout` is no probability, or there are fewer than `num_layers` layers.
 
     Example:
         >>> read_config(None, {"model_type": "bert", "vocab_size": 20}, dropout=None).vocab_size
@@ -71,7 +70,7 @@ def read_config(
     else:
         raise ValueError(f"path is {path!r} and config is {config!r}: give exactly one of them")
     if getattr(settings, "attention_type", None) == "block_sparse":
-        # a block_sparse network switches to original_full for good at its first short batch, which changes later logits
+        # at its first short batch, a block_sparse network would switch to original_full for good, and so change logits
         settings.attention_type = "original_full"
     if settings._attn_implementation not in (None, "eager", "sdpa"):
         settings._attn_implementation = None  # a kernel name would make transformers download code
@@ -116,7 +115,7 @@ def _config_at(path: str, *, trust_remote_code: bool) -> PretrainedConfig:
     except ValueError as error:
         if "trust_remote_code" in str(error):
             raise ValueError(
-                f"{path}: needs Python code of its own folder, which is not run: give trust_remote_code: true if you "
+                f"{path}: needs Python code from its folder, which is not run: give trust_remote_code: true if you "
                 "trust the code"
             ) from error
         reason = reason_of(error)
@@ -154,7 +153,7 @@ def refuse_quantized(config: PretrainedConfig, path: str) -> None:
 
 
 def shortened_path(path: str) -> str:
-    """Returns a path for a message, cut after 100 characters.
+    """Returns a path for a message, truncated after 100 characters.
 
     Example:
         >>> shortened_path("models/bert")

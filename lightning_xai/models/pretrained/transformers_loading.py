@@ -1,4 +1,4 @@
-"""Networks of transformers, from folders, the hub, installed packages, or a config."""
+"""Networks of transformers, loaded from folders, the hub or installed packages, or built from a config."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lightning_xai.models.transformer.first_layers import without_left_out_layer
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Within the context, transformers reports errors only. It does not report heads that start at random.
+    """Lets transformers report errors only within the context. It then does not report heads that start at random.
 
     Example:
         >>> with quiet_loading():
@@ -65,13 +65,13 @@ def load_transformer(
     Args:
         auto_class: AutoModel, or an auto class for a task, such as AutoModelForSequenceClassification.
         path: folder, hub id or "package:NAME/FOLDER". An adapter at `path` is merged into its base.
-        num_layers: number of first layers that `config` keeps of the network at `path`; None if it keeps all. The
-            weights of the other layers are no gaps.
+        num_layers: number of layers that `config` keeps of the network at `path`; None if it keeps all. Weights of the
+            other layers are not reported as gaps.
         trust_remote_code: whether Python code in the folder at `path` may run.
         options: further arguments of the network's constructor.
 
     Raises:
-        ValueError: the weights cannot be read or do not fit `config`, or weights of the encoder are missing.
+        ValueError: the weights cannot be read or do not match `config`, or weights of the encoder are missing.
 
     Example:
         >>> from lightning_xai.models.pretrained.transformers_config import read_config

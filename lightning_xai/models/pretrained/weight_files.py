@@ -19,14 +19,14 @@ from lightning_xai.functional.model_files.model_folders import located, resolve_
 
 
 def weight_files(path: str) -> list[Path]:
-    """Returns the files that hold a model's weights, in alphabetical order.
+    """Returns the files with a model's weights, in alphabetical order.
 
     Args:
-        path: folder, hub id, "package:NAME/FOLDER", or a GGUF file, which is itself the result. In the cache of the
-            hub, the order of the search is that of transformers: safetensors before .bin, and one file before shards.
+        path: folder, hub id, "package:NAME/FOLDER", or a GGUF file, which is returned itself. For a hub id, the hub's
+            cache is searched in the order of transformers: safetensors before .bin, and one file before shards.
 
     Raises:
-        ValueError: there are no weights, or the index of shards is not a list of files in the folder of the index.
+        ValueError: there are no weights, or the index of shards names files outside its own folder.
 
     Example:
         >>> import tempfile

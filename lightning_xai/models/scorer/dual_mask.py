@@ -1,4 +1,4 @@
-"""The loss of dual masks: a mask that keeps a prediction, while its inverse changes the prediction, and is small."""
+"""The loss of dual masks: a small mask keeps a prediction, while the inverse mask changes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class DualMask:
         kept_weight: factor lambda_p on the cross-entropy between the prediction for the masked text and y.
         inverse_weight: factor lambda_inv on the term of the inversely masked text.
         size_weight: factor lambda_a on the size of the mask.
-        inverse: the term of the inversely masked text, for the most probable class c of y: "log_complement"
-            (-log(1 - F_c)), "probability" (F_c), or "negative_entropy" of the whole prediction.
-        size: the size of the mask a over the explainable tokens: "log_complement" (mean of -log(1 - a)) or the "mean".
-        fill: the embedding that masked tokens approach: that of the fill "token", or "zero".
+        inverse: form of the term of the inversely masked text, whose probability of the most probable class of y is
+            F_c: "log_complement" (-log(1 - F_c)), "probability" (F_c), or "negative_entropy" of the whole prediction.
+        size: size of the mask a over the explainable tokens: "log_complement" (mean of -log(1 - a)) or "mean".
+        fill: embedding that replaces masked tokens: that of the fill "token", or "zero".
 
     Raises:
         ValueError: a factor is negative, or both kept_weight and inverse_weight are 0.
@@ -65,7 +65,7 @@ def soft_mask(embeds: Tensor, fill: Tensor, keep: Tensor, token_mask: Tensor) ->
 
     Args:
         embeds: [B, T, D] embeddings of the tokens.
-        fill: [B, T, D] embeddings that masked tokens approach.
+        fill: [B, T, D] embeddings that replace masked tokens.
         keep: [B, T] in [0, 1].
         token_mask: [B, T] bool, the tokens that may be masked.
 
@@ -90,9 +90,9 @@ def dual_mask_losses(
 
     Args:
         kept: [B, C] logits of the explained model for the masked texts.
-        inverse: [B, C] its logits for the inversely masked texts.
-        y: [B, C] its probabilities for the whole texts, or one-hot.
-        scorer_logits: [B, T], the mask is their sigmoid.
+        inverse: [B, C] the same model's logits for the inversely masked texts.
+        y: [B, C] the same model's probabilities for the whole texts, or one-hot classes.
+        scorer_logits: [B, T] logits of the mask.
         token_mask: [B, T] bool, the tokens that may be masked. A text without such tokens has size 0.
         settings: factors and forms of the terms.
 
@@ -134,17 +134,17 @@ def masked_losses(
     settings: DualMask,
     reading: Reading | None = None,
 ) -> dict[str, Tensor]:
-    """Returns `dual_mask_losses` [B] of a model. Masked and inversely masked texts are one batch of 2B rows.
+    """Returns `dual_mask_losses` [B] of a model. Masked and inversely masked texts form one batch of 2B rows.
 
-    Gradients reach `scorer_logits`. Whether they reach the model's weights is for the caller to decide.
+    Gradients reach `scorer_logits`. The caller decides whether they reach the model's weights.
 
     Args:
         model: the explained model.
         inputs: B texts.
-        y: [B, C] the prediction that the masked texts shall keep.
-        scorer_logits: [B, T], or [B, S] for the S tokens of a scorer that reads the texts in its own tokens.
+        y: [B, C] the prediction that the masked texts should keep.
+        scorer_logits: [B, T], or [B, S] if the scorer reads the texts in S tokens of its own.
         settings: factors and forms of the terms.
-        reading: what the scorer read; None if its tokens are those of the model. The size counts the scorer's tokens.
+        reading: the inputs of the scorer; None if it has the model's tokens. The size counts the scorer's tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -170,7 +170,7 @@ def masked_losses(
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """Returns half-precision numbers in float32, and others as they are.
+    """Returns numbers in half precision as float32, and all others unchanged.
 
     Example:
         >>> at_least_float32(torch.ones(1, dtype=torch.bfloat16)).dtype

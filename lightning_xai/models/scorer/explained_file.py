@@ -1,4 +1,4 @@
-"""The file of the network that an AML run explains; the run's checkpoints hold its path and hash, not its weights."""
+"""Finds the network that an AML run explains: the run's checkpoints hold its path and hash, but not its weights."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ AML = "aml"  # key of the checkpoints of an AML run, with facts about the scorer
 def explained_path(explained: Mapping[str, str], run: str, hash_of: Callable[[str], str]) -> str:
     """Returns the path of the network that an AML run explains.
 
-    If the folder of all runs was moved, the network is found by its path relative to the AML run. The hash decides.
+    If the folder of all runs was moved, the network's path relative to the AML run is tried. Its hash must agree.
 
     Args:
         explained: "path" and "hash" of the network's file, and perhaps "relative", its path relative to the run.
         run: path of the AML run or of its checkpoint.
-        hash_of: returns the hash of the file or folder at a path.
+        hash_of: function that returns the hash of the file or folder at a path.
 
     Raises:
         ValueError: the file was moved or has changed.

@@ -1,4 +1,4 @@
-"""Loads the attribution model of an AML run, and checks that it explains the network for which it was pretrained."""
+"""Loads the scorer of an AML run, and checks that it explains the network for which it was pretrained."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TrainedScorer:
         weight_decay: weight decay of the pretraining.
         selected_on: name of the metric that chose the checkpoint.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
-        reader: reads texts with the scorer's own tokenizer; None if it shares that of the explained network.
-        alignment: "path" of the own tokenizer and the "pool" of its scores; None without one.
+        reader: reads texts with the scorer's own tokenizer; None if it has the explained network's tokenizer.
+        alignment: "path" of its own tokenizer and "pool", how scores are pooled; None if it has none.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -57,7 +57,7 @@ class TrainedScorer:
     alignment: Mapping[str, str] | None = None
 
     def reading(self, inputs: TextInputs, split: str | None, texts: TextRows | None) -> Reading:
-        """Returns what the scorer reads of inputs of the explained network, see `reading_of`."""
+        """Returns the scorer's inputs for inputs of the explained network, see `reading_of`."""
         return reading_of(self.reader, inputs, split, texts)
 
     def check_explains(self, network: Classifier) -> None:
@@ -70,7 +70,7 @@ class TrainedScorer:
             )
 
     def facts(self) -> dict[str, Any]:
-        """Returns everything but the scorer's weights, primitives only, for a checkpoint."""
+        """Returns everything but the scorer's weights for a checkpoint, as primitives."""
         return {
             "scorer": self.scorer.architecture(),
             "loss": asdict(self.loss),
@@ -83,10 +83,10 @@ class TrainedScorer:
 
 
 def load_scorer(path: str) -> TrainedScorer:
-    """Returns the scorer of an AML run: a checkpoint or a run folder. The global random state does not change.
+    """Returns the scorer of an AML run, from a checkpoint or a run folder. The global random state does not change.
 
     Raises:
-        ValueError: there is no checkpoint at `path`, or it is not that of an AML run.
+        ValueError: there is no checkpoint at `path`, or it belongs to no AML run.
 
     Example:
         >>> load_scorer("no/such/run")
@@ -115,7 +115,7 @@ def load_scorer(path: str) -> TrainedScorer:
 
 
 def reader_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> TextReader | None:
-    """Returns the reader of a scorer with a tokenizer of its own; None without one.
+    """Returns the reader of a scorer with its own tokenizer, or None if it has none.
 
     Raises:
         ValueError: there is no fast tokenizer at the path.

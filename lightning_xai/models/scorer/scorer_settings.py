@@ -1,4 +1,4 @@
-"""The settings from which a new scorer is built for a network."""
+"""The settings with which a new scorer is built for a network."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Scorer:
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of its encoder; None takes the encoder of the explained network,
             as it was before its training.
-        condition: "probabilities" explains the predicted class only; "class" trains with one-hot predictions, half of
-            them of another class, and explains any class.
-        start: the encoder starts with the weights at its path ("pretrained") or with those of the "explained" network.
-        align: "max" or "mean" if the tokenizer at `path` is another one than that of the explained network: the scorer
-            then reads the texts in its own tokens, and a token of the explained network takes the maximum or the mean
-            of the scores of the tokens with which it shares characters. "none" if the tokenizers are equal.
+        condition: "probabilities" trains on the network's predictions, and explains the predicted class only. "class"
+            trains on one-hot classes, half of them other than the predicted class, and explains any class.
+        start: weights with which the encoder starts: "pretrained" for those at its path, or "explained" for those of
+            the explained network.
+        align: needed if the tokenizer at `path` differs from the explained network's. The scorer then reads texts in
+            its own tokens. Each token of the explained network gets the "max" or "mean" of the scores of those tokens
+            with which it shares characters. "none" if the tokenizers are equal.
 
     Raises:
-        ValueError: the scorer starts as the explained network, but has a path of its own, or it shall align without a
-            path.
+        ValueError: the scorer starts as the explained network, but has a path of its own, or it aligns without a path.
 
     Example:
         >>> Scorer(condition="class").start
@@ -54,7 +54,7 @@ class Scorer:
 
     @property
     def alignment(self) -> dict[str, str] | None:
-        """Path of the scorer's own tokenizer, and how scores are pooled; None if it shares the network's tokenizer."""
+        """Path of the scorer's own tokenizer, and how scores are pooled; None if it has the network's tokenizer."""
         return None if self.align == "none" else {"path": str(self.path), "pool": self.align}
 
     def build(self, network: Classifier) -> TokenScorer:

@@ -1,4 +1,4 @@
-"""The attribution model of AML: an encoder that reads a text and a prediction, and scores each token."""
+"""The scorer of AML: an encoder that reads a text and a prediction, and scores each token."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Condition = Literal["probabilities", "class"]
 
 
 class TokenReader(nn.Module):
-    """The part of a TokenScorer after the word embeddings: an encoder, and a head that all tokens share.
+    """The part of a TokenScorer after the word embeddings: an encoder, and a head that is the same for all tokens.
 
     Args:
-        encoder: a network of transformers without a head.
+        encoder: a transformers network without a head.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -47,7 +47,7 @@ class TokenReader(nn.Module):
         self._accepted = frozenset(inspect.signature(encoder.forward).parameters)
 
     def forward(self, embeds: Tensor, **arguments: Tensor) -> Tensor:
-        """Returns a logit for each token [B, S]; arguments that the encoder does not know are left out."""
+        """Returns a logit for each token [B, S]. Arguments that the encoder does not accept are left out."""
         known = {name: value for name, value in arguments.items() if name in self._accepted}
         states = self.encoder(inputs_embeds=embeds, **known, return_dict=True).last_hidden_state
         return self.output(self.hidden(self.dropout(states)).tanh()).squeeze(-1)
@@ -56,18 +56,18 @@ class TokenReader(nn.Module):
 class TokenScorer(nn.Module):
     """Reads a text and a prediction y, and returns a logit for each token. It is no classifier.
 
-    The prediction enters as one more token after the text's last token, with the embedding z_0 + sum_j y_j z_j in place
-    of a word embedding. Word embeddings, positions and their LayerNorm are never trained.
+    The prediction is an additional token after the text's last token. Its embedding, in place of a word embedding, is
+    z_0 + sum_j y_j z_j. Word embeddings, positions and their LayerNorm are never trained.
 
     Args:
         path: folder, hub id or "package:NAME/FOLDER" of the encoder.
         num_classes: number of classes C of the explained network.
-        config: replaces `path`: a Hugging Face config with "model_type", for an encoder with random weights.
-        condition: the prediction that the scorer reads. With "probabilities" it explains the predicted class only, with
-            "class" (one-hot) any class.
+        config: used instead of `path`: a Hugging Face config with "model_type", for an encoder with random weights.
+        condition: kind of the prediction y: "probabilities", which explains the predicted class only, or "class"
+            (one-hot), which explains any class.
 
     Raises:
-        ValueError: there is no encoder at `path`, or its tokens do not see the tokens after them.
+        ValueError: there is no encoder at `path`, or its tokens do not attend to later tokens.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -77,9 +77,9 @@ class TokenScorer(nn.Module):
         torch.Size([2, 4])
 
     Reference: Barkan et al. (2024), "LLM Explainability via Attributive Masking Learning", Section 3.3.
-    Differs: the authors' code divides the embedding of the prediction by C, and never trains the row of its table that
-        has the number of the padding token. In a batch of texts of different lengths, its insertion overwrites tokens
-        of the longer texts.
+    Differs: the authors' code divides the embedding of the prediction by C, and never trains the row of its table whose
+        number is the padding id. When texts of a batch have different lengths, it overwrites tokens of the longer ones
+        by the prediction.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TokenScorer(nn.Module):
         words = encoder.get_input_embeddings().weight
         self.z = nn.Parameter(torch.empty(num_classes + 1, words.shape[1]).normal_(std=std))
         getattr(encoder, "embeddings", encoder.get_input_embeddings()).requires_grad_(False)
-        # noted here, because later users may freeze the scorer for a while
+        # stored now, since later users may freeze the scorer temporarily
         self._trained_names = [name for name, p in self.reader.named_parameters() if p.requires_grad]
         self._require_both_directions(str(path or settings.model_type))
 
@@ -129,7 +129,7 @@ class TokenScorer(nn.Module):
         self.reader.encoder.load_state_dict({name: given[name] for name in own})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
-        """Raises ValueError if a text of `num_tokens` leaves no position for the prediction."""
+        """Raises ValueError if a text of `num_tokens` tokens leaves no position for the prediction."""
         if self.max_length is not None and num_tokens > self.max_length:
             raise ValueError(
                 f"{subject} has {num_tokens} tokens, which leaves the scorer no position for the prediction: set the "
@@ -137,7 +137,7 @@ class TokenScorer(nn.Module):
             )
 
     def reading(self, inputs: TextInputs, y: Tensor) -> dict[str, Tensor]:
-        """Returns the reader's arguments: embeds [B, T + 1, D], mask, positions and types, the prediction included.
+        """Returns the reader's arguments, prediction included: embeds [B, T + 1, D], mask, positions and types.
 
         Args:
             inputs: B texts with padding on the right.
@@ -158,12 +158,12 @@ class TokenScorer(nn.Module):
         }
         if inputs.token_type_ids is not None and getattr(encoder.config, "type_vocab_size", 0) > 1:
             types = F.pad(inputs.token_type_ids, (0, 1))
-            last = types.gather(1, (lengths - 1).clamp(min=0))  # the prediction has the type of the token before it
+            last = types.gather(1, (lengths - 1).clamp(min=0))  # the prediction has the type of the preceding token
             arguments["token_type_ids"] = torch.where(columns == lengths, last, types).masked_fill(~mask, 0)
         return arguments
 
     def forward(self, inputs: TextInputs, y: Tensor) -> Tensor:
-        """Returns a logit for each token [B, T]; padding may be in any column.
+        """Returns a logit for each token [B, T]. Padding may be in any column.
 
         Args:
             inputs: B texts.
@@ -179,13 +179,13 @@ class TokenScorer(nn.Module):
         return logits if order is None else logits.gather(1, order.argsort(dim=1))
 
     def trained_names(self, tuned: str = "all") -> list[str]:
-        """Returns the names of the reader's parameters that are tuned for one text.
+        """Returns the names of the reader's parameters that are tuned for a single text.
 
         Args:
             tuned: "all", or "last:K" for the head and the last K layers.
 
         Raises:
-            ValueError: `tuned` has another form, or the encoder has fewer layers.
+            ValueError: `tuned` is neither "all" nor "last:K", or the encoder has fewer than K layers.
         """
         names = list(self._trained_names)
         if tuned == "all":
@@ -212,16 +212,16 @@ class TokenScorer(nn.Module):
 
 
 def _without_pooler(settings: PretrainedConfig) -> dict[str, Any]:
-    """Returns the option that leaves out a pooling layer, whose weights would get no gradient."""
+    """Returns the option that omits a pooling layer, whose weights would get no gradient."""
     encoder_class: Any = MODEL_MAPPING[type(settings)] if type(settings) in MODEL_MAPPING else object
     has_option = "add_pooling_layer" in inspect.signature(encoder_class.__init__).parameters
     return {"add_pooling_layer": False} if has_option else {}
 
 
 def _positions(encoder: Any) -> tuple[int, int | None]:
-    """Returns the first position id of an encoder, and its number of positions; None if there is no limit."""
+    """Returns the first position id of an encoder, and its number of positions (None if there is no limit)."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return 0, getattr(encoder.config, "max_position_embeddings", None) or None
-    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa counts from there
+    offset = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa counts positions from there
     return offset, table.num_embeddings - offset

@@ -1,4 +1,4 @@
-"""Weights of a module that are tuned for each of several examples on its own: rows of stacked tensors."""
+"""Weights of a module that are tuned separately for each of several examples, as rows of stacked tensors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class TunedRows(Protocol):
     leaves: list[Tensor]  # the tensors that an optimizer changes, each with B rows
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Returns for each of B examples the names and values of its weights, in the graph of the leaves."""
+        """Returns, for each of B examples, name -> value of its weights, in the graph of the leaves."""
         ...
 
 
 class StackedRows:
-    """B copies of some parameters of a module, as rows of one tensor for each parameter.
+    """B copies of some parameters of a module, each parameter as one tensor with B rows.
 
-    An elementwise optimizer over the stacks, such as AdamW, is B optimizers.
+    An elementwise optimizer of these tensors, such as AdamW, works like B separate optimizers.
 
     Args:
-        module: the module, whose parameters stay as they are.
+        module: the module, whose own parameters do not change.
         names: names of the parameters.
         rows: number B of examples.
 
@@ -50,7 +50,7 @@ class StackedRows:
         ]
 
     def weights(self) -> list[dict[str, Tensor]]:
-        # unbind stacks the gradients of all rows once; indexing would add a zero tensor of all rows for each row
+        # unbind stacks the gradients of all rows once; indexing would add, for each row, a tensor of zeros for all rows
         columns = [leaf.unbind() for leaf in self.leaves]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
@@ -58,11 +58,11 @@ class StackedRows:
 class LowRankRows:
     """B low-rank changes of the weight matrices of a module: W + up @ down for each example.
 
-    `up` starts at 0, and `down` at fixed random numbers, so the weights start as they are in the module.
+    `up` starts at 0, and `down` at fixed random numbers, so the weights start as in the module.
 
     Args:
-        module: the module, whose parameters stay as they are.
-        names: names of parameters; only matrices get a change.
+        module: the module, whose own parameters do not change.
+        names: names of parameters; only matrices are changed.
         rows: number B of examples.
         rank: number of rows of `down`.
 
@@ -84,7 +84,7 @@ class LowRankRows:
         self.leaves = []
         for matrix in self.matrices.values():
             height, width = matrix.shape
-            generator = torch.Generator().manual_seed(0)  # on the CPU, so that every device starts equally
+            generator = torch.Generator().manual_seed(0)  # on the CPU, so that all devices start with the same numbers
             down = (torch.randn(rank, width, generator=generator) / width**0.5).to(matrix)
             self.leaves.append(matrix.new_zeros(rows, height, rank).requires_grad_())
             self.leaves.append(down.expand(rows, rank, width).clone().requires_grad_())

@@ -1,4 +1,4 @@
-"""A scorer whose weights are tuned for several texts at once, each text on its own."""
+"""A scorer whose weights are tuned for several texts at once, separately for each text."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from lightning_xai.types import TextInputs
 
 
 def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
-    """Returns the weights of a scorer that are tuned for `rows` texts: "all", "last:K" layers, or "lora:R".
+    """Returns the weights of a scorer that are tuned for each of `rows` texts.
+
+    Args:
+        scorer: the scorer.
+        tuned: "all", "last:K" for the last K layers, or "lora:R" for low-rank changes of rank R.
+        rows: number of texts.
 
     Raises:
-        ValueError: `tuned` has another form.
+        ValueError: `tuned` is none of these.
 
     Example:
         >>> sizes = {"vocab_size": 20, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -30,10 +35,10 @@ def tuned_rows(scorer: TokenScorer, tuned: str, rows: int) -> TunedRows:
 
 
 def row_logits(scorer: TokenScorer, inputs: TextInputs, y: Tensor, rows: TunedRows) -> Tensor:
-    """Returns a logit for each token [B, T], each text scored with its own row of weights; 0 at padding.
+    """Returns a logit for each token [B, T], where each text has its own row of weights; 0 at padding.
 
     Args:
-        scorer: the scorer, which gives all weights that are not tuned.
+        scorer: the scorer, which supplies all weights that are not tuned.
         inputs: B texts with padding on the right.
         y: [B, C].
         rows: tuned weights of the scorer's reader for B texts.

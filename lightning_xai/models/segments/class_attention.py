@@ -11,27 +11,27 @@ def class_attention(queries: Tensor, keys: Tensor, keep: Tensor) -> Tensor:
     """Returns attention scores [B, C, T] (before softmax) of class queries over token keys.
 
     Args:
-        queries: [C, D], one query for each class, or [B, C, D], queries of each text.
+        queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.
         keys: [B, T, D].
-        keep: [B, T] bool. Where it is False, scores are the lowest number of their dtype: softmax gives exactly 0
-            there, and a row without any token stays finite.
+        keep: [B, T] bool. Where it is False, scores are the lowest number of their dtype. Softmax is then exactly 0
+            there, and finite even in a row without any token.
 
     Example:
         >>> keep = torch.tensor([[True, True, False]])
         >>> class_attention(torch.ones(1, 2), torch.ones(1, 3, 2), keep).softmax(dim=-1).tolist()
         [[[0.5, 0.5, 0.0]]]
     """
-    # bmm, because matmul copies its result when it broadcasts
+    # bmm, since matmul copies its result when it broadcasts
     scores = torch.bmm(queries.expand(keys.shape[0], -1, -1), keys.transpose(1, 2))  # [B, C, T]
-    # in place, because with thousands of classes and tokens this tensor is the largest of all
+    # in place, since this tensor is the largest of all if there are thousands of classes and tokens
     return scores.masked_fill_(~keep.unsqueeze(1), torch.finfo(scores.dtype).min)
 
 
 def fused_class_attention(queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor) -> Tensor:
-    """Returns softmax(`class_attention`) @ values [B, C, D] without a tensor of classes by tokens.
+    """Returns softmax(`class_attention`) @ values [B, C, D], without storing a tensor of classes by tokens.
 
     Args:
-        queries: [C, D], one query for each class, or [B, C, D], queries of each text.
+        queries: [C, D], one query for each class, or [B, C, D] if each text has its own queries.
         keys: [B, T, D].
         values: [B, T, D].
         keep: [B, T] bool, with at least one token in every row.

@@ -1,4 +1,4 @@
-"""Logits of many versions of long texts. Each distinct segment of the versions is encoded once."""
+"""Computes logits of many versions of long texts, and encodes each distinct segment of the versions only once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lightning_xai.functional.network.chunking import packed_rows
 from lightning_xai.models.segments.segment_attention import SegmentReads, attend, empty_reads, segment_reads
 from lightning_xai.types import ClassifierOutput, TextInputs
 
-READ_NUMBERS = 2**26  # largest number of floats in the reads of all segments that are held at once
+READ_NUMBERS = 2**26  # largest number of floats to hold at once for the reads of segments
 
 
 class SegmentedNetwork(Protocol):
-    """The parts of PLMCA that read texts by segment."""
+    """The interface of PLMCA that reads texts by segment."""
 
     segment_length: int
     key: torch.nn.Linear
@@ -54,11 +54,11 @@ def logits_by_segment(
     pad_id: int,
     chunk_size: int | None = None,
 ) -> Tensor | None:
-    """Returns the logits [R, K] of R versions of texts for K classes of their own, or None for very many classes.
+    """Returns the logits [R, K] of R versions of texts, each for its own K classes; None for very many classes.
 
-    A version usually shares most of its segments with others. Only distinct segments are encoded, in forward passes
-    that are filled with segments of any version. What the classes read in the segments of a version is put together in
-    at least float32.
+    Most segments of a version usually occur in other versions, too. Only distinct segments are encoded. A forward pass
+    may hold segments of any versions. The reads of a version's segments, which are weighted sums of token states, are
+    then combined in at least float32.
 
     Args:
         network: a PLMCA in eval mode.
@@ -88,7 +88,7 @@ def logits_by_segment(
     numbers_per_segment = explained.shape[1] * (network.class_queries.shape[1] + 2)
     most_segments = READ_NUMBERS // numbers_per_segment
     if most_segments <= segmented.ids.shape[1]:
-        return None  # the reads of a single version need too much memory
+        return None  # the reads of even one version need too much memory
     logits: Tensor | None = None
     for rows in version_blocks(segmented.ids, most_segments):
         reads, ids = texts.reads(segmented, segmented.ids[rows], explained, pad_id=pad_id, chunk_size=chunk_size)
@@ -96,7 +96,7 @@ def logits_by_segment(
             logits = reads.largest.new_empty(classes.shape) if logits is None else logits
             logits[rows] = _logits_of_reads(network, reads, ids, column[rows])
     empty = (segmented.ids < 0).all(dim=1).nonzero().flatten()
-    if len(empty):  # all texts without a token have the same logits
+    if len(empty):  # texts without tokens all have the same logits
         text, kept = (rows[empty[:1]].to(inputs.device) for rows in (example, keep))
         without, _ = erase(inputs[text], kept, erasure, pad_id=pad_id)
         of_empty = network(without.trim()).logits[0]
@@ -106,7 +106,7 @@ def logits_by_segment(
 
 
 class _Texts:
-    """R versions of texts for one network."""
+    """R versions of texts, to be read by one network."""
 
     def __init__(
         self,
@@ -133,22 +133,22 @@ class _Texts:
     def reads(
         self, segmented: SegmentedVersions, ids: Tensor, explained: Tensor, *, pad_id: int, chunk_size: int | None
     ) -> tuple[SegmentReads | None, Tensor]:
-        """Returns what classes read in the segments of some versions, and `ids` [R, N] as numbers of the reads.
+        """Returns the reads of the segments of some versions, and `ids` [R, N] as numbers of these reads.
 
-        Without any segment, the reads are None.
+        If there are no segments, the reads are None.
 
         Args:
             segmented: the segments of all versions.
-            ids: [R, N] long, segments of some versions.
+            ids: [R, N] long, the segments of some versions.
             explained: [B, K] long, the classes that read the segments of each text.
             pad_id, chunk_size: as for `logits_by_segment`.
         """
         needed = ids.unique()
         needed = needed[needed >= 0]
         longest_first = needed[segmented.length[needed].argsort(descending=True, stable=True)]
-        number = torch.full((len(segmented.length) + 1,), -1)  # the last one stands for the id -1
+        number = torch.full((len(segmented.length) + 1,), -1)  # the last entry is for the id -1
         number[longest_first] = torch.arange(len(longest_first))
-        # as much attention to class k as query_k W_key state
+        # class k attends to a token in proportion to exp(query_k W_key state)
         queries = self.network.class_queries[explained.to(self.inputs.device)] @ self.network.key.weight  # [B, K, D]
         at_once = None if chunk_size is None else chunk_size * ids.shape[1]
         widths = torch.full_like(longest_first, self.network.segment_length)
@@ -168,7 +168,7 @@ class _Texts:
     def _segments(
         self, segmented: SegmentedVersions, segments: Tensor, pad_id: int
     ) -> tuple[TextInputs, Tensor | None]:
-        """Returns segments as texts [U, S'] with their erasures, and an embed_mask if embeddings are set to zero."""
+        """Returns segments as texts [U, S'] with erasures, and an embed_mask if erasing sets embeddings to zero."""
         columns, keep = segment_columns(
             segmented,
             segments,
@@ -190,7 +190,7 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] that are asked for in any version of each text, and their columns [R, K]."""
+    """Returns the classes [B, K'] that any version of each text needs, and for each class of a version its column."""
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
     num_explained = int(wanted.sum(dim=1).max())
@@ -203,9 +203,9 @@ def _logits_of_reads(network: SegmentedNetwork, reads: SegmentReads, ids: Tensor
 
     Args:
         network: the network.
-        reads: what K' classes read in each segment.
+        reads: the reads of K' classes in each segment.
         ids: [R, N] long, the segments of each version.
-        column: [R, K] long, which of the K' classes is asked for.
+        column: [R, K] long, the number of each requested class among the K' classes.
     """
     device = reads.largest.device
     logits = reads.largest.new_zeros(column.shape)

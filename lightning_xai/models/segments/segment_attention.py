@@ -1,4 +1,4 @@
-"""Softmax attention over the tokens of a text, put together from what classes read in each of its segments."""
+"""Softmax attention over the tokens of a text, combined from the attention within each of its segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from torch.nn import functional as F
 
 
 class SegmentReads(NamedTuple):
-    """What K classes read in each of U segments: K * (D + 2) numbers for a segment.
+    """The reads of K classes in each of U segments: sums of token states, weighted by attention within the segment.
+
+    They have K * (D + 2) numbers for each segment.
 
     Example:
         >>> states, keep = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]]), torch.tensor([[True, True], [True, False]])
@@ -25,12 +27,12 @@ class SegmentReads(NamedTuple):
 
 
 def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads:
-    """Returns what classes read in each segment, at least in float32.
+    """Returns the reads of each segment, in at least float32.
 
     Args:
-        queries: [U, K, D], so that the score of a token is query . state.
+        queries: [U, K, D]; the score of a token is query . state.
         states: [U, S, D].
-        keep: [U, S] bool, False at tokens that classes do not read; each segment has at least one other token.
+        keep: [U, S] bool, False at tokens that classes do not read; at least one is True in each segment.
     """
     precision = torch.promote_types(states.dtype, torch.float32)
     scores = torch.bmm(queries, states.transpose(1, 2)).to(precision)  # [U, K, S]
@@ -42,7 +44,7 @@ def segment_reads(queries: Tensor, states: Tensor, keep: Tensor) -> SegmentReads
 
 
 def empty_reads(like: SegmentReads, num_segments: int) -> SegmentReads:
-    """Returns room for what classes read in `num_segments` segments, with the sizes and types of `like`.
+    """Returns uninitialized reads for `num_segments` segments, with the sizes and types of `like`.
 
     Example:
         >>> one = segment_reads(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(1, 4).bool())
@@ -55,12 +57,12 @@ def empty_reads(like: SegmentReads, num_segments: int) -> SegmentReads:
 
 
 def attend(reads: SegmentReads, ids: Tensor, column: int) -> Tensor:
-    """Returns the states [R, D], averaged by the attention of one class over all tokens of R texts.
+    """Returns the states [R, D] of R texts, averaged over all tokens by the attention of one class.
 
     Args:
-        reads: what classes read in each segment.
+        reads: the reads of each segment.
         ids: [R, N] long, the segments of each text; -1 where a text has fewer.
-        column: which of the K classes reads.
+        column: number of the class among the K classes of the reads.
     """
     missing, ids = ids < 0, ids.clamp(min=0)
     largest = reads.largest[:, column][ids].masked_fill(missing, -torch.inf)  # [R, N]

@@ -1,4 +1,4 @@
-"""Gradients of a long text's logits, with the graph of a few segments at a time."""
+"""Gradients of a long text's logits that hold the graph of only a few segments at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class _SegmentedEncoder(Protocol):
-    """The parts of PLMCA that encode segments and read their states."""
+    """The interface of PLMCA that encodes segments and reads their states."""
 
     training: bool
 
@@ -34,7 +34,7 @@ class _SegmentedEncoder(Protocol):
 
 @contextmanager
 def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
-    """Within the context, gradients of a PLMCA's explained classes hold the graph of `segments_at_once` segments.
+    """Limits the graph for gradients of a PLMCA's explained classes to `segments_at_once` segments within the context.
 
     Example:
         >>> from types import SimpleNamespace
@@ -53,26 +53,26 @@ def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
 
 
 class SegmentGraph:
-    """A forward pass whose graph begins at the states of the tokens. Gradients encode segments again, with a graph.
+    """A forward pass whose graph begins at the token states. Its gradients encode the segments again, with a graph.
 
-    The states of all segments are computed once without a graph. The head's gradients with respect to them are K
-    tensors [B, N * S, D]. Then a few segments at a time are encoded again, and each of the K gradients goes back
-    through their graph. So the graph of the whole text never exists, for one forward pass more. The numbers are those
-    of one graph, within rounding.
+    First, the states of all segments are computed without a graph. The head's gradients with respect to the states are
+    K tensors [B, N * S, D]. Then a few segments at a time are encoded again, and each of the K gradients is propagated
+    back through their graph. So the graph of the whole text never exists, at the cost of one more forward pass. The
+    results equal those of a single graph, up to rounding.
 
     Args:
         network: a PLMCA in eval mode.
         inputs: B texts.
-        embeds: [B, T, D], in a graph or a leaf that requires a gradient.
+        embeds: [B, T, D], part of a graph, or a leaf that requires a gradient.
         classes: [B, K] long, the classes with logits and readout; None computes all.
         output_readout: as in `PLMCA.forward`.
-        segments_at_once: largest number of segments whose graph is held at once.
+        segments_at_once: largest number of segments in a graph.
 
     Attributes:
         output: logits and readout, in the graph that begins at the states.
 
     Raises:
-        ValueError: the network is in train mode, where dropout would differ when segments are encoded again.
+        ValueError: the network is in train mode, where encoding segments again would draw other dropout masks.
 
     Example:
         >>> from lightning_xai.models.plm_ca import PLMCA
@@ -119,7 +119,7 @@ class SegmentGraph:
         return self._call.embeds
 
     def gradients(self, values: list[Tensor], wrt: Tensor, *, keep_graph: bool = False) -> Iterator[Tensor]:
-        """Yields the gradient of each of K values, a scalar in the graph of `output`, with respect to `wrt`.
+        """Yields the gradients of K scalars in the graph of `output` with respect to `wrt`.
 
         Args:
             values: K scalars.
@@ -136,7 +136,7 @@ class SegmentGraph:
                 states = self._encode(rows, embeds)
             for number, gradient in enumerate(of_states):
                 keep = number < len(of_states) - 1
-                # these states are not read again, so their place is taken by the gradient of their embeddings
+                # the gradient of the embeddings overwrites that of the states, which is not needed again
                 (gradient[rows],) = torch.autograd.grad(states, embeds, gradient[rows], retain_graph=keep)
         for number, gradient in enumerate(of_states):
             keep = keep_graph or number < len(of_states) - 1

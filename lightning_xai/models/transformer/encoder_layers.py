@@ -1,4 +1,4 @@
-"""Finds the parts of a Hugging Face network's layers and head by role, for decompositions.
+"""Finds the parts of a Hugging Face network's layers and head by their roles, as decompositions need them.
 
 The network itself is not changed.
 
@@ -20,7 +20,7 @@ DECOMPOSABLE = "BERT, RoBERTa, ELECTRA, DistilBERT, BigBird (full attention), De
 
 
 def _part(module: Any, *names: str) -> Any:
-    """Tries the dotted `names` in order, and returns the first part of `module` that exists; None if no part exists."""
+    """Returns the part of `module` at the first of the dotted `names` that exists, or None if none exists."""
     for name in names:
         part = module
         for attribute in name.split("."):
@@ -87,13 +87,12 @@ def _layer(module: Any, num_heads: int) -> EncoderLayer | None:
 
 
 def encoder_layers(transformer: PreTrainedModel) -> list[EncoderLayer]:
-    """Returns the layers of `transformer`, first layer first; each layer's parts are found by role.
+    """Returns the layers of `transformer`, first layer first, with their parts by role.
 
-    The names of the parts give their roles; `decomposition.encoder_layer.trace_layers` checks the roles on a forward
-    pass.
+    Roles are inferred from the parts' names; `decomposition.encoder_layer.trace_layers` checks them on a forward pass.
 
     Raises:
-        ValueError: the architecture has no layers of a known form.
+        ValueError: the layers of the architecture do not have a known structure.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -117,7 +116,7 @@ def head_layers(transformer: PreTrainedModel) -> list[Callable[[Tensor], Tensor]
     """Returns the layers of a sequence classifier's head, in the order in which they are applied.
 
     Raises:
-        ValueError: the architecture has no head of a known form.
+        ValueError: the head of the architecture does not have a known structure.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -12,7 +12,7 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
     """Changes a config so that its network has only the first `num_layers` layers.
 
     Raises:
-        ValueError: `num_layers` is below 1 or above the number of layers, or the config does not give this number.
+        ValueError: `num_layers` is below 1 or above the number of layers, or the config does not have this number.
 
     Example:
         >>> from transformers import BertConfig
@@ -33,10 +33,10 @@ def keep_first_layers(config: PretrainedConfig, num_layers: int) -> None:
 
 
 def without_left_out_layers(names: Iterable[str], network: PreTrainedModel, num_layers: int) -> set[str]:
-    """Returns the names of weights without those of layers that a shortened network leaves out.
+    """Returns the names of weights except those in layers that a shortened network leaves out.
 
     Args:
-        names: weights in the pretrained folder; they may have or omit the encoder's prefix.
+        names: names of weights in the pretrained folder, with or without the encoder's prefix.
         network: the network after `keep_first_layers`.
 
     Example:

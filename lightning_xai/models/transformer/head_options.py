@@ -16,7 +16,7 @@ def set_head_dropout(config: PretrainedConfig, dropout: float) -> None:
     """Sets the dropout probability of the classification head in a config, before the network is built.
 
     Raises:
-        ValueError: `dropout` is no probability, or the head of the architecture has no dropout of its own.
+        ValueError: `dropout` is no probability, or the architecture's head has no dropout of its own.
 
     Example:
         >>> from transformers import BertConfig

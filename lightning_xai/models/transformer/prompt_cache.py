@@ -1,4 +1,4 @@
-"""Keys and values of a prompt that all texts share, computed once and used again for every batch."""
+"""The keys and values of a prompt that all texts share, computed once and reused for every batch."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-KeysAndValues = list[tuple[Tensor, Tensor]]  # of each layer, [1, H, P, D/H]
+KeysAndValues = list[tuple[Tensor, Tensor]]  # one pair for each layer, [1, H, P, D/H]
 
 
 class _Entry(NamedTuple):
     ids: Tensor  # [P]
-    state: tuple  # what the keys and values depend on besides the ids
+    state: tuple  # further facts on which the keys and values depend
     layers: KeysAndValues
 
 
 class PromptCache:
-    """Holds the keys and values of one prompt. They are dropped if the network or its precision changes.
+    """Holds the keys and values of one prompt, until the network or its precision changes.
 
     Copies of a network start with an empty cache.
 
@@ -44,9 +44,9 @@ class PromptCache:
         return self._entry is None
 
     def first_columns(self, transformer: PreTrainedModel, ids: Tensor, positions: Tensor, state: tuple) -> int:
-        """Makes keys and values for a prompt, unless those at hand suffice. Returns how many columns they cover.
+        """Makes keys and values for a prompt, unless stored ones can be used. Returns the number of columns they cover.
 
-        Those at hand suffice if they begin with at least half of the prompt.
+        Stored keys and values are used if they cover at least the first half of the prompt.
 
         Args:
             transformer: decoder without a head.
@@ -79,7 +79,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns a cache under the name that the transformer's forward pass has for it.
+    """Returns a cache under the name of the corresponding argument of the transformer's forward pass.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel
@@ -87,12 +87,12 @@ def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[st
         >>> len(cache_argument(LlamaModel(LlamaConfig(**sizes)), DynamicCache()))
         1
     """
-    names = inspect.signature(transformer.forward).parameters  # transformers renamed the argument in 5.24
+    names = inspect.signature(transformer.forward).parameters  # transformers 5.24 renamed the argument
     return {"cache" if "cache" in names else "past_key_values": cache}
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Returns whether a part of a network has a forward hook other than those with which transformers keeps states.
+    """Returns whether a part of a network has forward hooks, other than those by which transformers records states.
 
     Example:
         >>> layer = nn.Linear(1, 1)
@@ -109,7 +109,7 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def num_equal(one: Tensor, other: Tensor) -> int:
-    """Returns the number of equal first entries of two vectors.
+    """Returns the number of first entries in which two vectors are equal.
 
     Example:
         >>> num_equal(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4, 5]))
@@ -120,7 +120,7 @@ def num_equal(one: Tensor, other: Tensor) -> int:
 
 
 def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
-    """Returns the number P of first columns in which all rows have one id and `may_be_shared` [B, T] is True.
+    """Returns the number P of first columns in which all rows have the same id and `may_be_shared` [B, T] is True.
 
     Example:
         >>> shared_columns(torch.tensor([[7, 8, 5], [7, 8, 6]]), torch.ones(2, 3, dtype=torch.bool))
@@ -131,6 +131,6 @@ def shared_columns(ids: Tensor, may_be_shared: Tensor) -> int:
 
 
 def _versions(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Returns the places in memory of all weights, and how often each was changed in place."""
+    """Returns the memory addresses of all weights, and the number of in-place changes of each."""
     weights = [*module.parameters(), *module.buffers()]
     return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
