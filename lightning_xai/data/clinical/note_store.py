@@ -20,7 +20,7 @@ COLUMNS = (
 class NoteStore:
     """Notes in an unnamed temporary file, which disappears when the store is closed or the process ends.
 
-    Only the owner of the process can read the file. Memory holds seven numbers per note.
+    Only the owner of the process can read the file. Memory holds eight numbers per note.
 
     Args:
         folder: the folder of the file. If it is missing, it is made, with access for its owner only.
@@ -39,7 +39,7 @@ class NoteStore:
         self._folder = folder
         with writing(folder):
             self._file = tempfile.TemporaryFile(dir=folder)
-        self.row_ids, self.admissions = array("q"), array("q")
+        self.row_ids, self.admissions, self.patients = array("q"), array("q"), array("q")
         self.is_addendum, self.are_errors = array("b"), array("b")
         self.times, self.dates = array("q"), array("q")  # as numbers such as 21500131000000
         self._offsets = array("q", [0])
@@ -53,6 +53,7 @@ class NoteStore:
         *,
         row_id: int,
         admission: int,
+        patient: int = -1,
         is_addendum: bool = False,
         time: str = "",
         date: str = "",
@@ -65,6 +66,7 @@ class NoteStore:
         self._offsets.append(self._offsets[-1] + len(data))
         self.row_ids.append(row_id)
         self.admissions.append(admission)
+        self.patients.append(patient)
         self.is_addendum.append(is_addendum)
         self.times.append(time_number(time))
         self.dates.append(time_number(date))
@@ -143,6 +145,7 @@ def read_notes(
                 row["TEXT"],
                 row_id=row_id,
                 admission=-1 if admission is None else admission,
+                patient=required_id(row["SUBJECT_ID"], "SUBJECT_ID", where),
                 is_addendum=row["DESCRIPTION"].strip() != "Report",
                 time=row["CHARTTIME"],
                 date=row["CHARTDATE"],

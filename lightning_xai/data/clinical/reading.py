@@ -109,7 +109,7 @@ def read_documents(request: Request) -> Reading:
     of_patients = request.systems if uses_icd9 else ICD9[:1]
     billed = read_billed(request.mimic_dir, of_patients, listed)
     if not request.shared_patients:
-        require_apart(lists, billed.patients)
+        require_apart(lists, billed.patients)  # before the long work
     whole = {a for a in listed if a not in charts and a in billed.codes}
     annotated = {note.row_id: note for notes in charts.values() for note in notes}
     store, rows = read_notes(
@@ -119,6 +119,10 @@ def read_documents(request: Request) -> Reading:
     )
     try:
         check_annotated(annotated.values(), store, str(find_table(request.mimic_dir, "NOTEEVENTS")))
+        # an admission may have no row in the tables of codes, so the notes name patients as well
+        patients = dict(zip(store.admissions, store.patients, strict=True)) | billed.patients
+        if not request.shared_patients:
+            require_apart(lists, patients)
         table = {
             **rows,
             "notes_in_use": len(store),
@@ -141,7 +145,7 @@ def read_documents(request: Request) -> Reading:
             notes = [note for admission in admissions for note in charts.get(admission, [])]
             report.annotated[split] = AnnotationCounts.of(notes, request.systems)
             report.dropped["annotations repeated in a chart"] += sum(note.num_repeated for note in notes)
-    report.shared_patients = num_shared_patients(lists, billed.patients)
+    report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
     report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
     found = {code for part in documents.values() for document in part for code in document.codes}

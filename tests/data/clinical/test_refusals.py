@@ -169,6 +169,15 @@ def test_patient_in_two_splits_is_named_unless_that_is_allowed(folder):
     assert set(allowed.load()) == {"train", "test"} and "patients in several splits: 1" in allowed.report()
 
 
+def test_patient_in_two_splits_is_named_by_the_notes_if_its_admission_has_no_billed_code(folder):
+    edit_rows(table(folder), lambda row: {**row, "SUBJECT_ID": "7"} if row["HADM_ID"] in ("100001", "100003") else row)
+    for name in ("DIAGNOSES_ICD", "PROCEDURES_ICD"):
+        edit_rows(table(folder, name), lambda row: None if row["HADM_ID"] in ("100001", "100003") else row)
+    lists = lists_of(folder, train="100001\n", test="100003\n")
+    message = refusal(folder, Mdace, splits=lists)
+    assert "patient 7 is in two splits, by admission 100001 of 'train' and 100003 of 'test'" in message
+
+
 def test_missing_list_is_named_with_its_places(folder):
     message = refusal(folder, splits={"train": str(folder / "none.csv")})
     assert "none.csv is missing: take Mullenbach's" in message
