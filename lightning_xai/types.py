@@ -185,7 +185,7 @@ class Batch(TensorFields):
     inputs: TextInputs  # `inputs.index` must not be None
     labels: Tensor  # [B] long, or [B, C] float if multi-label
     rationale: Attribution | None = None
-    evidence_cut: Tensor | None = None  # [B, C] bool, True for classes whose evidence was all truncated
+    evidence_cut: Tensor | None = None  # [B, C] int, number of evidence tokens if they were all truncated, else 0
 
     def __len__(self) -> int:
         return len(self.inputs)

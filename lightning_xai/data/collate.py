@@ -80,17 +80,17 @@ def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
 
 
 def collate_evidence_cut(table: TokenTable, num_classes: int) -> Tensor:
-    """Returns [B, C] bool: True if the example has evidence for the class, but truncation removed all of this evidence.
+    """Returns [B, C] int: number of evidence tokens of the classes whose evidence truncation removed, 0 for all others.
 
     Example:
         >>> from lightning_xai.data.vocabulary import VocabularyEncoder
         >>> example = {"text": "w1 w2 w3", "rationales": [{"label": 1, "spans": [[6, 8]]}]}
         >>> table = VocabularyEncoder(words=95, max_length=4).encode_table([example])  # w3 is cut
         >>> collate_evidence_cut(table, num_classes=2).tolist()
-        [[False, True]]
+        [[0, 1]]
     """
-    cut = np.zeros((len(table), num_classes), dtype=bool)
-    cut[np.repeat(np.arange(len(table)), np.diff(table.cut_bounds)), table.cut] = True
+    cut = np.zeros((len(table), num_classes), dtype=np.int32)
+    cut[np.repeat(np.arange(len(table)), np.diff(table.cut_bounds)), table.cut[:, 0]] = table.cut[:, 1]
     return torch.from_numpy(cut)
 
 

@@ -17,6 +17,7 @@ from lightning_xai.data.corpora.token_columns import (
     evidence_columns,
     joined,
     joined_or_none,
+    lost_offsets,
     number_pairs,
 )
 from lightning_xai.data.corpora.token_table import TokenTable, bounds_of, pack_flags
@@ -24,6 +25,7 @@ from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
 
 FILLS = ("mask", "pad", "unk")
+_NO_OFFSETS = np.zeros((0, 2), dtype=np.int64)
 _PROBE = "The cat and 2 other animals walked, unbelievably."
 
 
@@ -173,13 +175,17 @@ class FastTokenizerEncoder(Encoder):
         has_types = "token_type_ids" in self.tokenizer.model_input_names
         types = joined((encoding.type_ids for encoding in encodings), size) if has_types else np.zeros_like(input_ids)
         truncated = np.array([bool(encoding.overflowing) for encoding in encodings], dtype=bool)
+        lost = [
+            lost_offsets(encoding.overflowing, example["text"]) if example.get("rationales") else _NO_OFFSETS
+            for encoding, example in zip(encodings, examples, strict=True)
+        ]
         return TokenTable(
             bounds=bounds,
             input_ids=input_ids,
             word_ids=number_pairs(words, bounds, second, paired).astype(np.int32),
             flags=pack_flags(special, ~special if self.explain_pair else ~special & ~second, second, types),
             offsets=offsets.astype(np.int32),
-            **evidence_columns(examples, bounds, offsets, ~special & ~second, truncated),
+            **evidence_columns(examples, bounds, offsets, ~special & ~second, truncated, lost),
             truncated=truncated,
             fill_token_id=self.fill_token_id,
             has_types=has_types,

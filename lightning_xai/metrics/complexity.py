@@ -137,7 +137,7 @@ class Entropy(AttributionMetric):
         return entropy.unsqueeze(-1)
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
-        return evidence_cut_of(attribution, batch) if self.evidence_only else super().cut_rows(attribution, batch)
+        return evidence_cut_of(attribution, batch) > 0 if self.evidence_only else super().cut_rows(attribution, batch)
 
 
 class Sparsity(AttributionMetric):

@@ -39,28 +39,28 @@ def evidence_of(attribution: Attribution, batch: Batch, *, match: Match = "class
 
 
 def evidence_cut_of(attribution: Attribution, batch: Batch, *, match: Match = "class") -> Tensor:
-    """Returns [B, K] bool: True for rows whose evidence for the explained class was all truncated.
+    """Returns [B, K] int: number of evidence tokens of rows whose evidence was all truncated, 0 for other rows.
 
     The arguments are the same as in `evidence_of`.
 
     Example:
         >>> from lightning_xai.types import TextInputs
-        >>> inputs, cut = TextInputs.of_ids([[5, 6]]), torch.tensor([[False, True]])
+        >>> inputs, cut = TextInputs.of_ids([[5, 6]]), torch.tensor([[0, 3]])
         >>> nothing = Attribution.of_scores([[[0.0, 0.0]]], inputs.token_mask)
         >>> attribution = Attribution.of_scores([[[2.0, 1.0], [0.0, 3.0]]], inputs.token_mask)
         >>> evidence_cut_of(attribution, Batch(inputs, torch.tensor([0]), nothing, evidence_cut=cut)).tolist()
-        [[False, True]]
+        [[0, 3]]
     """
     cut = batch.evidence_cut
     if cut is None:
-        return torch.zeros_like(attribution.target_mask)
+        return torch.zeros_like(attribution.targets)
     if match == "class":
         rows = cut.gather(1, attribution.targets)
     else:
         if match == "gold":
-            cut = cut & gold_classes(batch.labels, cut.shape[1])
-        rows = cut.any(dim=1, keepdim=True).expand_as(attribution.targets)
-    return rows & ~evidence_of(attribution, batch, match=match).any(dim=-1)
+            cut = cut * gold_classes(batch.labels, cut.shape[1])
+        rows = cut.sum(dim=1, keepdim=True).expand_as(attribution.targets)
+    return rows.masked_fill(evidence_of(attribution, batch, match=match).any(dim=-1), 0)
 
 
 class EvidenceMetric(AttributionMetric):
@@ -116,7 +116,7 @@ class EvidenceMetric(AttributionMetric):
         """
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
-        return evidence_cut_of(attribution, batch, match=self.match)
+        return evidence_cut_of(attribution, batch, match=self.match) > 0
 
     def considered(self, attribution: Attribution, batch: Batch) -> Tensor:
         """Returns [B, T] bool: the tokens that are compared, by default all tokens that may be explained."""

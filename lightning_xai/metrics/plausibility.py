@@ -11,9 +11,9 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
 from lightning_xai.functional.scores.ranking import Ties, top_mask
-from lightning_xai.functional.scores.signs import Sign
+from lightning_xai.functional.scores.signs import Sign, with_sign
 from lightning_xai.metrics.base import PredictOnce
-from lightning_xai.metrics.evidence import EvidenceMetric
+from lightning_xai.metrics.evidence import EvidenceMetric, evidence_cut_of
 from lightning_xai.metrics.precision_recall import (
     PrecisionRecallCurve,
     counts_above,
@@ -26,7 +26,7 @@ from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.metrics.thresholds import ThresholdGrid, best_f1_threshold
 from lightning_xai.types import Attribution, Batch
 
-Part = Literal["predicted", "missed", "zeroed"]
+Part = Literal["predicted", "missed", "zeroed", "with_cut"]
 
 _EPSILON = 1e-11  # the authors' guard against division by zero and log of zero
 
@@ -52,6 +52,21 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
     """
     share = 1 / evidence.sum(dim=-1, keepdim=True).double()
     return (share * (share / (scores + _EPSILON)).log()).masked_fill(~evidence, 0).sum(dim=-1)
+
+
+def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
+    """Returns [R, 4 + num_hits]: the single numbers of rows whose evidence lies outside the text, so that none is hit.
+
+    They are `num_evidence` [R], one span, an intersection over union of 0, the `uniform_kl` of shares of 0, and zeros.
+
+    Example:
+        >>> without_hits(torch.tensor([2]), num_hits=1).round(decimals=1).tolist()  # log(1 / 2 / 1e-11) is 24.6
+        [[2.0, 1.0, 0.0, 24.6, 0.0]]
+    """
+    count = num_evidence.double()
+    zeros = torch.zeros_like(count)
+    singles = [count, torch.ones_like(count), zeros, -(_EPSILON * count).log(), *[zeros] * num_hits]
+    return torch.stack(singles, dim=1)
 
 
 def overlap(first: Tensor, second: Tensor) -> Tensor:
@@ -87,8 +102,9 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         sign: sign of the scores before normalization, "absolute" or "nonnegative"; `with_sign` describes both.
         parts: computes all values again for these parts, with the part and _ before their names: "predicted" gold
             classes (true positives); "missed" gold classes (false negatives); "zeroed", all rows after the scores of
-            tokens without an ASCII letter or digit were set to 0 and the rest was normalized again. The threshold is
-            still the one tuned on all rows.
+            tokens without an ASCII letter or digit were set to 0 and the rest was normalized again; "with_cut", all
+            rows and those whose evidence was all truncated: its tokens are missed, and selected tokens of these rows
+            are wrong. The threshold is still the one tuned on all rows, without "with_cut".
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -142,9 +158,10 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         self.widths |= dict.fromkeys(("curve_hits", "curve_selected"), len(self.curve_thresholds))
         names = [f"{name}_{place}" for name, width in self.widths.items() for place in range(width)]
         self.parts, self._num_compared = parts, len(names)
-        self.selections = tuple(f"{part}_" for part in parts if part != "zeroed")
+        self.selections = tuple(f"{part}_" for part in parts if part in ("predicted", "missed"))
         zeroed = [f"zeroed_{name}" for name in names] if "zeroed" in parts else []
-        self.columns = (*names, *zeroed, *(["part"] if {"predicted", "missed"} & set(parts) else []))
+        self.columns = (*names, *zeroed, *(["part"] if self.selections else []))
+        self.columns += ("uncut",) if "with_cut" in parts else ()  # NaN in rows whose evidence was all truncated
 
     @property
     def num_compared(self) -> int:
@@ -156,13 +173,29 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
 
     def measure(self, attribution: Attribution, batch: Batch, predict: PredictOnce) -> Tensor:
         records = [super().measure(attribution, batch, predict)]
+        if "with_cut" in self.parts:
+            uncut = self._add_cut_rows(records[0], attribution, batch)
         if "zeroed" in self.parts:
             symbols = self.symbols_of(batch.inputs).unsqueeze(1)
             zeroed = replace(attribution, scores=attribution.scores.masked_fill(symbols, 0))
             records.append(super().measure(zeroed, batch, predict))
-        if self.columns[-1] == "part":
+        if self.selections:
             records.append(_part_of_rows(attribution, batch, predict).to(records[0]).unsqueeze(-1))
+        if "with_cut" in self.parts:
+            records.append(uncut.unsqueeze(-1))
         return torch.cat(records, dim=-1)
+
+    def _add_cut_rows(self, records: Tensor, attribution: Attribution, batch: Batch) -> Tensor:
+        """Writes the records of rows whose evidence was all truncated; returns [B, K]: NaN for them, 1 for others."""
+        num_evidence = evidence_cut_of(attribution, batch, match=self.match)
+        rows = (num_evidence > 0) & attribution.target_mask
+        if rows.any():
+            scores = with_sign(attribution.scores.double(), self.sign)[rows]
+            mask = self.considered(attribution, batch).unsqueeze(1).expand_as(attribution.scores)[rows]
+            found = self.compare(scores, torch.zeros_like(mask), mask)
+            singles = without_hits(num_evidence[rows], len(self.ks)).to(found)
+            records[rows] = torch.cat([singles, found[:, singles.shape[1] :]], dim=1).to(records.device)
+        return torch.ones_like(records[..., 0]).masked_fill(rows.to(records.device), torch.nan)
 
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:
         shares = normalize(scores, mask)
@@ -190,31 +223,40 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         Raises:
             ValueError: no row has evidence.
         """
-        counts = self._counts(self.table()[1][:, : self.num_compared])
+        counts = self._counts(self._records_of("all", self.table()[1]))
         if not len(counts["num_hits"]):
             raise ValueError(f"{self.name} has no evidence to tune its threshold on: give threshold as a number")
         sums = (counts[name].sum(dim=0) for name in ("num_hits", "num_selected", "num_evidence"))
         return {"threshold": best_f1_threshold(self.thresholds, *sums)}
 
     def aggregate(self, records: Tensor) -> dict[str, Tensor]:
-        values = self._values(records[:, : self.num_compared])
+        values = self._values(self._records_of("all", records))
         for part in self.parts:
             for name, value in self._values(self._records_of(part, records)).items():
                 if name != "threshold":
                     values[f"{part}_{name}"] = value
         return values
 
-    def _records_of(self, part: Part, records: Tensor) -> Tensor:
+    def _records_of(self, part: Part | Literal["all"], records: Tensor) -> Tensor:
         """Returns the records [n, num_compared] of a part."""
         if part == "zeroed":
             return records[:, self.num_compared : 2 * self.num_compared]
-        return records[records[:, -1] == (part == "predicted"), : self.num_compared]
+        return records[self._rows_of(part, records), : self.num_compared]
+
+    def _rows_of(self, part: str, records: Tensor) -> Tensor:
+        """Returns the rows [n] bool of a part."""
+        if part == "with_cut" or "uncut" not in self.columns:
+            rows = torch.ones(len(records), dtype=torch.bool, device=records.device)
+        else:
+            rows = ~records[:, self.columns.index("uncut")].isnan()
+        if part in ("predicted", "missed"):
+            rows = rows & (records[:, self.columns.index("part")] == (part == "predicted"))
+        return rows
 
     def counted_rows(self, key: str, records: Tensor) -> Tensor:
-        rows = super().counted_rows(key, records)
-        if not key.startswith(self.selections):
-            return rows
-        return rows & (records[:, -1] == key.startswith("predicted_"))
+        part = next((part for part in self.parts if key.startswith(f"{part}_")), "all")
+        counted = records if part != "with_cut" else records[:, : self.num_compared]
+        return super().counted_rows(key, counted) & self._rows_of(part, records)
 
     def _values(self, records: Tensor) -> dict[str, Tensor]:
         """Returns the values that are computed from records [n, num_compared]."""

@@ -76,4 +76,4 @@ class SymbolShare(ReadsSymbols, AttributionMetric):
         return {name: sums[2 * i] / sums[2 * i + 1] for i, name in enumerate(("all", "evidence", f"top_{self.k}"))}
 
     def cut_rows(self, attribution: Attribution, batch: Batch) -> Tensor:
-        return evidence_cut_of(attribution, batch) if self.evidence_only else super().cut_rows(attribution, batch)
+        return evidence_cut_of(attribution, batch) > 0 if self.evidence_only else super().cut_rows(attribution, batch)

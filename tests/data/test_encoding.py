@@ -141,17 +141,23 @@ def test_evidence_lost_to_truncation_is_reported_and_its_class_left_out():
     encoded = VocabularyEncoder(words=95, max_length=4).encode({"text": "w1 w2 w3 w4", "rationales": rationales})
     assert encoded.evidence_kept == pytest.approx(1 / 3)
     assert list(encoded.rationales) == [0]
-    assert encoded.evidence_cut == (1,)
+    assert encoded.evidence_cut == {1: 2}
 
 
 @pytest.mark.parametrize(
     ("spans", "max_length", "cut"),
-    [([[9, 11]], 6, ()), ([[0, 2], [9, 11]], 4, ()), ([[6, 8], [9, 11]], 4, (1,)), ([], 4, ()), ([[2, 3]], 6, ())],
+    [([[9, 11]], 6, {}), ([[0, 2], [9, 11]], 4, {}), ([[6, 8], [9, 11]], 4, {1: 2}), ([], 4, {}), ([[2, 3]], 6, {})],
     ids=["not truncated", "partly", "wholly", "no spans", "space only"],
 )
 def test_evidence_is_cut_only_where_truncation_leaves_none_of_it(spans, max_length, cut):
     example = {"text": "w1 w2 w3 w4", "rationales": [{"label": 1, "spans": spans}]}
     assert VocabularyEncoder(words=95, max_length=max_length).encode(example).evidence_cut == cut
+
+
+def test_tokens_of_cut_evidence_are_counted_once_for_a_pair_of_texts():
+    rationales = [{"label": 1, "spans": [[6, 8], [12, 14]]}]
+    example = {"text": "w1 w2 w3 w4 w5 w6", "text_pair": "w1 w2 w3 w4 w5 w6", "rationales": rationales}
+    assert VocabularyEncoder(words=95, max_length=7).encode(example).evidence_cut == {1: 2}
 
 
 @pytest.mark.parametrize("text, ids", [("", [1, 2]), ("w0", [1, 5, 2])])

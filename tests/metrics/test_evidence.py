@@ -34,7 +34,7 @@ def test_records_of_rows_with_evidence_count_it_and_others_are_skipped():
 
 @pytest.mark.parametrize(
     ("match", "expected"),
-    [("class", [[False, True, False]]), ("gold", [[False, False, False]]), ("any", [[False, False, False]])],
+    [("class", [[0, 5, 0]]), ("gold", [[0, 0, 0]]), ("any", [[0, 0, 0]])],
 )
 def test_cut_evidence_is_counted_for_its_class_and_only_where_no_other_is_left(match, expected):
     attribution, batch = explained_batch([9])
@@ -42,10 +42,10 @@ def test_cut_evidence_is_counted_for_its_class_and_only_where_no_other_is_left(m
     rationale.targets[:], attribution.targets[:] = torch.tensor([[0, 3]]), torch.tensor([[0, 1, 2]])
     rationale.scores[0, 0, 1] = 1.0  # class 0 has evidence
     labels = torch.tensor([[1.0, 1.0, 0.0, 0.0]])
-    batch = replace(batch, labels=labels, evidence_cut=torch.tensor([[True, True, False, False]]))
+    batch = replace(batch, labels=labels, evidence_cut=torch.tensor([[3, 5, 0, 0]]))
     assert evidence_cut_of(attribution, batch, match=match).tolist() == expected
     rationale.scores[:] = 0.0
-    nothing_left = {"class": [[True, True, False]], "gold": [[True] * 3], "any": [[True] * 3]}
+    nothing_left = {"class": [[3, 5, 0]], "gold": [[8] * 3], "any": [[8] * 3]}
     assert evidence_cut_of(attribution, batch, match=match).tolist() == nothing_left[match]
 
 
@@ -54,8 +54,8 @@ def test_rows_without_evidence_are_counted_by_their_reason(make):
     attribution, batch = explained_batch([9, 14, 6], num_targets=2)
     attribution.target_mask.fill_(True)
     rationale_of(batch).scores.zero_()
-    cut = torch.zeros(3, 4, dtype=torch.bool)
-    cut[0, attribution.targets[0, 0]] = cut[2, attribution.targets[2, 1]] = True
+    cut = torch.zeros(3, 4, dtype=torch.int)
+    cut[0, attribution.targets[0, 0]] = cut[2, attribution.targets[2, 1]] = 2
     metric = make()
     for rows in ([0, 1, 2], [0]):  # a sampler repeats the first example
         metric.update(attribution[rows], replace(batch, evidence_cut=cut)[rows], bag_of_words)

@@ -129,6 +129,48 @@ def test_step_curve_approaches_average_precision_of_the_pooled_tokens():
     assert float(metric.compute()["e/auprc"]) == pytest.approx(average_precision_score(truth, pooled), abs=2e-3)
 
 
+def cut_toy() -> tuple[Attribution, Batch]:
+    """Returns the toy with a fourth text, whose three evidence tokens were truncated, and a fifth without evidence."""
+    attribution, batch = toy()
+    rows = torch.tensor([0, 1, 2, 0, 1])
+    scores, marked = attribution.scores[rows], batch.rationale.scores[rows]
+    scores[3], marked[3:] = torch.tensor([0.5, 0.5, 0, 0, 0, 0, 0, 0]), 0
+    inputs = replace(batch.inputs[rows], index=torch.arange(5))
+    cut = torch.zeros(5, 2, dtype=torch.int)
+    cut[3, 0] = cut[4, 1] = 3  # the fifth text lost evidence of another class than the explained one
+    rationale = replace(batch.rationale[rows], scores=marked)
+    return replace(attribution[rows], scores=scores), Batch(inputs, batch.labels[rows], rationale, evidence_cut=cut)
+
+
+def test_rows_whose_evidence_was_truncated_are_left_out_and_in_a_part_of_their_own_missed():
+    metric = EvidenceOverlap(name="e", parts=["with_cut"], **CODE | {"threshold": 0.05})
+    metric.update(*cut_toy(), bag_of_words)
+    values = {name.removeprefix("e/"): float(value) for name, value in metric.compute().items()}
+    alone = toy_values(threshold=0.05)
+    names = [name for name in alone if not name.startswith("num_") and name != "threshold"]
+    assert {name: values[name] for name in names} == {name: alone[name] for name in names}
+    # the toy has 5 hits among 13 selected tokens and 9 evidence tokens; the fourth text selects 2 and has 3
+    expected = {"precision": 5 / 15, "recall": 5 / 12, "f1": 10 / 27, "precision_at_5": 5 / 20, "recall_at_5": 5 / 12}
+    expected |= {"span_recall": 2 / 4, "span_cover": 2.5 / 4, "iou": 0.277778 * 3 / 4, "empty": 0.0}
+    expected["kl"] = (7.976573 + 1.386294 + 12.282270 + 24.229824) / 4  # -log(3 * 1e-11) is 24.229824
+    assert {name: values[f"with_cut_{name}"] for name in expected} == pytest.approx(expected, abs=1e-6)
+    counts = {name: values[name] for name in ("num_examples", "num_skipped", "num_evidence_cut")}
+    assert counts == {"num_examples": 3, "num_skipped": 2, "num_evidence_cut": 1}
+    assert (values["num_examples/e/f1"], values["num_examples/e/with_cut_f1"]) == (3, 4)
+
+
+def test_truncated_evidence_changes_neither_the_threshold_nor_the_other_parts():
+    with_cut = EvidenceOverlap(parts=["predicted", "missed", "with_cut"], **CODE)
+    without = EvidenceOverlap(parts=["predicted", "missed"], **CODE)
+    for metric in (with_cut, without):
+        metric.update(*cut_toy(), bag_of_words)
+        metric.tune_from(metric)
+    assert with_cut.tuned == without.tuned == {"threshold": 0.1}
+    expected = {name: float(value) for name, value in without.compute().items()}
+    found = {name: float(value) for name, value in with_cut.compute().items()}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, nan_ok=True)
+
+
 def test_scores_that_may_be_negative_are_refused():
     with pytest.raises(ValueError, match="sign is signed"):
         EvidenceOverlap(sign="signed")

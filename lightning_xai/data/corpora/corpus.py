@@ -134,7 +134,7 @@ class Corpus:
             run_bounds=_view(evidence.offsets),
             runs=_view(evidence.values.values).reshape(-1, 3),
             cut_bounds=_view(cut.offsets),
-            cut=_view(cut.values),
+            cut=_view(cut.values.values).reshape(-1, 2),
             evidence_kept=self.evidence_kept[rows],
             truncated=self.truncated[rows].view(bool),
             fill_token_id=int(self.manifest["fill_token_id"]),

@@ -21,7 +21,7 @@ from lightning_xai.data.corpora.writer import CorpusWriter
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
 
-LAYOUT = 1  # raise this number whenever the files of a corpus or the meaning of their columns change
+LAYOUT = 2  # raise this number whenever the files of a corpus or the meaning of their columns change
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")
 
 

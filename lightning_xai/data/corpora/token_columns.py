@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lightning_xai.data.corpora.token_table import bounds_of, runs_of_class
+from lightning_xai.data.corpora.token_table import bounds_of, cut_rows, runs_of_class
 from lightning_xai.functional.text.code_points import are_spaces, code_points, without_spaces, words_begun
-from lightning_xai.functional.text.spans import evidence_kept_fraction, marked_tokens
+from lightning_xai.functional.text.spans import evidence_kept_fraction, marked_tokens, strip_offsets
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,38 @@ def number_pairs(words: np.ndarray, bounds: np.ndarray, second: np.ndarray, rows
     return numbered
 
 
+def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
+    """Returns the offsets [L, 2] of the first text's truncated tokens, without white space at either end.
+
+    Args:
+        overflowing: the encodings of a tokenizer that hold the truncated tokens. Those of a pair hold some twice.
+        text: the first text.
+
+    Example:
+        >>> from lightning_xai.data.vocabulary import VocabularyEncoder
+        >>> tokenizer = VocabularyEncoder(words=95).tokenizer
+        >>> encoding = tokenizer(["w1 w2 w3"], truncation=True, max_length=3).encodings[0]
+        >>> lost_offsets(encoding.overflowing, "w1 w2 w3").tolist()
+        [[3, 5], [6, 8]]
+    """
+    tokens = {
+        (token, offset)
+        for part in overflowing
+        for token, offset, special, sequence in zip(
+            part.ids, part.offsets, part.special_tokens_mask, part.sequence_ids, strict=True
+        )
+        if not special and sequence == 0
+    }
+    return strip_offsets(np.array(sorted(offset for _, offset in tokens), dtype=np.int64).reshape(-1, 2), text)
+
+
 def evidence_columns(
     examples: Sequence[dict[str, Any]],
     bounds: np.ndarray,
     offsets: np.ndarray,
     in_first_text: np.ndarray,
     truncated: np.ndarray,
+    lost: Sequence[np.ndarray],
 ) -> dict[str, np.ndarray]:
     """Returns the columns of a TokenTable that describe the evidence tokens.
 
@@ -121,15 +147,17 @@ def evidence_columns(
         offsets: [N, 2] offsets of the tokens, without white space at either end.
         in_first_text: [N] bool, True at tokens of the first text that are not special.
         truncated: [R] bool.
+        lost: the offsets [L, 2] of the first text's tokens that were truncated, for each example.
 
     Example:
         >>> examples = [{"text": "so good", "rationales": [{"label": 1, "spans": [[3, 7]]}]}]
-        >>> offsets, in_text = np.array([[0, 2], [3, 7]]), np.array([True, True])
-        >>> evidence_columns(examples, np.array([0, 2]), offsets, in_text, np.array([False]))["runs"].tolist()
-        [[1, 1, 2]]
+        >>> bounds, offsets, in_text = np.array([0, 1]), np.array([[0, 2]]), np.array([True])
+        >>> lost = [np.array([[3, 7]])]
+        >>> evidence_columns(examples, bounds, offsets, in_text, np.array([True]), lost)["cut"].tolist()
+        [[1, 1]]
     """
     runs: list[np.ndarray] = []
-    cut: list[list[int]] = []
+    cut: list[dict[int, int]] = []
     evidence_kept = np.full(len(examples), np.nan)
     for row, example in enumerate(examples):
         rationales = example.get("rationales") or []
@@ -141,8 +169,11 @@ def evidence_columns(
                 label = int(rationale["label"])
                 masks[label] = masks[label] | mask if label in masks else mask
         runs.append(np.concatenate([*(runs_of_class(label, masks[label]) for label in sorted(masks)), _NO_RUNS]))
-        annotated = {int(rationale["label"]) for rationale in rationales if rationale["spans"]}
-        cut.append(sorted(annotated - masks.keys()) if truncated[row] else [])
+        cut.append({})
+        for rationale in rationales if truncated[row] else []:
+            if (label := int(rationale["label"])) not in masks and rationale["spans"]:
+                marked = marked_tokens(rationale["spans"], lost[row], np.ones(len(lost[row]), dtype=bool))
+                cut[row][label] = max(cut[row].get(label, 0) + int(marked.sum()), 1)
         if rationales:
             spans = [span for rationale in rationales for span in rationale["spans"]]
             kept = evidence_kept_fraction(
@@ -153,7 +184,7 @@ def evidence_columns(
         "run_bounds": bounds_of([len(part) for part in runs]),
         "runs": np.concatenate([*runs, _NO_RUNS]),
         "cut_bounds": bounds_of([len(labels) for labels in cut]),
-        "cut": np.array([label for labels in cut for label in labels], dtype=np.int32),
+        "cut": cut_rows(cut),
         "evidence_kept": evidence_kept,
     }
 

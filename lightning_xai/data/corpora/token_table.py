@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,7 +35,7 @@ class TokenTable:
     run_bounds: np.ndarray  # [R + 1] int, as `bounds`
     runs: np.ndarray  # [M, 3] int32: class, first token and end (exclusive) in the example; sorted by class
     cut_bounds: np.ndarray  # [R + 1] int, as `bounds`
-    cut: np.ndarray  # [Q] int32, classes whose evidence tokens were all truncated
+    cut: np.ndarray  # [Q, 2] int32: class whose evidence tokens were all truncated, and their number; sorted by class
     evidence_kept: np.ndarray  # [R] float64, NaN without evidence
     truncated: np.ndarray  # [R] bool
     fill_token_id: int
@@ -84,7 +84,7 @@ class TokenTable:
             run_bounds=bounds_of([sum(map(len, rows)) for rows in runs]),
             runs=np.concatenate([*(run for rows in runs for run in rows), np.zeros((0, 3), np.int32)]),
             cut_bounds=bounds_of([len(e.evidence_cut) for e in encoded]),
-            cut=np.array([label for e in encoded for label in e.evidence_cut], dtype=np.int32),
+            cut=cut_rows([e.evidence_cut for e in encoded]),
             evidence_kept=np.array([np.nan if e.evidence_kept is None else e.evidence_kept for e in encoded], float),
             truncated=np.array([e.truncated for e in encoded], dtype=bool),
             fill_token_id=int(joined["baseline_ids"][explained][0]) if explained.any() else 0,
@@ -113,7 +113,7 @@ class TokenTable:
             rationales=_masks(self.runs[slice(*self.run_bounds[row : row + 2].tolist())], end - begin),
             evidence_kept=None if np.isnan(kept) else kept,
             truncated=bool(self.truncated[row]),
-            evidence_cut=tuple(self.cut[slice(*self.cut_bounds[row : row + 2].tolist())].tolist()),
+            evidence_cut=dict(self.cut[slice(*self.cut_bounds[row : row + 2].tolist())].tolist()),
         )
 
 
@@ -199,6 +199,17 @@ def runs_of_class(label: int, mask: np.ndarray) -> np.ndarray:
     runs = runs_from_mask(mask)
     runs = runs if len(runs) else np.zeros((1, 2), dtype=np.int64)
     return np.column_stack([np.full(len(runs), label), runs]).astype(np.int32)
+
+
+def cut_rows(examples: Sequence[Mapping[int, int]]) -> np.ndarray:
+    """Returns the rows [Q, 2] of `TokenTable.cut` for the evidence_cut of each example.
+
+    Example:
+        >>> cut_rows([{7: 3}, {}, {2: 1}]).tolist()
+        [[7, 3], [2, 1]]
+    """
+    rows = [row for cut in examples for row in sorted(cut.items())]
+    return np.array(rows, dtype=np.int32).reshape(-1, 2)
 
 
 def _masks(runs: np.ndarray, length: int) -> dict[int, np.ndarray]:

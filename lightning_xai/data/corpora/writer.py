@@ -149,7 +149,7 @@ class CorpusWriter:
             "flags": _lists(tokens, pa.array(table.flags)),
             "offsets": _lists(tokens, _tuples(table.offsets)),
             "evidence": _lists(pa.array(table.run_bounds, pa.int32()), _tuples(table.runs)),
-            "evidence_cut": _lists(pa.array(table.cut_bounds, pa.int32()), pa.array(table.cut)),
+            "evidence_cut": _lists(pa.array(table.cut_bounds, pa.int32()), _tuples(table.cut)),
         }
         for name, kind in TEXT_COLUMNS.items():
             if name in self.columns:

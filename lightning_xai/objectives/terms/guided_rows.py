@@ -61,5 +61,5 @@ def guided_rows(batch: Batch, *, unannotated: Unannotated) -> GuidedRows:
     counts = evidence.any(dim=-1)
     if unannotated == "empty_target":
         cut = batch.evidence_cut
-        counts = counts | (~counts if cut is None else ~cut.gather(1, labels.unsqueeze(1)))
+        counts = counts | (~counts if cut is None else cut.gather(1, labels.unsqueeze(1)) == 0)
     return GuidedRows(labels.unsqueeze(1), counts, evidence)

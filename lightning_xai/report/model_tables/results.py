@@ -18,7 +18,7 @@ from lightning_xai.runs.experiment import runs_of
 from lightning_xai.runs.results_table import ResultsTable, read_table
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
-PARTS = ("predicted", "missed", "zeroed")  # prefixes of metrics that EvidenceOverlap measures on a part
+PARTS = ("predicted", "missed", "zeroed", "with_cut")  # prefixes of metrics that EvidenceOverlap measures on a part
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
@@ -29,8 +29,9 @@ def read_models(
 ) -> pd.DataFrame:
     """Returns one row for each model, run, part, method and metric.
 
-    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; and "zeroed": all pairs, after
-    the scores of tokens without a letter or digit were set to 0. Numbers of the classifier have the part and method "".
+    The parts are "all" pairs of document and code; "predicted" and "missed" gold codes; "zeroed": all pairs, after the
+    scores of tokens without a letter or digit were set to 0; and "with_cut": all pairs and those whose evidence was all
+    truncated. Numbers of the classifier have the part and method "".
 
     Args:
         places: folders of experiments, such as runs/tm; folders of runs in the format of Edin et al. (2024); or files

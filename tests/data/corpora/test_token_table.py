@@ -36,7 +36,7 @@ def test_examples_come_back_as_they_were(options):
     table = TokenTable.of(encoded(**options))
     for row, example in enumerate(encoded(**options)):
         assert_equal(table.encoded(row), example)
-    assert encoded()[2].evidence_cut == (2,) and encoded()[0].rationales.keys() == {1, 4}
+    assert encoded()[2].evidence_cut == {2: 1} and encoded()[0].rationales.keys() == {1, 4}
 
 
 def test_examples_without_types_come_back_without_them():
