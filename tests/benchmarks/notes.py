@@ -8,15 +8,18 @@ process does not change them much; extra memory is the growth of resident memory
 a version takes as a whole note with the scores of all codes, measured on --versions versions and multiplied by the
 number of distinct versions. "ratio" is whole over the time by segment. The limit of the ratio is the number of segments
 of the note. "floor" is the time by segment over that of forward passes over the distinct segments alone. A training
-step is one forward and backward pass, with plain or fused attention of the head, with layers computed again, and under
-autocast to bfloat16. LIME, KernelSHAP and IntegratedGradients are timed on --samples samples (or steps) and multiplied
-by the default number, unless --samples is 0. --captum is the number of samples (or steps) of captum's run for one code,
-which computes all codes; its time is multiplied by the default number and by the number of explained codes. "bounded"
-is AttInGrad with the graph of the whole note and of 8 segments.
+step is one forward and backward pass, with plain or fused attention of the head, with layers computed again, and with
+the row "bf16" under autocast to bfloat16. LIME, KernelSHAP and IntegratedGradients are timed on --samples samples (or
+steps) and multiplied by the default number, unless --samples is 0. --captum is the number of samples (or steps) of
+captum's run for one code, which computes all codes; its time is multiplied by the default number and by the number of
+explained codes. "bounded" is AttInGrad with the graph of the whole note and of 8 segments. Progress goes to
+stderr twice a minute.
 """
 
 import argparse
 import os
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -30,7 +33,7 @@ parser.add_argument("--explained", type=int, default=14, help="number of explain
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--samples", type=int, default=60, help="measured samples or steps; 0 measures all")
 parser.add_argument("--captum", type=int, default=0, help="samples or steps of captum's run; 0 leaves it out")
-parser.add_argument("--rows", default="occlusion,faithfulness,bounded,training", help="what is measured")
+parser.add_argument("--rows", default="occlusion,faithfulness,bounded,training,bf16", help="what is measured")
 options = parser.parse_args()
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(options.threads)
@@ -82,14 +85,23 @@ def whole_note_seconds(model: PLMCA, inputs: TextInputs) -> float:
 
 
 class Segments:
-    """Counts the segments that a network encodes, and measures the time of passes over as many alone."""
+    """Counts and tells the segments that a network encodes, and measures the time of passes over as many alone."""
 
     def __init__(self, model: PLMCA) -> None:
         self.model, self.number = model, 0
+        self.told = time.monotonic()
         model.transformer.register_forward_hook(self.count)
 
     def count(self, _module: object, _arguments: object, output: object) -> None:
         self.number += len(output.last_hidden_state)  # type: ignore[attr-defined]
+        if time.monotonic() > self.told + 30:
+            self.told = time.monotonic()
+            print(f"  {time.strftime('%H:%M:%S')}: {self.number:,} segments encoded", file=sys.stderr, flush=True)
+
+    def start(self, label: str) -> None:
+        """Counts from 0, for the row that begins."""
+        self.number, self.told = 0, time.monotonic()
+        print(f"  {time.strftime('%H:%M:%S')}: {label} begins", file=sys.stderr, flush=True)
 
     def seconds_each(self, inputs: TextInputs) -> float:
         size = self.model.segment_length
@@ -101,7 +113,7 @@ class Segments:
 
 
 def by_segment(label: str, function: Callable[[], object], segments: Segments, each: float, whole: float) -> None:
-    segments.number = 0
+    segments.start(label)
     seconds, memory = measured(function)
     print(
         f"  {label}: {seconds:.0f} s by segment, {whole:.0f} s whole (ratio {whole / seconds:.1f}), {segments.number} "
@@ -173,18 +185,18 @@ def training_step(model: PLMCA, inputs: TextInputs, *, fused: bool, bf16: bool) 
     torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), torch.zeros(logits.shape)).backward()
 
 
-def training(model: PLMCA, inputs: TextInputs) -> None:
+def training(model: PLMCA, inputs: TextInputs, *, bf16: bool) -> None:
+    """Prints the less of two times of each kind of step, and the more of their memory."""
     model.train()
-    for label, fused, again, bf16 in (
-        ("plain", False, False, False),
-        ("fused", True, False, False),
-        ("fused, layers again", True, True, False),
-        ("fused, bf16", True, False, True),
-        ("fused, layers again, bf16", True, True, True),
-    ):
+    kinds = {"plain": (False, False), "fused": (True, False), "fused, layers again": (True, True)}
+    if bf16:
+        del kinds["plain"]
+    for label, (fused, again) in kinds.items():
         checkpoint_layers(model, enabled=again)
-        seconds, memory = measured(partial(training_step, model, inputs, fused=fused, bf16=bf16))
-        print(f"  training step, {label}: {seconds:.2f} s, {memory:.0f} MiB", flush=True)
+        steps = [measured(partial(training_step, model, inputs, fused=fused, bf16=bf16)) for _ in range(2)]
+        seconds, memory = min(step[0] for step in steps), max(step[1] for step in steps)
+        name = f"training step, {label}{', bf16' if bf16 else ''}"
+        print(f"  {name}: {seconds:.2f} s, {memory:.0f} MiB", flush=True)
 
 
 def main() -> None:
@@ -199,8 +211,9 @@ def main() -> None:
             f"{codes:,} codes, {CLASSES} explained, {options.tokens:,} tokens, limit of the ratio {limit}", flush=True
         )
         targets = torch.arange(CLASSES).unsqueeze(0)
+        segments = Segments(model)
         if "occlusion" in rows or "faithfulness" in rows:
-            segments = Segments(model)
+            segments.start("whole notes")
             each = segments.seconds_each(inputs)
             whole = whole_note_seconds(model, inputs)
         if "faithfulness" in rows:
@@ -214,11 +227,15 @@ def main() -> None:
             by_segment(f"occlusion of {number} tokens", run, segments, each, whole * (number + 1))
         for row in SAMPLED:
             if row in rows:
+                segments.start(row)
                 sampled(row, model, inputs, targets)
         if "bounded" in rows:
+            segments.start("bounded")
             bounded(model, inputs, targets)
-        if "training" in rows:
-            training(model, inputs)
+        for row in ("training", "bf16"):
+            if row in rows:
+                segments.start(row)
+                training(model, inputs, bf16=row == "bf16")
 
 
 if __name__ == "__main__":
