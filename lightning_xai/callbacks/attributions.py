@@ -28,6 +28,7 @@ from lightning_xai.callbacks.cost import Cost, start_peak_memory
 from lightning_xai.callbacks.workload import WorkInBatches, workload_of
 from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
 from lightning_xai.functional.erasure.evaluate import predict_of
+from lightning_xai.functional.erasure.segment_counts import segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
@@ -224,12 +225,14 @@ class ComputeAttributions(Callback):
         """Returns the attribution by one method, and adds the passes, seconds and memory to the cost of this method."""
         method = self.methods[name].for_split(split)
         peak, start = start_peak_memory(batch.inputs.device), time.perf_counter()
-        attribution = method.attribute(network, batch.inputs, targets, target_mask)
+        with segments_counted() as segments:
+            attribution = method.attribute(network, batch.inputs, targets, target_mask)
         seconds, memory = time.perf_counter() - start, peak()
         num_tokens = batch.inputs.token_mask.sum(dim=1).tolist()
         num_targets = target_mask.sum(dim=1).tolist()
         passes = [method.passes(t, k) for t, k in zip(num_tokens, num_targets, strict=True)]
         self.costs[name].add(
-            split, batch.index.tolist(), passes, seconds, memory, num_targets=num_targets, num_tokens=num_tokens
-        )
+            split, batch.index.tolist(), passes, seconds, memory,
+            num_targets=num_targets, num_tokens=num_tokens, segments=segments,
+        )  # fmt: skip
         return attribution

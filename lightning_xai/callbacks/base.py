@@ -11,13 +11,13 @@ from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
-from lightning_xai.callbacks.cost import Cost, CostPerExample
+from lightning_xai.callbacks.cost import Cost, CostPerExample, MetricSegments
 from lightning_xai.metrics.base import PredictOnce
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 
 
-class ResultRow(CostPerExample):
+class ResultRow(CostPerExample, MetricSegments):
     """One row of the results table, without the columns that are constant over a run."""
 
     split: str

@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import torch
 
+from lightning_xai.functional.erasure.segment_counts import SegmentCounts
 from lightning_xai.types import Passes
 
 # just after a reset, the peak may exceed the current memory by this many MiB, as the kernel counts with a delay
@@ -38,13 +39,26 @@ def pass_group(forward: float, backward: float, num_targets: float, num_tokens: 
 
 
 class CostPerExample(TypedDict):
-    """Mean passes and seconds per example, and the largest growth of memory in MiB; NaN for unknown values."""
+    """Mean passes and seconds per example, and the largest growth of memory in MiB; NaN for unknown values.
+
+    If a network encodes each distinct segment of erased versions once, a method also has the mean number of segments of
+    a version, and of segments that were encoded for it.
+    """
 
     forward_passes: float
     backward_passes: float
     seconds: float
     peak_memory_mb: float
+    version_segments: NotRequired[float]
+    encoded_segments: NotRequired[float]
     pass_group: NotRequired[str]  # see the function of this name; "" if it is unknown
+
+
+class MetricSegments(TypedDict, total=False):
+    """As `version_segments` and `encoded_segments` of CostPerExample, but of the versions that a metric evaluates."""
+
+    metric_version_segments: float
+    metric_encoded_segments: float
 
 
 NO_COST = CostPerExample(forward_passes=math.nan, backward_passes=math.nan, seconds=math.nan, peak_memory_mb=math.nan)
@@ -65,6 +79,7 @@ class Cost:
         # split -> arrays [B, 6]: index, forward, backward, seconds, explained classes, explainable tokens
         self._rows: dict[str, list[np.ndarray]] = {}
         self._peaks: dict[str, float] = {}  # split -> largest growth of memory during one batch
+        self._segments: dict[str, SegmentCounts] = {}  # split -> segments of erased versions
 
     def add(
         self,
@@ -76,6 +91,7 @@ class Cost:
         *,
         num_targets: Sequence[float] | None = None,
         num_tokens: Sequence[float] | None = None,
+        segments: SegmentCounts | None = None,
     ) -> None:
         """Adds the cost of a batch of B examples. Each example gets its own passes and an equal share of the seconds.
 
@@ -87,6 +103,7 @@ class Cost:
             peak_memory_mb: largest growth of memory during the batch; NaN if unknown.
             num_targets: [B] number of explained classes of each example; None if unknown.
             num_tokens: [B] number of explainable tokens of each example; None if unknown.
+            segments: the segments that were encoded for erased versions of the examples; None if they were not counted.
         """
         targets, tokens = (counts or [math.nan] * len(index) for counts in (num_targets, num_tokens))
         rows = [
@@ -95,6 +112,8 @@ class Cost:
         ]
         self._rows.setdefault(split, []).append(np.array(rows, dtype=np.float64).reshape(-1, 6))
         self._peaks[split] = float(np.fmax(peak_memory_mb, self._peaks.get(split, math.nan)))  # fmax ignores NaN
+        if segments is not None:
+            self._segments.setdefault(split, SegmentCounts()).merge(segments)
 
     @classmethod
     def total(cls, costs: Iterable[Cost]) -> Cost:
@@ -112,6 +131,8 @@ class Cost:
             for split, parts in cost._rows.items():
                 total._rows.setdefault(split, []).extend(parts)
                 total._peaks[split] = float(np.fmax(cost._peaks[split], total._peaks.get(split, math.nan)))
+            for split, segments in cost._segments.items():
+                total._segments.setdefault(split, SegmentCounts()).merge(segments)
         return total
 
     def num_examples(self, split: str) -> int:
@@ -125,12 +146,16 @@ class Cost:
         """
         rows = self._distinct(split)
         forward, backward, seconds = (rows[:, 1:4].sum(axis=0) / max(len(rows), 1)).tolist()
-        return CostPerExample(
+        cost = CostPerExample(
             forward_passes=forward,
             backward_passes=backward,
             seconds=seconds,
             peak_memory_mb=self._peaks.get(split, math.nan),
         )
+        segments = self._segments.get(split, SegmentCounts()).sum()
+        if segments.num_versions:
+            cost["version_segments"], cost["encoded_segments"] = segments.per_version
+        return cost
 
     def group(self, split: str) -> str:
         """Returns the group of the method by its passes, see `pass_group`; "" if the sizes of examples are unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import defaultdict
 from typing import ClassVar
 
 from lightning import LightningModule, Trainer
@@ -19,10 +20,12 @@ from lightning_xai.callbacks.base import (
 from lightning_xai.callbacks.trial_metrics import try_metrics
 from lightning_xai.callbacks.tried import TrialRun
 from lightning_xai.callbacks.workload import part_of
+from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric
 from lightning_xai.metrics.reads_symbols import ReadsSymbols
 from lightning_xai.runs.names import check_name
+from lightning_xai.runs.ranks import gather
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 
 
@@ -75,6 +78,7 @@ class AttributionEvaluation(ExplainedCallback):
         self.max_examples = max_examples
         self.left_out: set[tuple[str, str]] = set()  # (method, metric) that the trial leaves out
         self._copies: dict[tuple[str, str], list[AttributionMetric]] = {}  # by (split, method)
+        self._segments: dict[tuple[str, str, str], SegmentCounts] = {}  # by (split, method, metric)
         self._rows: list[ResultRow] = []
 
     @property
@@ -99,7 +103,7 @@ class AttributionEvaluation(ExplainedCallback):
                 raise ValueError(
                     f"two evaluations measure {metric} of {method} as preset {preset!r}: rename one `preset`"
                 )
-        self._copies = {}
+        self._copies, self._segments = {}, {}
         encoder = getattr(data_of(trainer), "encoder", None)  # data modules of other packages may lack it
         for reader in self.metrics:
             if isinstance(reader, ReadsSymbols) and reader.needs_symbols and encoder is not None:
@@ -132,8 +136,11 @@ class AttributionEvaluation(ExplainedCallback):
             for metric in self._metrics_of(explained.split, method):
                 if metric.needs_tuning or not only_tunes:
                     text = f"{self.preset}/{metric.name} measures {method} on"
-                    with part_of(self.source, f"{self.preset}/{metric.name}", text, 1 / len(explained.attributions)):
+                    name, share = f"{self.preset}/{metric.name}", 1 / len(explained.attributions)
+                    with part_of(self.source, name, text, share), segments_counted() as segments:
                         metric.update(attribution, explained.batch, explained.predict)
+                    counts = self._segments.setdefault((explained.split, method, metric.name), SegmentCounts())
+                    counts.merge(segments)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.active and not trainer.sanity_checking:
@@ -167,6 +174,10 @@ class AttributionEvaluation(ExplainedCallback):
         order.
         """
         self._rows = []
+        counted: defaultdict[tuple[str, str, str], SegmentCounts] = defaultdict(SegmentCounts)
+        for counts in gather(self._segments):
+            for key, of_process in counts.items():
+                counted[key].merge(of_process)
         for split in splits:
             if self.trainer.testing and split == VALIDATION:
                 continue
@@ -175,20 +186,23 @@ class AttributionEvaluation(ExplainedCallback):
                 for position, metric in enumerate(self._metrics_of(split, method)):
                     if metric.needs_tuning:
                         metric.tune_from(tuned_on[position])
-                    self._rows += self._result_rows(metric, split, method)
+                    segments = counted[split, method, metric.name].sum()
+                    self._rows += self._result_rows(metric, split, method, segments)
         for row in self._rows:
             tag = f"{log_prefix(row['split'])}/{self.preset}/{row['method']}/{row['metric']}"
             self.module.log(tag, row["value"], batch_size=1)  # equal on all processes, so checkpoints may monitor it
-        self._copies = {}
+        self._copies, self._segments = {}, {}
 
-    def _result_rows(self, metric: AttributionMetric, split: str, method: str) -> list[ResultRow]:
+    def _result_rows(
+        self, metric: AttributionMetric, split: str, method: str, segments: SegmentsOfVersions
+    ) -> list[ResultRow]:
         values = {name: float(value) for name, value in metric.compute().items()}
         num_rows = int(values.pop("num_examples") + values.pop("num_skipped"))
         num_cut = int(values.pop("num_evidence_cut"))
         cost = self.source.costs[method].per_example(split)
         measured = {name: value for name, value in values.items() if f"num_examples/{name}" in values}
         counted = {name: int(values[f"num_examples/{name}"]) for name in measured}
-        return [
+        rows = [
             ResultRow(
                 split=split, preset=self.preset, method=method, metric=name, value=value,
                 num_examples=counted[name], num_skipped=num_rows - counted[name], num_evidence_cut=num_cut,
@@ -197,3 +211,7 @@ class AttributionEvaluation(ExplainedCallback):
             )
             for name, value in measured.items()
         ]  # fmt: skip
+        if segments.num_versions:
+            for row in rows:
+                row["metric_version_segments"], row["metric_encoded_segments"] = segments.per_version
+        return rows

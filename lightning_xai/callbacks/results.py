@@ -21,7 +21,8 @@ from lightning_xai.runs.splits import VALIDATION, log_prefix
 COLUMNS = [
     "experiment", "seed", "split", "preset", "method", "metric", "value", "num_examples", "num_skipped",
     "num_evidence_cut", "checkpoint", "forward_passes", "backward_passes", "seconds", "peak_memory_mb", "left_out",
-    "selected_on", "pass_group",
+    "selected_on", "pass_group", "version_segments", "encoded_segments", "metric_version_segments",
+    "metric_encoded_segments",
 ]  # fmt: skip
 
 

@@ -16,7 +16,8 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
 
     A table of attribution metrics has a row per method. Methods that differ much in their passes are grouped by them,
     for K explained classes and N tokens. The columns are the metrics and the cost of one explanation: forward and
-    backward passes, seconds, and the peak growth of memory.
+    backward passes, seconds, and the peak growth of memory. If a network encodes each distinct segment of erased
+    versions once, a column shows how many segments it encoded for a version, of how many segments a version has.
 
     Args:
         results: rows of results.csv.
@@ -44,7 +45,8 @@ def results_tables(results: pd.DataFrame, width: int | None = None) -> str:
         missing = _is_left_out(rows)
         # rows with numbers come first, because only they have the cost of a method
         rows = _grouped(pd.concat([rows[~missing], rows[missing]]))
-        notes = [line for note in [*selection_notes(rows), *left_out_notes(rows)] for line in wrap(note, width)]
+        said = [*selection_notes(rows), *left_out_notes(rows), *segment_notes(rows)]
+        notes = [line for note in said for line in wrap(note, width)]
         tables.append("\n".join([_table(rows, "method", _cost_columns(rows), title, width), *notes]))
     return "\n\n".join(tables)
 
@@ -86,6 +88,30 @@ def selection_notes(rows: pd.DataFrame) -> list[str]:
         f"selected on {metric}: {', '.join(part['method'].unique())}"
         for metric, part in chosen.groupby("selected_on", sort=False)
     ]
+
+
+def segment_notes(rows: pd.DataFrame) -> list[str]:
+    """Returns a line that says how many segments were encoded for a version of a text that a metric evaluates.
+
+    Example:
+        >>> segments = {"metric_version_segments": [47.0, 47.0], "metric_encoded_segments": [1.02, 1.34]}
+        >>> segment_notes(pd.DataFrame({"metric": ["comprehensiveness", "sufficiency"]} | segments))
+        ['segments encoded for an erased version: 1.02 of 47 for comprehensiveness, 1.34 of 47 for sufficiency']
+    """
+    if "metric_encoded_segments" not in rows:  # a table of an older version
+        return []
+    counted = rows[rows["metric_encoded_segments"].notna()]
+    if counted.empty:
+        return []
+    family = counted["metric"].str.split("/").str[0]  # numbers of one metric have the same name before "/"
+    means = counted.groupby(family, sort=False)[["metric_encoded_segments", "metric_version_segments"]].mean()
+    costs = [f"{_encoded(encoded, of)} for {metric}" for metric, encoded, of in means.itertuples()]
+    return [f"segments encoded for an erased version: {', '.join(costs)}"]
+
+
+def _encoded(encoded: float, of: float) -> str:
+    """Returns how many segments are encoded of those of a version; "-" if there are no versions."""
+    return "-" if pd.isna(encoded) else f"{_short(encoded)} of {_short(of)}"
 
 
 def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, width: int) -> str:
@@ -141,8 +167,13 @@ def _cost_columns(rows: pd.DataFrame) -> list[Column]:
         "-" if pd.isna(forward) else f"{_short(forward)}+{_short(backward)}"
         for forward, backward in zip(methods["forward_passes"], methods["backward_passes"], strict=True)
     ]
+    segments = ["-"] * len(methods)
+    if "encoded_segments" in methods:  # tables of older versions lack this column
+        both = zip(methods["encoded_segments"], methods["version_segments"], strict=True)
+        segments = [_encoded(encoded, of) for encoded, of in both]
     columns = [
         Column("passes\n(F+B)", passes, "cost"),
+        Column("segments/\nversion", segments, "cost"),
         Column("seconds/\nexample", [_short(value) for value in methods["seconds"]], "cost"),
         Column("memory\n(MiB)", [_whole(value) for value in methods["peak_memory_mb"]], "cost"),
     ]

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from lightning_xai.callbacks.cost import Cost, resident_memory, start_peak_memory
+from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions
 from lightning_xai.types import Passes
 
 
@@ -85,3 +86,20 @@ def test_a_method_belongs_to_the_group_of_its_mean_passes():
     cost.add("test", [1], [Passes(60, 0)], 1.0, 1, num_targets=[1], num_tokens=[99])
     assert cost.group("test") == "up to N"  # 31 passes, 54 tokens
     assert cost.group("validation") == "" and cost_of([[0, 1]]).group("test") == ""
+
+
+def test_segments_of_versions_are_those_of_distinct_examples():
+    def cost_of(*texts):
+        cost, segments = Cost(), SegmentCounts()
+        segments.add(texts, *[SegmentsOfVersions(10, 470, 10 + text) for text in texts])
+        cost.add("test", texts, [Passes(10, 0)] * len(texts), seconds=1, peak_memory_mb=1, segments=segments)
+        return cost
+
+    total = Cost.total([cost_of(0, 2), cost_of(1, 0)]).per_example("test")  # two processes; text 0 counts once
+    assert total["version_segments"] == 47 and total["encoded_segments"] == pytest.approx((10 + 11 + 12) / 30)
+
+
+def test_a_method_without_versions_has_no_segments():
+    cost = Cost()
+    cost.add("test", [0], [Passes(1, 1)], seconds=1, peak_memory_mb=1, segments=SegmentCounts())
+    assert "encoded_segments" not in cost.per_example("test")

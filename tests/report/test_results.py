@@ -119,3 +119,14 @@ def test_methods_are_grouped_by_their_passes():
     assert [line[:17].strip() for line in lines[-len(order) :]] == order
     assert "passes:" not in results_tables(table.assign(pass_group="more"), width=80)
     assert "passes:" not in results_tables(table.drop(columns="pass_group"), width=80)
+
+
+def test_segments_that_versions_cost_are_shown_by_method_and_metric():
+    table = results(comp=("p", "occlusion", 0.5), suff=("p", "gradient", 0.25)).assign(**COST)
+    assert "segments" not in results_tables(table, width=80)  # a table of an older version
+    table["encoded_segments"], table["version_segments"] = [1.01, math.nan], [46.999, math.nan]
+    table["metric_encoded_segments"], table["metric_version_segments"] = [1.34, math.nan], [47.0, math.nan]
+    lines = results_tables(table, width=120).splitlines()
+    shown = {line.split()[0]: line for line in lines if line.startswith(("occlusion", "gradient"))}
+    assert "1.01 of 47" in shown["occlusion"] and " of " not in shown["gradient"]
+    assert lines[-1] == "segments encoded for an erased version: 1.34 of 47 for comp"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightning_xai.functional.erasure.erase import Erasure, erase
 from lightning_xai.functional.erasure.evaluate import Versions
+from lightning_xai.functional.erasure.segment_counts import count_segments
 from lightning_xai.functional.erasure.version_segments import (
     SegmentedVersions,
     segment_columns,
@@ -17,6 +18,7 @@ from lightning_xai.functional.erasure.version_segments import (
     version_blocks,
 )
 from lightning_xai.functional.network.chunking import packed_rows
+from lightning_xai.functional.seeds import example_indices
 from lightning_xai.models.segments.segment_attention import SegmentReads, attend, empty_reads, segment_reads
 from lightning_xai.types import ClassifierOutput, TextInputs
 
@@ -90,7 +92,9 @@ def logits_by_segment(
     if most_segments <= segmented.ids.shape[1]:
         return None  # the reads of even one version need too much memory
     logits: Tensor | None = None
-    for rows in version_blocks(segmented.ids, most_segments):
+    blocks = list(version_blocks(segmented.ids, most_segments))
+    count_segments(example_indices(inputs), example, segmented.ids, blocks)
+    for rows in blocks:
         reads, ids = texts.reads(segmented, segmented.ids[rows], explained, pad_id=pad_id, chunk_size=chunk_size)
         if reads is not None:
             logits = reads.largest.new_empty(classes.shape) if logits is None else logits
