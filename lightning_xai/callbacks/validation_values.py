@@ -35,9 +35,23 @@ def best_value(file: Path, tag: str, mode: str) -> float:
         >>> best_value(file, "val/map", "max"), best_value(file, "val/map", "min")
         (0.5, 0.25)
     """
-    found = [values[tag] for values in read_json(file)[STEPS].values()] if file.exists() else []
-    finite = [value for value in found if value is not None and math.isfinite(value)]
-    return (max if mode == "max" else min)(finite, default=math.nan)
+    return (max if mode == "max" else min)(values_by_step(file, tag).values(), default=math.nan)
+
+
+def values_by_step(file: Path, tag: str) -> dict[int, float]:
+    """Returns a metric's finite numbers in a file by optimizer step, in the order of steps.
+
+    Args:
+        file: a file that ValidationValues wrote; it may be missing.
+        tag: name of the metric.
+
+    Example:
+        >>> values_by_step(Path("no/such/file"), "val/map")
+        {}
+    """
+    steps = read_json(file)[STEPS] if file.exists() else {}
+    found = {int(step): values[tag] for step, values in steps.items()}
+    return {step: found[step] for step in sorted(found) if found[step] is not None}
 
 
 class ValidationValues(Callback):

@@ -63,6 +63,18 @@ def validation_directions(objective: Objective) -> dict[str, str]:
     return directions | getattr(objective, "measured_directions", {})
 
 
+def measured_in_fit(callbacks: Sequence[Callback]) -> list[str]:
+    """Returns the beginnings of the names under which attribution metrics are logged in the validations of a fit.
+
+    Example:
+        >>> measured_in_fit([])
+        []
+    """
+    evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
+    methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
+    return [f"{log_prefix(VALIDATION)}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
+
+
 def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     """Raises ValueError if a callback monitors a number that is never logged, or takes its worst value for the best.
 
@@ -77,9 +89,7 @@ def check_monitors(objective: Objective, callbacks: Sequence[Callback]) -> None:
     prefix = log_prefix(VALIDATION)
     losses = [f"{prefix}/{name}" for name in objective.more_validation_names]
     directions = validation_directions(objective)
-    evaluations = [c for c in callbacks if isinstance(c, AttributionEvaluation) and c.during_fit]
-    methods = [name for callback in callbacks if isinstance(callback, AttributionSource) for name in callback.methods]
-    measured = [f"{prefix}/{evaluation.preset}/{name}/" for evaluation in evaluations for name in methods]
+    measured = measured_in_fit(callbacks)
     own: dict[str, str] = getattr(objective, "monitors", {})  # tag -> mode, if the objective prescribes it
     for monitor in monitors_of(callbacks):
         if own and own.get(monitor.name) != monitor.mode:

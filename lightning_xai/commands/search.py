@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from omegaconf import OmegaConf
 
-from lightning_xai.callbacks.validation_values import Pruned, ValidationValues, best_value
+from lightning_xai.callbacks.validation_values import Pruned, ValidationValues, best_value, values_by_step
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.parser.config_files import find_config, with_config_paths
 from lightning_xai.commands.parser.parts import find_shipped_parts, with_part_paths
@@ -35,6 +35,7 @@ USAGE = """usage: run.py search --config SEARCH.yaml [--num_trials N] [OPTIONS O
 --config names the file of the search, such as search/aml.yaml. All other options are those of fit, for every trial.
 Run the same command again to continue a search that was killed, or with a larger --num_trials to extend it."""
 SHARED = "shared"
+PRUNED = "pruned"  # status in a manifest
 
 
 def search_command(argv: Sequence[str]) -> None:
@@ -113,6 +114,11 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) -> None:
     """Runs a trial in a folder of its own, from where a killed one stopped, and stores its values in the study."""
     run = root.stage(f"{study.name}/{trial.number:03d}")
+    if run.manifest["status"] == PRUNED:  # a kill came between the manifest and the study
+        for step, value in values_by_step(run.validations_file, next(iter(study.directions))).items():
+            trial.is_worse(value, step)  # for later trials, whose settings depend on the values of this one
+        study.prune(trial)
+        return
     say(f"{study.name}, trial {trial.number + 1} of {study.plan.num_trials}: {json.dumps(dict(trial.values))}")
     experiment = f"{_experiment(command)}/{study.name}/{trial.number:03d}"
     argv = [*command, f"--experiment={experiment}", "--test_after_fit=false", "--follow_up=true"]
@@ -124,7 +130,7 @@ def _carry_out(study: Study, trial: Trial, command: list[str], root: RunFolder) 
     try:
         run_stages(argv, [watch])
     except Pruned:
-        run.write_manifest(status="pruned")
+        run.write_manifest(status=PRUNED)
         study.prune(trial)
         say(f"{run.path} is pruned: its values are worse than the median of the trials before it")
     else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lightning_xai.callbacks.base import callbacks_of
+from lightning_xai.callbacks.monitors import TRAIN
 from lightning_xai.commands.cli import XAICLI
-from lightning_xai.commands.preflight import validation_directions
+from lightning_xai.commands.preflight import measured_in_fit, validation_directions
 from lightning_xai.commands.stage_runs import run_stages
 from lightning_xai.objectives.trained_first import TrainedFirst
 from lightning_xai.search.plan import SearchPlan
@@ -59,9 +61,13 @@ class SearchedRun(XAICLI):
             raise ValueError(
                 f"the run takes {self.trainer.world_size} processes, but all trials share one: set trainer.devices to 1"
             )
-        known = validation_directions(self.model)
+        known, measured = validation_directions(self.model), measured_in_fit(callbacks_of(self.trainer))
         for tag, given in self.plan.metrics.items():
             mode = given or known.get(tag)
+            # training losses show only in the first trial
+            if tag not in known and not tag.startswith((TRAIN, *measured)):
+                choices = ", ".join([*known, *(f"{start}..." for start in measured)])
+                raise ValueError(f"metric {tag} is never logged in validation: choose one of {choices}")
             if mode is None:
                 raise ValueError(f"metric {tag} has no direction: give max or min, or choose from {', '.join(known)}")
             if known.get(tag, mode) != mode:

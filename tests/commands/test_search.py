@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from lightning_xai.runs.folder import RunFolder
-from tests.commands.conftest import ROOT, command, refusal, save, tiny_config
+from lightning_xai.search.study import Study
+from tests.commands.conftest import ROOT, command, methods, refusal, save, tiny_config
 from tests.commands.test_aml import COMP, aml_config
 
 if importlib.util.find_spec("optuna") is None:
@@ -91,6 +92,30 @@ def test_a_pruned_trial_says_so_in_its_manifest(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_search_killed_before_it_stored_a_pruned_trial_does_not_train_it_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("lightning_xai.search.study.START_TRIALS", 2)
+    settings = {LR: {"low": 1e-9, "high": 10.0, "log": True}}
+    file = search_file(tmp_path, settings=settings, sampler="tpe", pruner="median", num_trials=6)
+    command("search", "--config", file, "--runs_dir", tmp_path / "whole")
+
+    class Killed(BaseException):
+        """Ends the process in place of a kill."""
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Study, "prune", killed)
+        command("search", "--config", file, "--runs_dir", tmp_path / "killed")
+    folder = tmp_path / "killed" / "search" / "lr" / "log_loss"
+    (pruned,) = [run for run in folder.glob("*/seed0") if RunFolder(run).manifest["status"] == "pruned"]
+    before = {path.name: path.stat().st_mtime_ns for path in pruned.iterdir()}
+    command("search", "--config", file, "--runs_dir", tmp_path / "killed")
+    assert {path.name: path.stat().st_mtime_ns for path in pruned.iterdir()} == before
+    pd.testing.assert_frame_equal(trials(tmp_path / "killed"), trials(tmp_path / "whole"))
+
+
+@pytest.mark.slow
 def test_aml_trains_the_explained_network_once_and_measures_several_metrics(tmp_path):
     teacher = tiny_config(callbacks=[]) | {"checkpoint": {"monitor": "val/log_loss", "mode": "min"}}
     (tmp_path / "teacher.yaml").write_text(json.dumps({name: teacher[name] for name in ("model", "checkpoint")}))
@@ -115,7 +140,11 @@ def test_aml_trains_the_explained_network_once_and_measures_several_metrics(tmp_
     [
         ({"settings": {"model.init_args.lrr": {"low": 0.0, "high": 1.0}}}, "lrr"),
         ({"options": {"trainer.max_epoch": 3}}, "max_epoch"),
-        ({"metrics": {"val/eraser/gradient/f1": None}}, "metric val/eraser/gradient/f1 has no direction: give max or"),
+        (
+            {"metrics": {"val/eraser/gradient/f1": "max"}},
+            "metric val/eraser/gradient/f1 is never logged in validation: ",
+        ),
+        ({"metrics": {"val/f1_of_all": None}}, "choose one of val/macro_f1, val/accuracy"),
         ({"metrics": {"val/accuracy": "min"}}, "metric val/accuracy has the direction min, which prefers its worst"),
         ({"options": {"trainer.devices": 2}}, "the run takes 2 processes, but all trials share one"),
     ],
@@ -124,3 +153,16 @@ def test_a_search_is_refused_before_any_work(entries, message, tmp_path):
     line = refusal("search", "--config", search_file(tmp_path, **entries), "--runs_dir", tmp_path / "runs")
     assert message in line
     assert not list(tmp_path.rglob("study.log"))
+
+
+def test_a_searched_number_of_an_evaluation_during_the_fit_needs_a_direction(tmp_path):
+    source = methods("random.Random")
+    entropy = {"class_path": "lightning_xai.metrics.complexity.Entropy"}
+    preset = {
+        "class_path": "lightning_xai.callbacks.evaluation.AttributionEvaluation",
+        "init_args": {"preset": "own", "metrics": [entropy], "during_fit": True},
+    }
+    source["init_args"]["during_fit"] = True
+    file = search_file(tmp_path, tiny_config(callbacks=[source, preset]), metrics={"val/own/random/entropy": None})
+    line = refusal("search", "--config", file, "--runs_dir", tmp_path / "runs")
+    assert "metric val/own/random/entropy has no direction: give max or min" in line
