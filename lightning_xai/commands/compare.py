@@ -12,7 +12,6 @@ from lightning_xai.commands.validation_losses import best_validation_losses
 from lightning_xai.metrics.classification import LOWER_IS_BETTER
 from lightning_xai.report.comparison.agreement import agreement_figure, agreement_frame, agreement_table
 from lightning_xai.report.comparison.experiments import means_table, missed_bounds, read_experiments
-from lightning_xai.report.comparison.run_points import PointPanel, scatter_figure
 from lightning_xai.report.comparison.tables_and_pictures import (
     classification_rows,
     correlations_frame,
@@ -27,6 +26,7 @@ from lightning_xai.report.comparison.tables_and_pictures import (
     write_pictures,
 )
 from lightning_xai.report.names import common_folder, experiment_names
+from lightning_xai.report.scatter import PointPanel, scatter_figure
 from lightning_xai.runs.experiment import report_dir, runs_of
 from lightning_xai.runs.files.whole_files import write_whole
 

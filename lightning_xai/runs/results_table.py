@@ -16,6 +16,7 @@ from lightning_xai.runs.files.whole_files import damaged, read_json, write_json,
 from lightning_xai.runs.format import with_format
 
 RESULTS = "results"
+KEYS = ["split", "preset", "method", "metric"]  # columns that identify a number of a run
 
 
 def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
@@ -37,6 +38,28 @@ def read_table(file: Path, columns: list[str] | None = None) -> pd.DataFrame:
         if isinstance(error, OSError) and error.errno is not None:  # not about the contents of the file
             raise
         raise damaged(file, str(error).removeprefix(f"Could not open Parquet input source '{file}': ")) from error
+
+
+def run_results(folder: Path) -> pd.DataFrame:
+    """Returns all numbers of a run's tested checkpoint, also those of later tests on other data.
+
+    If several tables have a number, that of results.parquet counts, then that of the newest table.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> row = {"checkpoint": "0a", "preset": "", "method": "", "metric": "accuracy"}
+        >>> pd.DataFrame([row | {"split": "test", "value": 0.5}]).to_parquet(folder / "results.parquet")
+        >>> pd.DataFrame([row | {"split": "imdb", "value": 0.25}]).to_parquet(folder / "results_12ab.parquet")
+        >>> run_results(folder)["value"].tolist()
+        [0.5, 0.25]
+    """
+    own = read_table(folder / f"{RESULTS}.parquet")
+    others = sorted(folder.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
+    tables = [own, *(read_table(file) for file in others)]
+    checkpoint = own["checkpoint"].iloc[0]
+    rows = pd.concat([table[table["checkpoint"] == checkpoint] for table in tables if len(table)], ignore_index=True)
+    return rows.drop_duplicates(KEYS, ignore_index=True)
 
 
 @dataclass(frozen=True)

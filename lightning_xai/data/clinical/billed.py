@@ -6,12 +6,11 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightning_xai.data.clinical.codes import System, with_point
+from lightning_xai.data.clinical.codes import SHORTEST, System, with_point
 from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
 ENOUGH_ROWS = 1000  # among this many rows of MIMIC-III, some codes begin with 0
-SHORTEST = 3  # characters of a code
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 System = Literal["ICD-9-CM", "ICD-9-PCS", "ICD-10-CM", "ICD-10-PCS"]
 ICD9: tuple[System, ...] = ("ICD-9-CM", "ICD-9-PCS")
-SHORTEST = 3  # fewest characters that remain of a cut code, without the decimal point
+SHORTEST = 3  # fewest characters of a code, without the decimal point
 ICD10_REPLACEMENTS = {
     "F32.A": "F32.9",
     "S02.122A": "S02.19XA",

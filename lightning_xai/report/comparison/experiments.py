@@ -10,32 +10,7 @@ import pandas as pd
 from lightning_xai.report.names import experiment_names
 from lightning_xai.report.tables import Column, text_table
 from lightning_xai.runs.experiment import runs_of
-from lightning_xai.runs.folder import RunFolder
-from lightning_xai.runs.results_table import RESULTS, read_table
-
-KEYS = ["split", "preset", "method", "metric"]  # columns that identify a number of a run
-
-
-def run_results(run: RunFolder) -> pd.DataFrame:
-    """Returns all numbers of a run's tested checkpoint, also those of later tests on other data.
-
-    If several tables have a number, that of results.parquet counts, then that of the newest table.
-
-    Example:
-        >>> import tempfile
-        >>> run = RunFolder(Path(tempfile.mkdtemp()))
-        >>> row = {"checkpoint": "0a", "preset": "", "method": "", "metric": "accuracy"}
-        >>> pd.DataFrame([row | {"split": "test", "value": 0.5}]).to_parquet(run.path / "results.parquet")
-        >>> pd.DataFrame([row | {"split": "imdb", "value": 0.25}]).to_parquet(run.path / "results_12ab.parquet")
-        >>> run_results(run)["value"].tolist()
-        [0.5, 0.25]
-    """
-    own = read_table(run.results_file)
-    others = sorted(run.path.glob(f"{RESULTS}_*.parquet"), key=lambda file: file.stat().st_mtime, reverse=True)
-    tables = [own, *(read_table(file) for file in others)]
-    checkpoint = own["checkpoint"].iloc[0]
-    rows = pd.concat([table[table["checkpoint"] == checkpoint] for table in tables if len(table)], ignore_index=True)
-    return rows.drop_duplicates(KEYS, ignore_index=True)
+from lightning_xai.runs.results_table import KEYS, run_results
 
 
 def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
@@ -69,7 +44,7 @@ def read_experiments(folders: Sequence[Path]) -> pd.DataFrame:
                 f"{folder} has no tested run of a seed (seed*/results.parquet): fit and test it first, or correct its "
                 "name"
             )
-        parts += [run_results(run).assign(experiment=name) for run in runs]
+        parts += [run_results(run.path).assign(experiment=name) for run in runs]
     rows = pd.concat(parts, ignore_index=True)[["experiment", "seed", *KEYS, "value"]]
     return rows[rows["value"].notna()].reset_index(drop=True)
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lightning_xai.report.comparison.correlations import Correlation, correlation, paired_runs
 from lightning_xai.report.comparison.experiments import means_table
-from lightning_xai.report.comparison.run_points import PointPanel, scatter_figure, spread_figure
+from lightning_xai.report.comparison.run_points import spread_figure
+from lightning_xai.report.correlation import Correlation, correlation
 from lightning_xai.report.curves import Panel, curves_figure, figure_image, save_png
 from lightning_xai.report.intervals import percent_curve, with_intervals
+from lightning_xai.report.scatter import PointPanel, scatter_figure
 from lightning_xai.runs.files.whole_files import write_whole
 from lightning_xai.runs.splits import VALIDATION
 
@@ -163,6 +164,24 @@ def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> lis
         if len(points):
             panels.append(PointPanel(str(found), x, y, points))
     return panels
+
+
+def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """Returns experiment, seed, x and y of the runs that have both quantities.
+
+    Args:
+        rows: the columns experiment, seed, quantity and value.
+        x, y: two values of the column quantity.
+
+    Example:
+        >>> rows = pd.DataFrame([("tm", 0, "auroc", 0.5), ("tm", 0, "f1", 0.75), ("tm", 1, "f1", 0.25)])
+        >>> rows.columns = ["experiment", "seed", "quantity", "value"]
+        >>> paired_runs(rows, "auroc", "f1").to_numpy().tolist()
+        [['tm', 0, 0.5, 0.75]]
+    """
+    wide = rows.pivot(index=["experiment", "seed"], columns="quantity", values="value")
+    wide = wide.reindex(columns=[x, y]).dropna()
+    return wide.set_axis(["x", "y"], axis="columns").reset_index()
 
 
 def other_splits(rows: pd.DataFrame, in_domain: str) -> list[str]:

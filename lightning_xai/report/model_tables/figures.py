@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lightning_xai.report.model_tables.seed_plots import Boxes, Scatter, boxes_figure, scatter_figure
+from lightning_xai.report.model_tables.seed_plots import Boxes, boxes_figure
+from lightning_xai.report.scatter import PointPanel, scatter_figure
 
 METHODS = ("attention", "input_x_gradient", "att_in_grad")  # that figures 3, 4 and 6 compare
 TOP_SHARE, EVIDENCE_SHARE = "symbol_share/top_5", "symbol_share/evidence"
@@ -41,7 +40,7 @@ def paper_figures(
     }
     figures = {name: boxes_figure(shown) for name, shown in panels.items() if shown}
     scatters = _symbols(rows[rows["model"] == unsupervised])
-    return figures | ({"symbols": scatter_figure(scatters)} if scatters else {})
+    return figures | ({"symbols": scatter_figure(scatters, fits_lines=True)} if scatters else {})
 
 
 def _values(rows: pd.DataFrame, model: str, method: str, metric: str) -> pd.Series:
@@ -80,18 +79,18 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
     return panels
 
 
-def _symbols(rows: pd.DataFrame) -> list[Scatter]:
-    """Returns the panels of Figure 4 from the rows of B_U; the dotted line is the share within the evidence."""
+def _symbols(rows: pd.DataFrame) -> list[PointPanel]:
+    """Returns the panels of Figure 4 from the rows of B_U; the dashed line is the share within the evidence."""
     shares = rows[rows["metric"] == EVIDENCE_SHARE]["value"]
+    label = "tokens without a letter or digit in the top five [%]"
+    line = 100 * float(shares.mean()) if len(shares) else None
     panels = []
     for metric in ("f1", "comprehensiveness"):
-        series: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+        parts = []
         for method in METHODS:
             wide = rows[rows["method"] == method].pivot(index="run", columns="metric", values="value")
-            if {metric, TOP_SHARE} <= set(wide) and len(points := wide[[TOP_SHARE, metric]].dropna()):
-                series[method] = (list(100 * points[TOP_SHARE]), list(100 * points[metric]))
-        if series:
-            label = "tokens without a letter or digit in the top five [%]"
-            reference = 100 * float(shares.mean()) if len(shares) else None
-            panels.append(Scatter("", label, f"{metric} [%]", series, reference))
+            if {metric, TOP_SHARE} <= set(wide) and len(points := 100 * wide[[TOP_SHARE, metric]].dropna()):
+                parts.append(points.set_axis(["x", "y"], axis="columns").assign(experiment=method))
+        if parts:
+            panels.append(PointPanel("", label, f"{metric} [%]", pd.concat(parts, ignore_index=True), line))
     return panels

@@ -15,7 +15,7 @@ from lightning_xai.report.model_tables.authors_results import (
 )
 from lightning_xai.report.names import experiment_names
 from lightning_xai.runs.experiment import runs_of
-from lightning_xai.runs.results_table import ResultsTable, read_table
+from lightning_xai.runs.results_table import ResultsTable, run_results
 
 LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"})
 PARTS = ("predicted", "missed", "zeroed", "with_cut")  # prefixes of metrics that EvidenceOverlap measures on a part
@@ -80,8 +80,8 @@ def read_models(
 
 
 def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame:
-    """Returns the results of one run of this package."""
-    table = read_table(ResultsTable(folder).parquet)
+    """Returns the results of one run of this package, also those of later tests."""
+    table = run_results(folder)
     table = table[(table["split"] == split) & table["preset"].isin(["", preset])]
     explained = table[table["preset"] == preset]
     if not len(explained):

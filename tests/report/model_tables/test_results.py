@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from lightning_xai.report.model_tables.results import over_seeds, read_models
+from tests.report.conftest import write_results
 
 SWEEPS = {"B_S": "supervised", "B_U": "unsupervised", "IGR": "igr", "TM": "tm", "PGD": "pgd"}
 # Table 2 as printed, in percent, with span_recall and span_cover put into their own columns
@@ -90,3 +91,12 @@ def test_a_name_that_is_no_model_is_refused():
 def test_two_models_of_one_name_are_refused(tmp_path):
     with pytest.raises(ValueError, match="two models are named a"):
         read_models([tmp_path / "x", tmp_path / "y"], names=["a", "a"])
+
+
+def test_numbers_of_later_tests_of_a_run_are_read_too(tmp_path):
+    f1 = "evidence/f1"
+    write_results(tmp_path / "tm", 0, {("test", "edin", "attention", f1): 0.5})
+    write_results(tmp_path / "tm", 0, {("imdb", "edin", "attention", f1): 0.25}, stem="results_12ab")
+    write_results(tmp_path / "tm", 0, {("imdb", "edin", "gradient", f1): 0.1}, stem="results_34cd", checkpoint="ffff")
+    rows = read_models([tmp_path / "tm"], split="imdb")
+    assert rows[rows["metric"] == "f1"][["method", "value"]].to_numpy().tolist() == [["attention", 0.25]]

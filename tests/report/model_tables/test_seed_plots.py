@@ -5,7 +5,7 @@ import pytest
 
 from lightning_xai.report.model_tables.figures import paper_figures
 from lightning_xai.report.model_tables.results import read_models
-from lightning_xai.report.model_tables.seed_plots import fitted_line
+from lightning_xai.report.scatter import fitted_line
 
 
 def test_correlations_are_those_of_figure_4(shared):
@@ -18,6 +18,10 @@ def test_correlations_are_those_of_figure_4(shared):
     assert found == [of_f1, ["attention (r = -0.86)", "input_x_gradient (r = 0.00)", "att_in_grad (r = -0.83)"]]
 
 
-@pytest.mark.parametrize("points", [([], []), ([1.0], [2.0]), ([1.0, 1.0], [2.0, 3.0]), ([1.0, 2.0], [2.0, 2.0])])
-def test_a_line_needs_two_different_values_on_both_axes(points):
+TOO_FEW = [([], []), ([1.0], [2.0]), ([1.0, 2.0], [2.0, 3.0])]
+CONSTANT = [([1.0, 1.0, 1.0], [2.0, 3.0, 4.0]), ([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])]
+
+
+@pytest.mark.parametrize("points", TOO_FEW + CONSTANT)
+def test_a_line_needs_three_points_and_different_values_on_both_axes(points):
     assert np.isnan(fitted_line(*points)).all()

@@ -1,4 +1,4 @@
-"""Correlations over runs between a predictor, such as plausibility, and another number, such as F1 out of domain."""
+"""Pearson's correlation of two numbers over runs, with an interval."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+
+FEWEST_RUNS = 3  # the correlation of two runs is 1 or -1, whatever their numbers are
 
 
 class Correlation(NamedTuple):
     """Pearson's correlation of N pairs, with a 95 % interval.
 
     Example:
-        >>> Correlation(0.5, -0.2, 0.8, 9).num_runs
-        9
+        >>> print(Correlation(0.5, -0.25, 0.75, 9))
+        r = 0.50 [-0.25, 0.75], 9 runs
+        >>> print(correlation([0.5], [0.25]))
+        no correlation of 1 run: it needs at least 3
     """
 
     value: float
@@ -25,15 +28,21 @@ class Correlation(NamedTuple):
     num_runs: int
 
     def __str__(self) -> str:
+        runs = f"{self.num_runs} run{'s' * (self.num_runs != 1)}"
+        if self.num_runs < FEWEST_RUNS:
+            return f"no correlation of {runs}: it needs at least {FEWEST_RUNS}"
+        if math.isnan(self.value):
+            return f"no correlation, since all {runs} have the same number"
         if math.isnan(self.low):
-            return f"r = {self.value:.2f}, {self.num_runs} runs, too few for an interval"
-        return f"r = {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], {self.num_runs} runs"
+            return f"r = {self.value:.2f}, {runs}, too few for an interval"
+        return f"r = {self.value:.2f} [{self.low:.2f}, {self.high:.2f}], {runs}"
 
 
 def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0.95) -> Correlation:
     """Returns Pearson's correlation with the interval of Fisher's transformation, which takes the pairs as independent.
 
-    The value is NaN for fewer than two pairs or if one side is constant; the interval is NaN for fewer than four pairs.
+    The value is NaN for fewer than three pairs or if one side is constant. The interval is NaN for fewer than four
+    pairs.
 
     Args:
         x, y: [N] values of N runs.
@@ -46,7 +55,7 @@ def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     size = len(first)
-    if size < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if size < FEWEST_RUNS or np.ptp(first) == 0 or np.ptp(second) == 0:
         return Correlation(math.nan, math.nan, math.nan, size)
     value = float(np.clip(np.corrcoef(first, second)[0, 1], -1.0, 1.0))
     if size < 4:
@@ -56,21 +65,3 @@ def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0
     reach = NormalDist().inv_cdf((1 + confidence) / 2) / math.sqrt(size - 3)
     low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1, 1))
     return Correlation(value, low, high, size)
-
-
-def paired_runs(rows: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """Returns experiment, seed, x and y of the runs that have both quantities.
-
-    Args:
-        rows: the columns experiment, seed, quantity and value.
-        x, y: two values of the column quantity.
-
-    Example:
-        >>> rows = pd.DataFrame([("tm", 0, "auroc", 0.5), ("tm", 0, "f1", 0.75), ("tm", 1, "f1", 0.25)])
-        >>> rows.columns = ["experiment", "seed", "quantity", "value"]
-        >>> paired_runs(rows, "auroc", "f1").to_numpy().tolist()
-        [['tm', 0, 0.5, 0.75]]
-    """
-    wide = rows.pivot(index=["experiment", "seed"], columns="quantity", values="value")
-    wide = wide.reindex(columns=[x, y]).dropna()
-    return wide.set_axis(["x", "y"], axis="columns").reset_index()

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lightning_xai.report.comparison.correlations import correlation, paired_runs
+from lightning_xai.report.comparison.tables_and_pictures import paired_runs
+from lightning_xai.report.correlation import correlation
 
 
 def test_interval_is_that_of_fishers_transformation():
@@ -32,9 +33,15 @@ def test_interval_holds_the_true_correlation_in_95_percent_of_samples():
     assert inside / 2000 == pytest.approx(0.95, abs=0.02)
 
 
-@pytest.mark.parametrize("x", [[], [1.0], [1.0, 1.0, 1.0, 1.0]])
-def test_without_spread_there_is_no_correlation(x):
+@pytest.mark.parametrize("x", [[], [1.0], [1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
+def test_without_spread_or_three_runs_there_is_no_correlation(x):
     assert math.isnan(correlation(x, list(range(len(x)))).value)
+
+
+def test_a_missing_correlation_says_why():
+    assert str(correlation([1.0], [2.0])) == "no correlation of 1 run: it needs at least 3"
+    assert str(correlation([1.0, 2.0], [2.0, 3.0])) == "no correlation of 2 runs: it needs at least 3"
+    assert "all 3 runs have the same number" in str(correlation([1.0, 1.0, 1.0], [2.0, 3.0, 4.0]))
 
 
 def test_three_runs_have_a_correlation_and_no_interval():
