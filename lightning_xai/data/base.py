@@ -14,7 +14,7 @@ from torch import Tensor
 from lightning_xai.data.corpora.token_table import TokenTable
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.init_args import arguments_of
-from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint
+from lightning_xai.data.tokenizers.tokenizer_fingerprint import encoder_fingerprint
 from lightning_xai.runs.encoder_facts import is_plain
 
 

@@ -21,8 +21,8 @@ from lightning_xai.data.corpora.token_columns import (
     number_pairs,
 )
 from lightning_xai.data.corpora.token_table import TokenTable, bounds_of, pack_flags
-from lightning_xai.data.own_tokenizer import load_tokenizer
-from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
+from lightning_xai.data.tokenizers.own_tokenizer import load_tokenizer
+from lightning_xai.data.tokenizers.tokenizer_fingerprint import tokenizer_fingerprint
 
 FILLS = ("mask", "pad", "unk")
 _NO_OFFSETS = np.zeros((0, 2), dtype=np.int64)

@@ -12,12 +12,12 @@ from lightning.pytorch import LightningDataModule
 from torch.utils.data import DataLoader
 
 from lightning_xai.data.base import Encoded, Encoder
-from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.batches.collate import Item, collate
+from lightning_xai.data.batches.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.corpora.encoded_source import EncodedSource
 from lightning_xai.data.corpora.encoded_split import EncodedSplit, choose_rows
 from lightning_xai.data.erasures import Removal, apply_erasures, check_removal
 from lightning_xai.data.network_arguments import NetworkArguments
-from lightning_xai.data.sampler import LengthBucketSampler, padding_fraction
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.split_checks import report_unknown_tokens, warn_of_unseen_classes
 from lightning_xai.functional.sizes import max_examples_of, require_max_examples, require_sizes, require_workers

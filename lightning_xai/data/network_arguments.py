@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from lightning_xai.data.base import Encoder
-from lightning_xai.data.own_tokenizer import check_own_tokenizer
+from lightning_xai.data.tokenizers.own_tokenizer import check_own_tokenizer
 from lightning_xai.runs.encoder_facts import Facts
 
 

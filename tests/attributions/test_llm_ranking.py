@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from lightning_xai.attributions.llm_ranking import LLMRanking, mentioned_words, rank_scores, rank_words
-from lightning_xai.data.own_tokenizer import load_tokenizer
+from lightning_xai.data.tokenizers.own_tokenizer import load_tokenizer
 from lightning_xai.models.text_generator import TextGenerator, words_of_tokens
 from lightning_xai.types import TextInputs
 from tests.conftest import TINY_CONFIGS, tiny_classifier

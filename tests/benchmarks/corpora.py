@@ -27,7 +27,7 @@ def write_documents(file: Path, *, documents: int, words: int, rationales: int) 
     """Writes a JSON Lines file of random documents; with rationales, they are multi-label with 20 classes."""
     import numpy as np
 
-    from lightning_xai.data.own_tokenizer import load_tokenizer
+    from lightning_xai.data.tokenizers.own_tokenizer import load_tokenizer
 
     generator = np.random.default_rng(0)
     vocabulary = np.array([word for word in load_tokenizer(MINILM).get_vocab() if word.isalpha()])
@@ -131,7 +131,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def tokenize(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Only tokenizes the documents, in the same process as an encoding of them, and returns both times."""
-    from lightning_xai.data.own_tokenizer import load_tokenizer
+    from lightning_xai.data.tokenizers.own_tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer(MINILM)
     with watched() as alone, Path(options.file).open() as lines:

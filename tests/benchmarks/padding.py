@@ -9,9 +9,9 @@ import argparse
 
 import numpy as np
 
+from lightning_xai.data.batches.sampler import padding_fraction
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.sampler import padding_fraction
 from lightning_xai.data.sources.base import TextSource
 from lightning_xai.data.sources.eraser import Eraser
 from lightning_xai.data.sources.sst import SST

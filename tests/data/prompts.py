@@ -7,8 +7,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from lightning_xai.data.own_tokenizer import load_tokenizer
 from lightning_xai.data.prompt import PromptEncoder
+from lightning_xai.data.tokenizers.own_tokenizer import load_tokenizer
 
 CLASSES = ["bad", "good"]
 SHOTS = [{"text": "a fine film", "label": "good"}, {"text": "so dull", "label": "bad"}]

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from lightning_xai.data.base import Encoded
-from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.data.prompt import PromptEncoder
 from lightning_xai.data.prompt_parts import draw_shots
 from tests.data.prompts import CLASSES, SHOTS, byte_level_folder, prompt_encoder

@@ -7,7 +7,7 @@ import torch
 
 from lightning_xai.attributions.aml import AMLAttribution, give_scorer, give_texts
 from lightning_xai.attributions.base import explaining
-from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.functional.text.alignment import overlaps
 from lightning_xai.functional.text.reading import Reading
 from lightning_xai.metrics.faithfulness import Comprehensiveness

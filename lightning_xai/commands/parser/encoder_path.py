@@ -11,7 +11,7 @@ from jsonargparse import Namespace
 from lightning_xai.commands.trained.explainer import facts_or_configuration
 from lightning_xai.data.encoding import TokenizerEncoder
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.own_tokenizer import has_tokenizer
+from lightning_xai.data.tokenizers.own_tokenizer import has_tokenizer
 from lightning_xai.functional.model_files.model_folders import is_hub_id
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.checkpoints.checkpoint import checkpoint_path, read_encoder

@@ -16,8 +16,8 @@ from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.data.base import Encoded, Encoder
-from lightning_xai.data.collate import Item, collate
-from lightning_xai.data.own_tokenizer import check_own_tokenizer
+from lightning_xai.data.batches.collate import Item, collate
+from lightning_xai.data.tokenizers.own_tokenizer import check_own_tokenizer
 from lightning_xai.functional.classes.targets import predicted_classes
 from lightning_xai.functional.erasure.evaluate import Versions, predict_of
 from lightning_xai.functional.erasure.perturbation import version_outputs

@@ -15,8 +15,8 @@ from lightning_xai.data.clinical.documents import rationales_of_document
 from lightning_xai.data.clinical.id_lists import Splits, read_class_names, read_id_lists
 from lightning_xai.data.clinical.reading import Charts, Reading, Request, read_documents
 from lightning_xai.data.clinical.tables import find_table
-from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
+from lightning_xai.data.sources.row_stream import RowStream
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 

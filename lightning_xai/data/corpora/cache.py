@@ -14,7 +14,7 @@ from lightning_xai.data.base import Encoder
 from lightning_xai.data.corpora.corpus import Corpus, read_manifest
 from lightning_xai.data.corpora.key import key_of
 from lightning_xai.data.corpora.writer import MANIFEST, CorpusWriter
-from lightning_xai.data.row_stream import blocks_of
+from lightning_xai.data.sources.row_stream import blocks_of
 from lightning_xai.runs.files.whole_files import write_json
 from lightning_xai.runs.files.whole_folders import make_private, remove_remains, set_aside, write_whole_folder
 from lightning_xai.runs.locks.shared_work import found_or_made

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lightning_xai.data.batches.items import Labels
 from lightning_xai.data.corpora.token_table import TokenTable, take_rows
 from lightning_xai.data.corpora.writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
 from lightning_xai.data.encoded import Encoded
-from lightning_xai.data.items import Labels
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 

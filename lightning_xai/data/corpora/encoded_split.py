@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from torch.utils.data import Dataset
 
+from lightning_xai.data.batches.items import Items, Labels
 from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.data.erasing import Erasures
-from lightning_xai.data.items import Items, Labels
 
 Value = TypeVar("Value")
 

@@ -19,7 +19,7 @@ from lightning_xai.data.corpora.file_hashes import FileHashes
 from lightning_xai.data.corpora.used_code import hash_with_imports
 from lightning_xai.data.corpora.writer import CorpusWriter
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.data.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
+from lightning_xai.data.tokenizers.tokenizer_fingerprint import serialization_hash, tokenizer_fingerprint
 
 LAYOUT = 2  # raise this number whenever the files of a corpus or the meaning of their columns change
 LIBRARIES = ("datasets", "pyarrow", "tokenizers", "transformers")

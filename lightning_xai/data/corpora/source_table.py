@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lightning_xai.data.row_stream import Rows, RowStream, read_rows
 from lightning_xai.data.sources.base import TextSource
+from lightning_xai.data.sources.row_stream import Rows, RowStream, read_rows
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.files.whole_folders import make_private
 

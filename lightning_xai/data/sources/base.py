@@ -14,8 +14,8 @@ import numpy as np
 from datasets import Dataset, DatasetDict, Features, List, Value
 
 from lightning_xai.data.init_args import arguments_of
-from lightning_xai.data.row_stream import RowStream
-from lightning_xai.data.sources.rationale_cells import is_whole, whole_spans
+from lightning_xai.data.sources.row_stream import RowStream
+from lightning_xai.data.tables.rationale_cells import is_whole, whole_spans
 from lightning_xai.functional.text.spans import check_spans
 from lightning_xai.runs.names import check_name
 

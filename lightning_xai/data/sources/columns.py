@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from datasets import ClassLabel, Dataset, DatasetDict
 
-from lightning_xai.data.row_stream import Rows, RowStream, read_rows
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.data.sources.column_checks import check_label_cell, missing_column
-from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
-from lightning_xai.data.sources.rationale_cells import rationale_cell, whole_spans, word_mask_spans
-from lightning_xai.data.sources.stored_rows import stored_rows
+from lightning_xai.data.sources.row_stream import Rows, RowStream, read_rows
+from lightning_xai.data.tables.column_checks import check_label_cell, missing_column
+from lightning_xai.data.tables.labels import ClassNumbers, cell_text, infer_class_names, unknown_label, whole_number
+from lightning_xai.data.tables.rationale_cells import rationale_cell, whole_spans, word_mask_spans
+from lightning_xai.data.tables.stored_rows import stored_rows
 from lightning_xai.functional.classes.class_names import comparable_names
 
 RationaleFormat = Literal["char_spans", "word_mask"]

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
-from lightning_xai.data.row_stream import Rows, RowStream
 from lightning_xai.data.sources.columns import ColumnSource
-from lightning_xai.data.sources.tables import read_delimited, read_json
+from lightning_xai.data.sources.row_stream import Rows, RowStream
+from lightning_xai.data.tables.csv_and_json import read_delimited, read_json
 from lightning_xai.runs.files.compressed_files import check_compression, kind_of
 from lightning_xai.runs.files.disk import disk_message
 from lightning_xai.runs.files.text_files import check_encoding

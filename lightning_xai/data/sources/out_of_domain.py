@@ -8,9 +8,9 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict
 
-from lightning_xai.data.row_stream import RowStream, read_rows
 from lightning_xai.data.sources.base import TextSource
-from lightning_xai.data.sources.stored_rows import stored_rows
+from lightning_xai.data.sources.row_stream import RowStream, read_rows
+from lightning_xai.data.tables.stored_rows import stored_rows
 from lightning_xai.functional.classes.class_names import comparable_names, listed
 
 

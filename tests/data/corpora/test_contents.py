@@ -91,7 +91,7 @@ def test_the_words_of_a_checkpoint_give_another_corpus(tmp_path):
 
 
 def test_a_corpus_of_several_shards_is_read_like_one_of_one_shard(tmp_path, monkeypatch):
-    monkeypatch.setattr("lightning_xai.data.row_stream.BLOCK_ROWS", 5)
+    monkeypatch.setattr("lightning_xai.data.sources.row_stream.BLOCK_ROWS", 5)
     one = planted(tmp_path / "one", num_train=23).corpus("train")
     limit = int(one.lengths[:5].sum()) + 40
     monkeypatch.setattr(corpus_writer, "SHARD_TOKENS", limit)

@@ -12,10 +12,10 @@ import pytest
 from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.corpora.encoded_source import EncodedSource
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
-from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.sources.row_stream import RowStream
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 WORDS = VocabularyEncoder(words=95)

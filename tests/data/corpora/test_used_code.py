@@ -17,11 +17,11 @@ def names(cls) -> set[str]:
 
 
 def test_a_source_and_an_encoder_use_their_readers_and_not_the_batches():
-    assert {"data/sources/tables.py", "data/sources/base.py", "runs/files/text_files.py"} <= names(Files)
+    assert {"data/tables/csv_and_json.py", "data/sources/base.py", "runs/files/text_files.py"} <= names(Files)
     assert {"data/corpora/token_columns.py", "functional/text/spans.py", "data/corpora/token_table.py"} <= names(
         TokenizerEncoder
     )
-    others = {"data/collate.py", "data/sampler.py", "data/module.py", "data/prompt.py"}
+    others = {"data/batches/collate.py", "data/batches/sampler.py", "data/module.py", "data/prompt.py"}
     others |= {"functional/erasure/perturbation.py"}
     assert not others & (names(Files) | names(TokenizerEncoder))
 

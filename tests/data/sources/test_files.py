@@ -7,7 +7,7 @@ from datasets import Dataset
 
 from lightning_xai.data.sources.files import Files
 from lightning_xai.data.sources.laws import check_source
-from lightning_xai.data.sources.rationale_cells import word_mask_spans
+from lightning_xai.data.tables.rationale_cells import word_mask_spans
 
 ROWS = [
     {"text": "a good film", "label": "pos", "evidence": [0, 1, 0]},

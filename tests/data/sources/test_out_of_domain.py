@@ -5,11 +5,11 @@ import re
 import pytest
 
 from lightning_xai.data.module import TextDataModule
-from lightning_xai.data.row_stream import RowStream
 from lightning_xai.data.sources.base import TextSource, rows_to_splits
 from lightning_xai.data.sources.laws import check_source
 from lightning_xai.data.sources.out_of_domain import OutOfDomain, matched_classes, with_classes
 from lightning_xai.data.sources.planted import Planted
+from lightning_xai.data.sources.row_stream import RowStream
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 
@@ -101,7 +101,7 @@ def test_rows_that_are_streamed_stay_streams():
 
 def test_large_added_splits_lie_on_the_disk_and_leave_no_file(tmp_path, monkeypatch):
     wanted = OutOfDomain(own(), {"other": Reviews(["positive", "negative"])}).load()["other"]
-    monkeypatch.setattr("lightning_xai.data.sources.stored_rows.IN_MEMORY", 0)
+    monkeypatch.setattr("lightning_xai.data.tables.stored_rows.IN_MEMORY", 0)
     source = OutOfDomain(own(), {"other": Reviews(["positive", "negative"])})
     source.work_folder = tmp_path
     found = source.load()["other"]

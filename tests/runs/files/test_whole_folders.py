@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lightning_xai.data.corpora.cache import write_corpus
-from lightning_xai.data.sources.stored_rows import stored_rows
+from lightning_xai.data.tables.stored_rows import stored_rows
 from lightning_xai.data.vocabulary import VocabularyEncoder
 from lightning_xai.runs.files.whole_folders import remove_remains, set_aside, write_whole_folder
 from lightning_xai.runs.locks.shared_work import found_or_made

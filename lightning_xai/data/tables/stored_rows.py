@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from datasets import Dataset, Features
 
-from lightning_xai.data.row_stream import blocks_of
 from lightning_xai.data.sources.base import require_whole_numbers, row_features
+from lightning_xai.data.sources.row_stream import blocks_of
 from lightning_xai.functional.model_files.cache_folder import cache_folder
 from lightning_xai.runs.files.disk import writing
 from lightning_xai.runs.files.whole_files import partial_file

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from lightning_xai.data.sampler import LengthBucketSampler, bucket_rows, evaluation_batches, padding_fraction
+from lightning_xai.data.batches.sampler import LengthBucketSampler, bucket_rows, evaluation_batches, padding_fraction
 
 LENGTHS = np.random.default_rng(0).integers(3, 200, size=997)
 

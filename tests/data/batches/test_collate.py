@@ -2,7 +2,7 @@
 
 import torch
 
-from lightning_xai.data.collate import Item, collate
+from lightning_xai.data.batches.collate import Item, collate
 from lightning_xai.data.vocabulary import VocabularyEncoder
 
 ENCODER = VocabularyEncoder(words=95)

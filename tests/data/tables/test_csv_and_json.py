@@ -3,7 +3,7 @@
 import pytest
 
 from lightning_xai.data.sources.files import Files
-from lightning_xai.data.sources.tables import read_delimited, read_json
+from lightning_xai.data.tables.csv_and_json import read_delimited, read_json
 
 TEXTS = ['"Great', 'a "good" film"', '""', "'tis", "a,b", '"a\\"', " x ", "a\u2028b", "it's 5\" long", "\ufeffa"]
 

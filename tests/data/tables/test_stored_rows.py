@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from lightning_xai.data.sources import stored_rows as module
 from lightning_xai.data.sources.files import Files
-from lightning_xai.data.sources.stored_rows import stored_rows
+from lightning_xai.data.tables import stored_rows as module
+from lightning_xai.data.tables.stored_rows import stored_rows
 from tests.data.sources.test_compressed import compressed
 
 COLUMNS = ["text", "labels", "rationales", "id"]
@@ -91,7 +91,7 @@ def large_file(folder, kind: str) -> str:
 @pytest.mark.parametrize("kind", ["csv", "jsonl.zst", "parquet"])
 def test_a_large_file_is_never_whole_in_memory(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(module, "IN_MEMORY", 1 << 19)
-    monkeypatch.setattr("lightning_xai.data.row_stream.READ_AT_ONCE", 32)
+    monkeypatch.setattr("lightning_xai.data.sources.row_stream.READ_AT_ONCE", 32)
     source = Files({"train": large_file(tmp_path, kind)}, validation_fraction=0)
     source.work_folder = tmp_path
     source.load_table()  # imports the reader

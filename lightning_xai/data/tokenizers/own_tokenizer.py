@@ -9,7 +9,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from lightning_xai.data.tokenizer_fingerprint import tokenizer_fingerprint
+from lightning_xai.data.tokenizers.tokenizer_fingerprint import tokenizer_fingerprint
 from lightning_xai.functional.model_files.model_folders import is_hub_id, resolve_model_path
 from lightning_xai.runs.encoder_facts import TOKENIZER_ENCODER, Facts, check_network_encoder, tokenizer_at
 

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from lightning_xai.data.encoding import FastTokenizerEncoder, TokenizerEncoder
-from lightning_xai.data.own_tokenizer import own_tokenizer_facts
-from lightning_xai.data.tokenizer_fingerprint import encoder_fingerprint, tokenizer_fingerprint
+from lightning_xai.data.tokenizers.own_tokenizer import own_tokenizer_facts
+from lightning_xai.data.tokenizers.tokenizer_fingerprint import encoder_fingerprint, tokenizer_fingerprint
 from lightning_xai.data.vocabulary import VocabularyEncoder, word_tokenizer
 from tests.data.test_encoding import KINDS, SPECIAL, word_piece, wrapped
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lightning_xai.data.sources.labels import ClassNumbers, cell_text, infer_class_names, unknown_label
+from lightning_xai.data.tables.labels import ClassNumbers, cell_text, infer_class_names, unknown_label
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_xai.data.batches.items import Item, Items, Labels
 from lightning_xai.data.corpora.token_table import EXPLAINED, PROMPT, SPECIAL, TYPE_BITS, TokenTable
-from lightning_xai.data.items import Item, Items, Labels
 from lightning_xai.types import Attribution, Batch, TextInputs
 
 
