@@ -29,7 +29,8 @@ ALLOWED = {
     "report": (BELOW_MODELS | {"metrics"}, {"numpy", "pandas", "matplotlib", "PIL", "regex"}),
     "callbacks": (BELOW_MODELS | {"models", "attributions", "metrics", "report"}, {"lightning", "numpy", "pandas"}),
     "chains": (
-        BELOW_MODELS | {"models", "data", "attributions", "metrics", "report", "callbacks.base", "callbacks.tried"},
+        BELOW_MODELS
+        | {"models", "data", "attributions", "metrics", "report", "callbacks.base", "callbacks.trial.tried"},
         {"lightning", "numpy", "pandas"},
     ),
     "api": (None, {"pandas"}),  # any room; what `import lightning_xai` offers

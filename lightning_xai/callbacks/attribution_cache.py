@@ -11,7 +11,7 @@ import numpy as np
 from lightning import LightningModule, Trainer
 
 from lightning_xai.callbacks.base import ExplainedBatch, ExplainedCallback, data_of, is_dry_run, network_of
-from lightning_xai.callbacks.tried import TrialRun
+from lightning_xai.callbacks.trial.tried import TrialRun
 from lightning_xai.runs.encoder_facts import encoder_metadata
 from lightning_xai.runs.fingerprint import weights_hash
 from lightning_xai.runs.folder import RunFolder

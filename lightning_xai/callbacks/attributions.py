@@ -25,7 +25,7 @@ from lightning_xai.callbacks.base import (
 )
 from lightning_xai.callbacks.changed_classes import ChangedClasses
 from lightning_xai.callbacks.cost import Cost, start_peak_memory
-from lightning_xai.callbacks.workload import WorkInBatches, workload_of
+from lightning_xai.callbacks.forecast.workload import WorkInBatches, workload_of
 from lightning_xai.functional.classes.targets import TargetPolicy, select_targets
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.erasure.segment_counts import segments_counted

@@ -17,9 +17,9 @@ from lightning_xai.callbacks.base import (
     first_examples,
     test_splits,
 )
-from lightning_xai.callbacks.trial_metrics import try_metrics
-from lightning_xai.callbacks.tried import TrialRun
-from lightning_xai.callbacks.workload import part_of
+from lightning_xai.callbacks.forecast.workload import part_of
+from lightning_xai.callbacks.trial.trial_metrics import try_metrics
+from lightning_xai.callbacks.trial.tried import TrialRun
 from lightning_xai.functional.erasure.segment_counts import SegmentCounts, SegmentsOfVersions, segments_counted
 from lightning_xai.functional.sizes import require_max_examples
 from lightning_xai.metrics.base import AttributionMetric

@@ -19,8 +19,8 @@ from lightning_xai.callbacks.base import (
     first_examples,
     is_dry_run,
 )
-from lightning_xai.callbacks.trial_metrics import made_up_batch
-from lightning_xai.callbacks.tried import TrialRun
+from lightning_xai.callbacks.trial.trial_metrics import made_up_batch
+from lightning_xai.callbacks.trial.tried import TrialRun
 from lightning_xai.functional.classes.targets import gold_classes, predicted_classes
 from lightning_xai.report.heatmap import ExplainedClass, ExplainedDocument
 from lightning_xai.report.heatmap_image import image

@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ProgressBar, TQDMProgressBar
 from lightning.pytorch.trainer.states import TrainerFn
 
 from lightning_xai.callbacks.base import data_of, split_of_loader
-from lightning_xai.callbacks.training_lines import TrainingLines, epoch_name, validation_numbers
+from lightning_xai.callbacks.training.training_lines import TrainingLines, epoch_name, validation_numbers
 from lightning_xai.runs.pace import EVERY, FIRST_LINE, Pace, time_left
 from lightning_xai.runs.progress import say
 from lightning_xai.runs.splits import VALIDATION

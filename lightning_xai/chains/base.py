@@ -17,7 +17,7 @@ from lightning_xai.attributions.aml import give_texts
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.attributions.cached import name_data
 from lightning_xai.callbacks.base import data_of, is_dry_run, network_of
-from lightning_xai.callbacks.tried import TrialRun
+from lightning_xai.callbacks.trial.tried import TrialRun
 from lightning_xai.chains.erasure_pass import splits_of, text_data_of, write_erasures
 from lightning_xai.chains.stages import Chain, Stage
 from lightning_xai.chains.time_left import ScoringClock

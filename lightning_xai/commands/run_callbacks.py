@@ -7,11 +7,11 @@ from typing import Any
 from lightning import Callback
 from lightning.pytorch.callbacks import ProgressBar
 
-from lightning_xai.callbacks.forecast import Forecast
+from lightning_xai.callbacks.forecast.forecast import Forecast
 from lightning_xai.callbacks.progress import progress_bar
 from lightning_xai.callbacks.run_summary import RunSummary
-from lightning_xai.callbacks.training_clock import TrainingClock
-from lightning_xai.callbacks.training_scalars import TrainingScalars
+from lightning_xai.callbacks.training.training_clock import TrainingClock
+from lightning_xai.callbacks.training.training_scalars import TrainingScalars
 from lightning_xai.commands.signals import EndOnSigterm
 
 

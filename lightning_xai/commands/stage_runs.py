@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from lightning import Callback
 
-from lightning_xai.callbacks.trial_memory import TrialMemory
+from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.commands.cli import XAICLI
 from lightning_xai.commands.discovery import import_all
 from lightning_xai.commands.next_step import next_step

@@ -10,7 +10,7 @@ from lightning import Trainer
 
 from lightning_xai.attributions.gradient import Gradient
 from lightning_xai.attributions.random import Random
-from lightning_xai.callbacks.forecast import Forecast
+from lightning_xai.callbacks.forecast.forecast import Forecast
 from lightning_xai.callbacks.progress import PlainProgress, TerminalProgress, progress_bar
 from tests.callbacks.conftest import compute, evaluation, planted_data, trainer
 

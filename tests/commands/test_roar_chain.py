@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from lightning_xai.callbacks.trial import Trial
+from lightning_xai.callbacks.trial.trial import Trial
 from tests.commands.conftest import command, numbers, refusal, weights
 from tests.commands.roar_runs import NAMES, erased, roar_config
 from tests.commands.test_chain import kill_when, status

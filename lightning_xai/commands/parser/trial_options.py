@@ -6,8 +6,8 @@ from typing import Any
 
 from lightning.pytorch.cli import LightningArgumentParser
 
-from lightning_xai.callbacks.trial import Trial
-from lightning_xai.callbacks.trial_memory import TrialMemory
+from lightning_xai.callbacks.trial.trial import Trial
+from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.runs.settings import trial_key
 
 

@@ -17,7 +17,7 @@ from lightning import Trainer
 from lightning_xai.callbacks.attributions import ComputeAttributions
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial import Trial
+from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.commands.parser.class_checks import CheckedParser
 from lightning_xai.commands.parser.parts import find_part
 from lightning_xai.commands.parser.run_arguments import TRAINER_DEFAULTS

@@ -4,11 +4,11 @@ import pytest
 
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial import Trial
+from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.runs.facts import RunFacts
 from tests.callbacks.conftest import compute, planted_data
-from tests.callbacks.test_trial import Broken, fails, silent
+from tests.callbacks.trial.test_trial import Broken, fails, silent
 
 
 class OnlySmall(Entropy):

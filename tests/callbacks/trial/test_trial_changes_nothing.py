@@ -14,11 +14,11 @@ from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial import Trial
+from lightning_xai.callbacks.trial.trial import Trial
 from lightning_xai.objectives.supervised import Supervised
 from lightning_xai.runs.facts import RunFacts
 from tests.callbacks.conftest import Recorder, compute, evaluation, planted_data
-from tests.callbacks.test_trial import Broken, silent
+from tests.callbacks.trial.test_trial import Broken, silent
 from tests.conftest import tiny_classifier
 
 

@@ -10,7 +10,7 @@ from lightning.pytorch.strategies import FSDPStrategy
 from torch import Tensor
 from torch.optim import Optimizer
 
-from lightning_xai.callbacks.token_rate import TokenRate, real_tokens
+from lightning_xai.callbacks.training.token_rate import TokenRate, real_tokens
 
 
 def gradient_norm(module: torch.nn.Module) -> Tensor:

@@ -10,8 +10,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_xai.callbacks.token_rate import TokenRate
-from lightning_xai.callbacks.training_scalars import TrainingScalars
+from lightning_xai.callbacks.training.token_rate import TokenRate
+from lightning_xai.callbacks.training.training_scalars import TrainingScalars
 from lightning_xai.types import Batch, TextInputs
 
 LENGTHS = [[3, 1], [2, 2], [5, 4], [1, 1]]  # tokens of the texts of each batch

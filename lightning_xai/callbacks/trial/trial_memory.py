@@ -11,7 +11,7 @@ import torch
 from lightning import Trainer
 
 from lightning_xai.callbacks.base import callbacks_of, is_dry_run
-from lightning_xai.callbacks.tried import Failure
+from lightning_xai.callbacks.trial.tried import Failure
 from lightning_xai.runs.files.whole_files import read_json, write_json
 from lightning_xai.runs.ranks import gather
 

@@ -6,11 +6,11 @@ import pytest
 from lightning import Callback
 
 from lightning_xai.attributions.random import Random
-from lightning_xai.callbacks.trial import Trial
-from lightning_xai.callbacks.trial_memory import TrialMemory
+from lightning_xai.callbacks.trial.trial import Trial
+from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.objectives.supervised import Supervised
 from tests.callbacks.conftest import Recorder, compute, planted_data
-from tests.callbacks.test_trial import Broken, silent
+from tests.callbacks.trial.test_trial import Broken, silent
 from tests.conftest import tiny_classifier
 
 

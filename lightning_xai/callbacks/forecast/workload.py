@@ -11,7 +11,7 @@ import numpy as np
 from lightning import Trainer
 
 from lightning_xai.callbacks.base import data_of, receivers_after
-from lightning_xai.callbacks.shown_work import show_work
+from lightning_xai.callbacks.forecast.shown_work import show_work
 from lightning_xai.functional.erasure.encoded_segments import ErasesUnits, new_segments
 from lightning_xai.runs.pace import time_left
 from lightning_xai.runs.splits import VALIDATION

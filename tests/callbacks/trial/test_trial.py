@@ -17,8 +17,8 @@ from lightning_xai.callbacks.attribution_cache import AttributionCacheWriter
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
 from lightning_xai.callbacks.heatmaps import Heatmaps
 from lightning_xai.callbacks.results import ResultsFile
-from lightning_xai.callbacks.trial import Trial
-from lightning_xai.callbacks.trial_memory import TrialMemory
+from lightning_xai.callbacks.trial.trial import Trial
+from lightning_xai.callbacks.trial.trial_memory import TrialMemory
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.base import rows_to_splits
 from lightning_xai.data.sources.planted import Planted

@@ -7,7 +7,7 @@ from typing import Any
 
 from lightning import Trainer
 
-from lightning_xai.callbacks.token_rate import TokenRate, real_tokens
+from lightning_xai.callbacks.training.token_rate import TokenRate, real_tokens
 from lightning_xai.runs.pace import Pace, time_left
 from lightning_xai.runs.splits import VALIDATION, log_prefix
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightning_xai.attributions.base import AttributionMethod
 from lightning_xai.callbacks.base import data_of, network_of
-from lightning_xai.callbacks.short_texts import cut_batch, evidence_tokens, short_columns, text_forms
+from lightning_xai.callbacks.trial.short_texts import cut_batch, evidence_tokens, short_columns, text_forms
 from lightning_xai.models.base import Classifier
 from lightning_xai.types import Attribution, Batch
 

@@ -9,7 +9,7 @@ from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.random import Random
 from lightning_xai.attributions.transformed import Transformed
 from lightning_xai.callbacks.evaluation import AttributionEvaluation
-from lightning_xai.callbacks.workload import SMALLEST, Workload, workload_of
+from lightning_xai.callbacks.forecast.workload import SMALLEST, Workload, workload_of
 from lightning_xai.metrics.complexity import Entropy
 from lightning_xai.metrics.discrete_rationale import DiscreteRationale
 from lightning_xai.metrics.faithfulness import Comprehensiveness

@@ -5,7 +5,7 @@ import time
 import pytest
 from lightning import LightningModule
 
-from lightning_xai.callbacks.training_clock import TrainingClock
+from lightning_xai.callbacks.training.training_clock import TrainingClock
 from lightning_xai.runs.folder import RunFolder
 from tests.callbacks.conftest import planted_data, trainer
 

@@ -14,15 +14,15 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_xai.callbacks.base import ResultRow, callbacks_of, data_of, test_splits
 from lightning_xai.callbacks.cost import NO_COST
 from lightning_xai.callbacks.order import check_order
-from lightning_xai.callbacks.trial_memory import TrialMemory
-from lightning_xai.callbacks.trial_parts import (
+from lightning_xai.callbacks.trial.trial_memory import TrialMemory
+from lightning_xai.callbacks.trial.trial_parts import (
     sources_of,
     try_longest_text,
     try_methods,
     try_network,
     try_objective,
 )
-from lightning_xai.callbacks.tried import Failure, HasTrial, TrialRun
+from lightning_xai.callbacks.trial.tried import Failure, HasTrial, TrialRun
 from lightning_xai.functional.network.modes import eager_attention, evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.progress import say

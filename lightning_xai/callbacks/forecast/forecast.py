@@ -20,7 +20,7 @@ from lightning_xai.callbacks.base import (
     receivers_after,
     test_splits,
 )
-from lightning_xai.callbacks.workload import workload_of
+from lightning_xai.callbacks.forecast.workload import workload_of
 from lightning_xai.functional.network.modes import evaluation_mode
 from lightning_xai.functional.network.untouched import memory_returned, network_kept, random_states_kept
 from lightning_xai.runs.pace import duration

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from lightning_xai.attributions.random import random_scores
 from lightning_xai.callbacks.base import ExplainedBatch, decision_threshold_of
-from lightning_xai.callbacks.short_texts import confident_probs
-from lightning_xai.callbacks.trial_parts import max_examples_of, targets_of
-from lightning_xai.callbacks.tried import Number, Scored, TrialRun
+from lightning_xai.callbacks.trial.short_texts import confident_probs
+from lightning_xai.callbacks.trial.trial_parts import max_examples_of, targets_of
+from lightning_xai.callbacks.trial.tried import Number, Scored, TrialRun
 from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.runs.splits import VALIDATION

@@ -16,8 +16,8 @@ from lightning_xai.callbacks.base import (
     receivers_after,
 )
 from lightning_xai.callbacks.monitors import check_train_monitors
-from lightning_xai.callbacks.short_texts import confident_probs
-from lightning_xai.callbacks.tried import Number, Scored, TrialRun, WeightsChanged
+from lightning_xai.callbacks.trial.short_texts import confident_probs
+from lightning_xai.callbacks.trial.tried import Number, Scored, TrialRun, WeightsChanged
 from lightning_xai.functional.classes.targets import select_targets
 from lightning_xai.functional.network.untouched import attributes_kept, weight_checksums
 from lightning_xai.functional.scores.completeness import CompletenessCheck

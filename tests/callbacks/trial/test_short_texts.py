@@ -1,7 +1,13 @@
 import pytest
 import torch
 
-from lightning_xai.callbacks.short_texts import confident_probs, cut_batch, evidence_tokens, short_columns, text_forms
+from lightning_xai.callbacks.trial.short_texts import (
+    confident_probs,
+    cut_batch,
+    evidence_tokens,
+    short_columns,
+    text_forms,
+)
 from lightning_xai.types import Attribution, Batch, TextInputs
 from tests.conftest import PAD, text_inputs
 
