@@ -29,7 +29,7 @@ class Encoded:
     rationales: dict[int, np.ndarray] = field(default_factory=dict)  # class -> [T] bool, for classes with evidence
     evidence_kept: float | None = None  # fraction of evidence characters kept by truncation; None without evidence
     truncated: bool = False
-    evidence_cut: dict[int, int] = field(default_factory=dict)  # class whose evidence was all truncated -> its tokens
+    evidence_cut: dict[int, int] = field(default_factory=dict)  # class that lost all evidence tokens -> their number
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -64,7 +64,7 @@ def apply_erasures(
     For each example, the store has a row [T] under the key (index, 0): 1 for an erased token, 0 for a token that stays.
 
     Args:
-        folder, split: name the store, which is read from `<folder>/<split>`.
+        folder, split: the store is read from `<folder>/<split>`.
         data: the split's examples with all tokens.
         removal, unk_token_id: as in `remove_tokens`.
         encoder: facts about the encoder of `data`; None if they are not known.

@@ -1,4 +1,4 @@
-"""Encodes words by a vocabulary, given or built from the training rows. No pretrained tokenizer is needed."""
+"""Encodes words by a vocabulary, which is given or built from the training rows. No pretrained tokenizer is needed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def read_tokens(readout: Tensor, mixing: Tensor) -> Tensor:
 
     Args:
         readout: [B, R, T] weights of token states, with R = 1 row for all classes or one row per class.
-        mixing: [B*N, S, S], one mixing matrix for each of N segments of a text (N = 1 unless the model segments).
+        mixing: [B*N, S, S], one mixing matrix for each of N segments of a text (N = 1 unless the model divides texts).
 
     Example:
         >>> mixing = torch.tensor([[[0.5, 0.5], [0.25, 0.75]]])

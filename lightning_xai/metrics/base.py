@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
 
-    These are the probabilities of the unchanged inputs, and in `memo` results that do not depend on the attribution.
+    These are the probabilities of the unchanged inputs, and the results in `memo`, which no attribution changes.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -186,7 +186,7 @@ class AttributionMetric(Metric, Selector, ABC):
             self.tuned = validation.tune()
 
     def require_selection(self) -> None:
-        """Raises ValueError unless the metric has one value, with a direction, and reads no gold labels or evidence."""
+        """Checks that the metric reads no gold labels and no evidence, and has one value to maximize or minimize."""
         remedy = f"choose another metric than {self.name} to select explanations"
         if self.explained in ("gold", "missed") or self.reads_rationales:
             raise ValueError(f"{type(self).__name__} reads gold labels or rationales: {remedy}")

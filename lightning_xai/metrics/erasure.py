@@ -25,7 +25,7 @@ _MASK_ELEMENTS = 2**25  # largest number of erasure mask entries in memory at on
 class Rows:
     """R rows (example, class) of a batch, with the top k units of each row for J numbers k.
 
-    Only `inputs` may be on another device than the CPU.
+    All tensors except those of `inputs` are on the CPU.
 
     Example:
         >>> inputs, first = TextInputs.of_ids([[5, 6]]), torch.tensor([0])

@@ -1,4 +1,4 @@
-"""The rules (laws) that every attribution metric must keep. `check_metric` tests a metric of any package on them."""
+"""The laws that every attribution metric must keep. `check_metric` checks them for a metric of any package."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _BEAM = OrderSearch()
 
 @dataclass(frozen=True)
 class _Rows:
-    """R rows (example, class) of a batch. Only `inputs` may be on another device than the CPU."""
+    """R rows (example, class) of a batch. All tensors except those of `inputs` are on the CPU."""
 
     inputs: TextInputs  # the B texts
     targets: Tensor  # [B, K] long, the explained classes of each text

@@ -55,7 +55,7 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
-    """Returns [R, 4 + num_hits]: the single numbers of rows whose evidence lies outside the text, so that none is hit.
+    """Returns the single numbers [R, 4 + num_hits] of rows whose evidence was all truncated, so none of it is hit.
 
     They are `num_evidence` [R], one span, an intersection over union of 0, the `uniform_kl` of shares of 0, and zeros.
 
@@ -103,8 +103,8 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         parts: computes all values again for these parts, with the part and _ before their names: "predicted" gold
             classes (true positives); "missed" gold classes (false negatives); "zeroed", all rows after the scores of
             tokens without an ASCII letter or digit were set to 0 and the rest was normalized again; "with_cut", all
-            rows and those whose evidence was all truncated: its tokens are missed, and selected tokens of these rows
-            are wrong. The threshold is still the one tuned on all rows, without "with_cut".
+            rows and also those whose evidence was all truncated, in which every evidence token counts as missed and
+            every selected token as wrong. The threshold is tuned without these additional rows.
         **kwargs: see EvidenceMetric.
 
     Example:
@@ -186,7 +186,7 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         return torch.cat(records, dim=-1)
 
     def _add_cut_rows(self, records: Tensor, attribution: Attribution, batch: Batch) -> Tensor:
-        """Writes the records of rows whose evidence was all truncated; returns [B, K]: NaN for them, 1 for others."""
+        """Writes records of rows whose evidence was all truncated. Returns [B, K]: NaN for these rows, otherwise 1."""
         num_evidence = evidence_cut_of(attribution, batch, match=self.match)
         rows = (num_evidence > 0) & attribution.target_mask
         if rows.any():

@@ -8,7 +8,7 @@ from lightning_xai.types import TextInputs
 
 
 class ReadsSymbols:
-    """Mixin of metrics that need the mask of the token ids that are symbols. AttributionEvaluation gives it to them.
+    """Mixin of metrics that need the mask of the token ids that are symbols. AttributionEvaluation supplies the mask.
 
     Example:
         >>> import torch

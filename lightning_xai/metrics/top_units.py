@@ -101,7 +101,7 @@ class Percentages:
 
     Args:
         percentages: percent in [0, 100]; each percentage gives one k.
-        rounding: how k is rounded to a whole number. The unrounded k is exact.
+        rounding: how k is rounded to a whole number. Before rounding, k is computed without floating-point error.
         minimum: smallest k; in a text with fewer units, k is the number of units.
 
     Example:

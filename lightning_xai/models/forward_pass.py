@@ -16,7 +16,7 @@ from lightning_xai.types import ClassifierOutput, TextInputs
 
 
 class Needs(NamedTuple):
-    """The needs of a reader of a forward pass, apart from the logits.
+    """The parts of a forward pass, apart from the logits, that a reader such as a loss or an attribution method needs.
 
     Attributes:
         embeds: the token embeddings [B, T, D], with respect to which gradients are taken.

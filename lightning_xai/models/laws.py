@@ -1,4 +1,4 @@
-"""The rules (laws) that every text classifier must keep. `check_model` tests a network of any package on them."""
+"""The laws that every text classifier must keep. `check_model` checks them for a network of any package."""
 
 from __future__ import annotations
 

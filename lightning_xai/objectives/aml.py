@@ -199,8 +199,8 @@ class AML(Objective):
     def conditions(self, inputs: TextInputs) -> Tensor:
         """Returns the scorer's second input [B, C]: the probabilities, or one-hot classes for the condition "class".
 
-        With one-hot classes, every second text is explained for a random class other than the predicted one. The first
-        such text is drawn at random.
+        With one-hot classes, every second text is explained for a random class other than the predicted one. Whether
+        the first text is one of these is random.
         """
         probs = self.network.probabilities(self.network(inputs).logits)
         if self.scorer.condition == "probabilities":

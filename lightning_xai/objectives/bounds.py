@@ -45,7 +45,7 @@ def bounds_from(minima: Sequence[Mapping[str, float]], name: str, preset: BoundP
 
     Args:
         minima: for each run, "train/<name>" and "val/<name>" -> the smallest mean loss of an epoch, and "batch/<name>"
-            -> the smallest loss of a training batch, considering every 50th step only.
+            -> the smallest loss of a training batch, read at every 50th step.
         name: name of the loss.
         preset: the training losses that count: "paper" takes means of epochs; "code" takes single batches, as the
             authors' code does, and so gives smaller bounds.

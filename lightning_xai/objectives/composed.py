@@ -85,7 +85,7 @@ class ComposedObjective(Objective):
             network.set_attention("eager")
         self.expected_weights: dict[str, float | None] = {}
         self.minima: dict[str, float] = {}
-        # val/loss and val/<term> are the means of the objective's own loss and of the terms that validation measures
+        # validation means of the objective's own loss ("loss") and of the terms that validation measures
         self._means = {name: ExampleMean() for name in (["loss", *self._validated_terms()] if terms else [])}
         self._epoch = EpochMeans()
 
@@ -96,10 +96,10 @@ class ComposedObjective(Objective):
 
     @abstractmethod
     def task(self, batch: Batch) -> Task:
-        """Returns the network, the batch, and the function that maps logits to the own loss of every example."""
+        """Returns the network, the batch, and the function that maps logits to the task's loss of every example."""
 
     def prepare(self, task: Task) -> Any:
-        """Computes what `own_loss` needs from before the clean pass. By default None."""
+        """Computes, before the clean pass, the argument `prepared` of `own_loss`. By default None."""
         return None
 
     def own_loss(self, clean: CleanPass, prepared: Any) -> tuple[Tensor, dict[str, Tensor]]:
@@ -122,7 +122,7 @@ class ComposedObjective(Objective):
         if stage != "fit":
             return
         for name, term in self.used_terms().items():
-            if self._trainer is not None:  # the laws of objectives set up without a trainer
+            if self._trainer is not None:  # None while the laws are checked
                 term.check_precision(str(self.trainer.precision), self.network)
             term.check_data(self.data_module)
             if term.weighs_examples:
@@ -136,7 +136,7 @@ class ComposedObjective(Objective):
                     require_validation_examples(name, self.data_module, term.example_weights)
 
     def needs_validation(self, name: str) -> bool:
-        """Returns whether a callback monitors the value of term `name` in validation, or val/loss that contains it."""
+        """Returns whether a callback monitors val/<name> of the term, or a val/loss that contains the term."""
         callbacks = self.trainer.callbacks if self._trainer is not None else []  # type: ignore[attr-defined]
         monitored = {getattr(callback, "monitor", None) for callback in callbacks}
         totals = {f"{VAL}/loss"} if self.final_weights().get(name) else set()
@@ -181,12 +181,12 @@ class ComposedObjective(Objective):
             say(f"terms: own loss {self.task_weight:g}, {', '.join(shown)}")
 
     def shown_weight(self, name: str) -> str:
-        """Returns the text that the line at the start of training shows as a term's weight."""
+        """Returns a term's weight as text, for the line that is printed at the start of training."""
         weight = self._term(name).weight
         return str(weight) if isinstance(weight, list) else f"{weight:g}"
 
     def on_train_epoch_start(self) -> None:
-        self._epoch.begin()  # Lightning does not call this hook when it resumes within an epoch
+        self._epoch.begin()  # not called when Lightning resumes within an epoch, so the sums stay None
 
     def on_train_epoch_end(self) -> None:
         for name, mean in self._epoch_means().items():

@@ -54,7 +54,7 @@ class DualAscent(nn.Module):
     """The multipliers alpha of constraints loss <= bound. They start at 1 and never fall below 0.
 
     A step minimizes -alpha * violation with the optimizer, where the violation is loss - bound. The multipliers are
-    buffers, so checkpoints hold them, and neither the network's optimizer nor its gradient clipping sees them.
+    buffers, so checkpoints hold them, and the network's optimizer and gradient clipping do not change them.
 
     Args:
         num_constraints: number n of constraints.
@@ -95,7 +95,7 @@ class DualAscent(nn.Module):
         self._loaded: dict[str, Any] | None = None  # the optimizer's state in a checkpoint
 
     def step(self, violations: Tensor, rate_factor: float = 1.0) -> None:
-        """Moves the multipliers.
+        """Updates the multipliers by one step of their optimizer.
 
         Args:
             violations: [n] loss - bound, equal on all processes.

@@ -1,4 +1,4 @@
-"""Finds the examples that count for a term, and their mean weight, a denominator that is the same for every batch."""
+"""Finds the examples that count for a term, and computes their mean weight, the denominator for every batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules (laws) that every objective must keep. `check_objective` tests an objective of any package on them."""
+"""The laws that every objective must keep. `check_objective` checks them for an objective of any package."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def sparse_variable(
             values,
             start,
             search,
-            # a mean over D dimensions divides the gradients by D, to near AdamW's epsilon; this undoes it
+            # the mean over D dimensions makes gradients D times as small, near AdamW's epsilon; the scale undoes this
             gradient_scale=width,
         )
 

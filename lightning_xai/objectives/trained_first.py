@@ -10,9 +10,9 @@ from lightning_xai.runs.folder import RunFolder
 
 
 class TrainedFirst:
-    """A trained network at a path, or to be trained first by a run with the settings of a YAML file (`.yaml`).
+    """A network that is loaded from a path, or is first trained by a run with the settings of a YAML file (`.yaml`).
 
-    The run before runs/NAME/seedN trains its network in runs/NAME_teacher/seedN.
+    For the run runs/NAME/seedN, the network is trained in runs/NAME_teacher/seedN.
 
     Args:
         path: a checkpoint, run folder, model folder or YAML file.

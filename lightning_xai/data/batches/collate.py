@@ -15,7 +15,7 @@ from lightning_xai.types import Attribution, Batch, TextInputs
 
 
 def pad(values: np.ndarray, places: np.ndarray, value: int, dtype: type = np.int64) -> np.ndarray:
-    """Returns [B, T]: the values of all rows, which follow one another in `values`, and `value` at padding.
+    """Returns the rows [B, T] whose values follow one another in `values`; padding gets `value`.
 
     Args:
         values: [N] values.

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, DistributedSampler
 from lightning_xai.runs.small_integers import smallest
 
 _BATCHES_PER_BUCKET = 4  # rows are shuffled within buckets: large buckets shuffle more, small ones need less padding
-_LENGTH_RATIO = 1.15  # beyond this number of batches, a bucket only takes rows at least 1/1.15 as long as its longest
+_LENGTH_RATIO = 1.15  # once a bucket has this many batches, it only takes rows at least 1/1.15 as long as its longest
 
 
 def bucket_rows(lengths: np.ndarray, batch_size: int, max_tokens: int | None) -> list[tuple[np.ndarray, int]]:

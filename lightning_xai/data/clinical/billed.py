@@ -10,7 +10,7 @@ from lightning_xai.data.clinical.codes import SHORTEST, System, with_point
 from lightning_xai.data.clinical.tables import find_table, id_in, read_table, required_id
 
 TABLES: dict[System, str] = {"ICD-9-CM": "DIAGNOSES_ICD", "ICD-9-PCS": "PROCEDURES_ICD"}
-ENOUGH_ROWS = 1000  # among this many rows of MIMIC-III, some codes begin with 0
+ENOUGH_ROWS = 1000  # a table of at least this many rows has codes that begin with 0
 
 
 def tables_of(systems: Sequence[System]) -> list[str]:
@@ -39,7 +39,7 @@ class Billed:
 
 
 def read_billed(folder: Path, systems: Sequence[System], listed: Container[int]) -> Billed:
-    """Returns the codes in those of the tables DIAGNOSES_ICD and PROCEDURES_ICD that the code systems need.
+    """Returns the codes in DIAGNOSES_ICD and PROCEDURES_ICD. A table that no code system needs is not read.
 
     Rows without a code are skipped.
 

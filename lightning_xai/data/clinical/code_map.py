@@ -50,7 +50,7 @@ class CodeMap:
         return found if self.is_class(found, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns those billed codes of an admission that are classes; the same tuple if all of them are."""
+        """Returns the billed codes of an admission that are classes; if all of them are, the same tuple."""
         if self.classes is None:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))

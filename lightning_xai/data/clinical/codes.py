@@ -1,4 +1,4 @@
-"""ICD codes: conversion of MIMIC-III's to the usual spelling, and of MDACE's to codes that MIMIC-III has."""
+"""Converts MIMIC-III's ICD codes to their usual spelling, and MDACE's codes to codes that occur in MIMIC-III."""
 
 from __future__ import annotations
 

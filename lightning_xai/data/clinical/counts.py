@@ -16,7 +16,7 @@ PUBLISHED = {
     "joint": {"train": 47_900, "validation": 1_691, "test": 3_131},
 }
 
-PAIRS_OF_RESULTS = {"mdace": {"test": 586}}  # number of pairs in the result files of Edin et al.; 583 in one sweep
+PAIRS_OF_RESULTS = {"mdace": {"test": 586}}  # pairs in Edin et al.'s result files; one sweep has 583
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Document:
 
 
 def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
-    """Returns admission -> numbers of its notes: reports before addenda, each by CHARTTIME, CHARTDATE and ROW_ID.
+    """Returns admission -> numbers of its notes: reports, then addenda, sorted by CHARTTIME, CHARTDATE and ROW_ID.
 
     Example:
         >>> import tempfile

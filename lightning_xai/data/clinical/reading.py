@@ -119,7 +119,7 @@ def read_documents(request: Request) -> Reading:
     )
     try:
         check_annotated(annotated.values(), store, str(find_table(request.mimic_dir, "NOTEEVENTS")))
-        # an admission may have no row in the tables of codes, so the notes name patients as well
+        # patients are also taken from the notes, because an admission may have no row in the tables of codes
         patients = dict(zip(store.admissions, store.patients, strict=True)) | billed.patients
         if not request.shared_patients:
             require_apart(lists, patients)
@@ -162,9 +162,9 @@ class _Maker:
     codes: CodeMap
     trim: Trim
     report: CountReport
-    places: dict[int, list[int]]  # of the notes of each admission
-    place_of: dict[int, int]  # of each note, by ROW_ID
-    prefix: str  # of the ids of annotated notes
+    places: dict[int, list[int]]  # admission -> numbers, in the store, of its notes
+    place_of: dict[int, int]  # ROW_ID of a note -> its number in the store
+    prefix: str  # begins the row names of annotated notes
 
     def documents(self, admissions: Sequence[int]) -> list[Document]:
         found = []

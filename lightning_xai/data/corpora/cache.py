@@ -98,7 +98,7 @@ def last_use(folder: Path) -> float:
 
 
 class CorpusCache:
-    """The corpora in a folder. The hash of the facts that decide a corpus's contents names it.
+    """The corpora in a folder. A corpus is named by the hash of the facts that decide its contents.
 
     Args:
         folder: the folder, which is made if missing.
@@ -128,7 +128,7 @@ class CorpusCache:
             return None
 
     def find_or_make(self, facts: Mapping[str, Any], make: Callable[[Path], Corpus], name: str) -> Corpus:
-        """Returns the corpus with these facts. If there is none, `make` encodes it into the folder that it is given.
+        """Returns the corpus with these facts. If there is none, `make` encodes it into a folder, its argument.
 
         Args:
             facts: facts that decide the contents.

@@ -110,7 +110,8 @@ def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
     """Returns the offsets [L, 2] of the first text's truncated tokens, without white space at either end.
 
     Args:
-        overflowing: the encodings of a tokenizer that hold the truncated tokens. Those of a pair hold some twice.
+        overflowing: the tokenizer's encodings of the truncated tokens. For a pair of texts, several of them may hold
+            the same token.
         text: the first text.
 
     Example:

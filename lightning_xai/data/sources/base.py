@@ -216,9 +216,9 @@ class TextSource(ABC):
     def files(self) -> list[Path]:
         """Returns the files and folders that `load` reads. If their contents change, the rows are encoded again.
 
-        By default, these are the paths among the constructor arguments: every name of an existing file; and every name
-        of a folder, if the name of the argument contains "path", "dir", "folder" or "file". A source that reads other
-        files must override this method. If a file is missing, `prepare` is called.
+        By default, these are the constructor arguments that name an existing file, and those that name a folder if
+        "path", "dir", "folder" or "file" is a part of the argument's name. A source that reads other files must
+        override this method. If a file is missing, `prepare` is called.
         """
         return paths_in(self.init_args)
 

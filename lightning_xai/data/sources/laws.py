@@ -1,4 +1,4 @@
-"""The rules (laws) that every data source must keep. `check_source` tests a source of any package on them."""
+"""The laws that every data source must keep. `check_source` checks them for a source of any package."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def read_json(path: Path, *, encoding: str = "utf-8", field: str | None = None) 
 
 
 def _values_of_lines(path: Path, encoding: str) -> Iterator[tuple[Any, bool]]:
-    """Yields the value of each line, and whether the line may escape a surrogate, which is half of a character."""
+    """Yields the value of each line, and whether the line may hold an escaped surrogate, which is half a character."""
     for number, line in enumerate(text_lines(path, encoding), start=1):
         if line.strip():
             yield _parsed(line, path, number), _has_escapes(line)

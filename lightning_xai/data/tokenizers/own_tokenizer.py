@@ -60,7 +60,7 @@ def load_tokenizer(path: str, *, trust_remote_code: bool = False) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise ValueError(f"{none} (transformers says: {str(error).strip().splitlines()[0]})") from error
-    except Exception as error:  # tokenizers raises plain Exceptions for files that it cannot read
+    except Exception as error:  # from the library tokenizers, for files that it cannot read
         if "trust_remote_code" not in str(error):
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ValueError(

@@ -137,7 +137,7 @@ def _beam_sizes(num_units: Tensor, beam_size: int, exact_up_to: int) -> Tensor:
 
 
 def _bits(numbers: Tensor) -> Tensor:
-    """Returns the bits [R, 32] of problem numbers [R]. They distinguish equal sets of different problems."""
+    """Returns the bits [R, 32] of problem numbers [R], by which equal sets of different problems are told apart."""
     return ((numbers.unsqueeze(1) >> torch.arange(32)) & 1).bool()
 
 

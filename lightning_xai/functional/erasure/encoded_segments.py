@@ -34,7 +34,7 @@ class ErasesUnits(Protocol):
 
 
 def new_segments(erased: Tensor, *, segment_length: int, erasure: Erasure) -> float:
-    """Returns the mean number of segments of a version that neither the text nor an earlier version has.
+    """Returns how many segments of a version, on average, occur neither in the text nor in an earlier version.
 
     If there are more than 256 versions, 256 versions at equal distances are compared. The mean is then taken over the
     second half of them, because segments that many versions share are counted in the first half.

@@ -32,7 +32,7 @@ class Evaluate(Protocol):
 
 
 class ExplainedModel(EmbeddingModel, Protocol):
-    """The interface of a classifier that perturbations need: an `EmbeddingModel` with probabilities.
+    """The interface that perturbations need from a classifier: an `EmbeddingModel` with probabilities.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -100,7 +100,7 @@ class ForVersions(Protocol):
 
 
 class WithVersions:
-    """An `Evaluate` or `Predict` that also has a function `for_versions`. Wrappers of such a function keep both.
+    """An `Evaluate` or `Predict` that also has a function `for_versions`. Functions such as `mapped` wrap both.
 
     Args:
         evaluate: function of erased inputs.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class SegmentsOfVersions(NamedTuple):
-    """The segments of the distinct versions of a text.
+    """The numbers of segments of the distinct versions of a text.
 
     Example:
         >>> SegmentsOfVersions(num_versions=6, num_segments=18, num_encoded=8).per_version
@@ -20,12 +20,12 @@ class SegmentsOfVersions(NamedTuple):
     """
 
     num_versions: int
-    num_segments: int  # of all versions together
+    num_segments: int  # sum over all versions
     num_encoded: int  # segments that were encoded; a segment that versions share is encoded once
 
     @property
     def per_version(self) -> tuple[float, float]:
-        """The mean number of segments of a version, and of segments that were encoded for it."""
+        """The mean number of segments of a version, and the mean number of segments encoded for a version."""
         return self.num_segments / self.num_versions, self.num_encoded / self.num_versions
 
 

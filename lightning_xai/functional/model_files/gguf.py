@@ -75,7 +75,7 @@ def _hash(file: str, size: int, changed: int) -> str:
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Writes the model of a GGUF file into a folder. Weights become float32, and a head stays tied if it is tied."""
+    """Writes the model of a GGUF file into a folder, in float32. A head tied to the embedding table stays tied."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         network: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)

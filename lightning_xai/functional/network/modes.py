@@ -21,7 +21,7 @@ class _HasAttentionKernel(Protocol):
 
 
 def call_with_known_arguments(module: nn.Module, **arguments: Tensor | None) -> Tensor:
-    """Calls `module` with those of the arguments that are not None and that `module.forward` names.
+    """Calls `module` with the arguments that are not None and are parameters of `module.forward`.
 
     Example:
         >>> call_with_known_arguments(nn.Identity(), input=torch.tensor(3), mask=torch.tensor(1))

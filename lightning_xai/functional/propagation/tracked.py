@@ -191,7 +191,7 @@ class Rules(ABC):
         """
 
     def wrap(self, value: Any, second_run: Any = None, **marks: Any) -> Any:
-        """Returns the tensors of `value` as tracked tensors, with those of `second_run` as their second run.
+        """Returns the tensors of `value` as tracked tensors; those of `second_run` are their values in a second run.
 
         Args:
             value: a tensor or a sequence of tensors; other values are returned unchanged.

@@ -15,7 +15,7 @@ Pool = Literal["max", "mean"]
 def overlaps(
     target: Tensor, source: Tensor, target_mask: Tensor | None = None, source_mask: Tensor | None = None
 ) -> Tensor:
-    """Returns [T, W], for each target token, the source tokens that share a character with it, in order; padded by -1.
+    """Returns [T, W], for each target token, the source tokens that share a character with it, in order; -1 as padding.
 
     If a target token has no character (bare white space), or shares none with a source token, it gets the nearest
     source token that has characters; of two equally near ones, the later one. `without_overlap` finds such tokens.

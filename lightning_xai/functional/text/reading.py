@@ -26,7 +26,7 @@ class Reading(TensorFields):
 
     inputs: TextInputs  # [B, S], in the scorer's tokens
     token_mask: Tensor  # [B, T] bool, the tokens of the explained network that get a score
-    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each of these; None if tokens are the same
+    places: Tensor | None = None  # [B, T, W] long, the scorer's tokens for each token; None if both have the same
     pool: Pool = "max"
 
     @classmethod

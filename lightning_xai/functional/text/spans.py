@@ -136,9 +136,9 @@ def spans_from_mask(mask: np.ndarray, offsets: np.ndarray, text: str) -> list[li
 
 
 def evidence_kept_fraction(spans: Spans, offsets: np.ndarray, text: str, *, truncated: bool = True) -> float | None:
-    """Returns the fraction of the spans' visible characters from the begin of the first to the end of the last token.
+    """Returns the fraction of the spans' visible characters that lie between the first and the last token, inclusive.
 
-    All other characters were lost to truncation. The result is None if the spans contain no visible character.
+    The other characters were lost to truncation. The result is None if the spans contain no visible character.
 
     Args:
         spans: [begin, end] in characters, end exclusive.

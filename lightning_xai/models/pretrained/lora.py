@@ -64,7 +64,7 @@ def add_adapters(network: Any, options: Mapping[str, Any]) -> None:
 
     Args:
         network: a HuggingFaceClassifier with pretrained weights.
-        options: options after `check_lora`.
+        options: options that `check_lora` has checked.
 
     Raises:
         ValueError: the network has no layers with the names in `targets`.

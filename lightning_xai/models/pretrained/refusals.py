@@ -1,4 +1,4 @@
-"""The reason, in one line, for which transformers or peft refuses a file."""
+"""The reason, in one line, why transformers or peft refuses a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def reason_of(error: Exception) -> str:
         ('no such key', "KeyError 'size'", 'EOFError')
     """
     text = str(error).strip()
-    if "weights_only" in text:  # torch advises to run the code
+    if "weights_only" in text:  # torch's message advises running the code
         return "they are damaged or hold pickled code, which is not run"
     name = type(error).__name__
     return (f"{name} {text}" if isinstance(error, KeyError) else text.splitlines()[0]) if text else name

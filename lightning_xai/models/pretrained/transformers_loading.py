@@ -21,7 +21,7 @@ from lightning_xai.models.transformer.first_layers import without_left_out_layer
 
 @contextmanager
 def quiet_loading() -> Iterator[None]:
-    """Lets transformers report errors only within the context. It then does not report heads that start at random.
+    """Within the context, transformers reports only errors. It does not warn that a head starts at random.
 
     Example:
         >>> with quiet_loading():

@@ -100,7 +100,7 @@ class TokenScorer(nn.Module):
         self.condition: Condition = condition
         self.reader = TokenReader(encoder)
         self._offset, positions = _positions(encoder)
-        self.max_length = None if positions is None else positions - 1  # one position is that of the prediction
+        self.max_length = None if positions is None else positions - 1  # the prediction takes one position
         self.pad_id: int = settings.pad_token_id or 0
         std = getattr(settings, "initializer_range", 0.02)
         words = encoder.get_input_embeddings().weight

@@ -166,10 +166,10 @@ class Term(nn.Module, ABC):
         return type(self).example_weights is not Term.example_weights
 
     def prepare(self, task: Task) -> Any:
-        """Computes what does not use the clean pass, such as a search or a detached target, before the clean pass.
+        """Computes results that do not depend on the clean pass, before it: for example, a search or a detached target.
 
-        The network is in train mode here. So `prepare` switches it to eval mode (`functional.network.modes.frozen`),
-        and keeps no graph.
+        The network is in train mode when `prepare` is called. An implementation therefore switches it to eval mode for
+        its computations (`functional.network.modes.frozen`), and keeps no graph.
         """
         return None
 

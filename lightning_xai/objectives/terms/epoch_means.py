@@ -12,8 +12,8 @@ class EpochMeans:
     """Sums the weighted values of each loss over the current epoch.
 
     Attributes:
-        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`, so also
-            in the rest of an epoch that was resumed in its middle, since its first batches are unknown.
+        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`. Lightning
+            does not call `begin` when it resumes within an epoch, whose first batches are unknown.
 
     Example:
         >>> means = EpochMeans()
@@ -48,7 +48,7 @@ class EpochMeans:
 
 
 def smaller(minima: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the smaller value of each name. If one side lacks the name or has NaN, the value of the other is taken.
+    """Returns the smaller value of each name. If one argument lacks the name or has NaN, the other's value is taken.
 
     Example:
         >>> smaller({"train/igr": 2.0}, {"train/igr": 1.5, "val/igr": 3.0})

@@ -189,7 +189,8 @@ class ExplanationGuidance(Term):
 
     def passes(self, num_tokens: int) -> float:
         made = self.method.passes(num_tokens, 1)
-        # back to the embeddings and through this pass: 3 per backward pass; forward and back to the weights: 3 per pass
+        # a backward pass that is differentiated again costs 1 + 2; a forward pass and its backward pass to weights, 1 +
+        # 2
         return 3.0 * made.backward + (0.0 if self.method.shares_pass else 3.0 * made.forward)
 
     def example_weights(self, batch: Batch) -> Tensor:

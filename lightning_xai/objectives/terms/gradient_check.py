@@ -1,4 +1,4 @@
-"""Refuses a term that cannot train the network, before training."""
+"""Checks before training that a term can train the network."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def attention_maps(
     heads: Sequence[int] | None = None,
     combine_layers: Combine = "losses",
 ) -> list[Tensor]:
-    """Returns maps [B, K, T], one for each chosen layer and head: attention from the token states that the head reads.
+    """Returns the attention [B, K, T] of each chosen layer and head, from tokens that the classification head reads.
 
     Args:
         output: output of a forward pass with attentions.
@@ -62,9 +62,9 @@ def attention_maps(
 
 
 def method_map(method: DifferentiableAttribution, done: ForwardPass, targets: Tensor) -> Tensor:
-    """Returns the method's scores [B, K, T], in the graph. If the method can read them from a finished pass, it does.
+    """Returns the method's scores [B, K, T], in the graph. Methods with `shares_pass` read them from the finished pass.
 
-    Otherwise the method makes its own passes, in eval mode so that they draw no dropout masks.
+    Other methods make their own passes, in eval mode so that they draw no dropout masks.
 
     Example:
         >>> from lightning_xai.attributions.alti import ALTI
@@ -86,8 +86,8 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
     """Checks on a random text that the method can explain the network, and that its scores are not always 0.
 
     Raises:
-        ValueError: the method cannot explain the network, or it is InputXGradient with signed pooling although a
-            LayerNorm acts directly on the embeddings.
+        ValueError: the method cannot explain the network; or it is InputXGradient with signed pooling, and its scores
+            are always 0 because a LayerNorm acts directly on the embeddings.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -96,7 +96,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
     inputs = random_inputs(network, [5])
     inputs = replace(inputs, index=torch.zeros(1, dtype=torch.long, device=inputs.device))
     target = torch.zeros(1, 1, dtype=torch.long, device=inputs.device)
-    method = copy.deepcopy(method)  # a method warns only once; the copy leaves this warning to the training
+    method = copy.deepcopy(method)  # a method warns only once; the original can still do so
     with warnings.catch_warnings(), eager_attention(network), explaining(network, inputs.device.type):
         warnings.simplefilter("ignore")
         method.scores(network, inputs, target)
@@ -111,7 +111,7 @@ def check_method(method: DifferentiableAttribution, network: Classifier) -> None
 
 
 def check_layers_and_heads(network: Classifier, layers: Sequence[int] | None, heads: Sequence[int] | None) -> None:
-    """Raises ValueError if the network lacks one of the layers and heads, or if its head attends to tokens.
+    """Raises ValueError if the network lacks a layer or a head, or if its classification head attends to tokens.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -1,4 +1,4 @@
-"""The rules (laws) that every term must keep. `check_term` tests a term of any package on a planted problem."""
+"""The laws that every term must keep. `check_term` checks them for a term of any package, on a planted problem."""
 
 from __future__ import annotations
 

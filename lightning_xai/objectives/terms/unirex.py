@@ -1,4 +1,4 @@
-"""Training for predictions that change without an attribution's top tokens, and stay with these tokens alone."""
+"""Training for predictions that change without an attribution's top tokens, and stay equal with these tokens alone."""
 
 from __future__ import annotations
 
