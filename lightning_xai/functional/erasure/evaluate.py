@@ -176,7 +176,7 @@ def predict_of(model: ExplainedModel) -> Predict:
 
 
 def mapped(evaluate: Evaluate, function: Callable[[Tensor], Tensor], model: ExplainedModel) -> Evaluate:
-    """Returns `evaluate` with `function` applied to its outputs, also to those of its `for_versions`.
+    """Returns `evaluate` with `function` applied to its outputs and to the outputs of its `for_versions`.
 
     Args:
         evaluate: returns the logits of `model`.

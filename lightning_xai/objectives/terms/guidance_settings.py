@@ -1,4 +1,4 @@
-"""How scores are compared with rationales: defaults for each attribution method, and contradictory settings."""
+"""How scores are compared with rationales: defaults for each attribution method, and a check of the settings."""
 
 from __future__ import annotations
 
