@@ -184,6 +184,8 @@ def check_checkpoint(
     """
     checkpoint = read_checkpoint(path)
     check_format(checkpoint, path)
+    # other classes also change the shapes of weights, whose names would tell the user less
+    check_class_order(checkpoint.get("class_names"), class_names, path, objective.network_classes)
     if isinstance(data, TextDataModule):
         data.take_encoder(stored_encoder(checkpoint), path)
     difference = first_difference(checkpoint["state_dict"], objective.state_dict())
@@ -193,7 +195,6 @@ def check_checkpoint(
             f"{difference.needed} here; give the config.yaml of the checkpoint's run, or evaluate.yaml"
         )
     check_architecture(checkpoint["network"], objective.network, path)
-    check_class_order(checkpoint.get("class_names"), class_names, path, objective.network_classes)
 
 
 def resolve_checkpoint(

@@ -47,10 +47,11 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
     """Returns, for each of the `wanted` names, its position in `names`; None if one list only numbers its classes.
 
     If all but one class have the same names and positions in both lists, the remaining class also counts as the same.
+    Lists of different lengths are refused even if one of them only numbers its classes.
 
     Args:
         names: class names of a network, in the order of its logits.
-        wanted: class names of the data, of the same number.
+        wanted: class names of the data.
         owner: the network that has `names`, for the error message.
         remedy: advice at the end of the error message.
 
@@ -64,16 +65,35 @@ def named_positions(names: Sequence[str], wanted: Sequence[str], owner: str, rem
         None
         >>> named_positions(["ja", "nein"], ["no", "yes"], "m", "rename them")
         Traceback (most recent call last):
-        ValueError: m has the classes ['ja', 'nein'], the data has ['no', 'yes']: rename them
+        ValueError: m has the classes ['ja', 'nein'], the data has ['no', 'yes'] (missing in the data: ['ja', 'nein']...
+        >>> named_positions(["no", "yes", "maybe"], ["no", "yes"], "m", "rename them")
+        Traceback (most recent call last):
+        ValueError: m has 3 classes, ['no', 'yes', 'maybe'], the data has 2, ['no', 'yes'] (missing in the data: ...
     """
+    if len(names) != len(wanted):
+        raise ValueError(
+            f"{owner} has {len(names)} classes, {listed(names)}, the data has {len(wanted)}, {listed(wanted)} "
+            f"({_difference(names, wanted)}): choose data with the network's classes, or a network that was trained on "
+            "the classes of the data"
+        )
     theirs, ours = comparable_names(names, wanted)
     if set(theirs) == set(ours):
         return [theirs.index(name) for name in ours]
     if only_number(names) or only_number(wanted):
         return None
-    if len(theirs) == len(ours) and sum(one != other for one, other in zip(theirs, ours, strict=True)) == 1:
+    if sum(one != other for one, other in zip(theirs, ours, strict=True)) == 1:
         return list(range(len(ours)))
-    raise ValueError(f"{owner} has the classes {listed(names)}, the data has {listed(wanted)}: {remedy}")
+    difference = _difference(names, wanted)
+    raise ValueError(f"{owner} has the classes {listed(names)}, the data has {listed(wanted)} ({difference}): {remedy}")
+
+
+def _difference(names: Sequence[str], wanted: Sequence[str]) -> str:
+    """Returns a text that lists the names that only one of two lists has."""
+    theirs, ours = comparable_names(names, wanted)
+    missing = [name for name, compared in zip(names, theirs, strict=True) if compared not in ours]
+    new = [name for name, compared in zip(wanted, ours, strict=True) if compared not in theirs]
+    parts = {"missing in the data": missing, "new in the data": new}
+    return "; ".join(f"{side}: {listed(part)}" for side, part in parts.items() if part)
 
 
 def class_positions(names: Sequence[str], wanted: Sequence[str], owner: str) -> list[int] | None:

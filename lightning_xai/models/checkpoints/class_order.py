@@ -104,8 +104,8 @@ def align_classes(
         The names of the network's classes after the call.
 
     Raises:
-        ValueError: the names do not show which classes correspond, or the order of the network's classes cannot be
-            changed.
+        ValueError: network and data differ in the number of classes, the names do not show which classes correspond, or
+            the order of the network's classes cannot be changed.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert
@@ -113,8 +113,8 @@ def align_classes(
         model: the classes ['POSITIVE', 'NEGATIVE'] are put into the order of the data
         ['negative', 'positive']
     """
-    if class_names is None or len(class_names) != len(data_names):  # another check compares the numbers of classes
-        return class_names
+    if class_names is None:
+        return None
     positions = named_positions(class_names, data_names, str(origin), remedy)
     theirs, ours = comparable_names(class_names, data_names)
     if positions is None or set(theirs) != set(ours):
@@ -129,7 +129,7 @@ def align_classes(
 def check_class_order(
     class_names: list[str] | None, data_names: list[str], path: str | Path, given: list[str] | None = None
 ) -> None:
-    """Raises ValueError if, by their names, a network's classes differ from those of the data in kind or order.
+    """Raises ValueError if, by their names, a network's classes differ from those of the data in kind, number or order.
 
     Args:
         class_names: names of the network's classes, None if they are not known.

@@ -2,7 +2,13 @@
 
 import pytest
 
-from lightning_xai.functional.classes.class_names import class_positions, comparable_names, listed, says_nothing
+from lightning_xai.functional.classes.class_names import (
+    class_positions,
+    comparable_names,
+    listed,
+    named_positions,
+    says_nothing,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,22 @@ def test_lists_of_which_only_some_names_are_the_same_are_refused(names, wanted):
         ValueError, match="network has the classes .*, the data has .*: give the data's source class_names"
     ):
         class_positions(names, wanted, "network")
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "difference"),
+    [
+        (["No", "YES", "MAYBE"], ["yes", "no"], "(missing in the data: ['MAYBE'])"),
+        (["no"], ["no", "yes"], "(new in the data: ['yes'])"),
+        (["a", "b"], ["c", "a", "d"], "(missing in the data: ['b']; new in the data: ['c', 'd'])"),
+        (["LABEL_0", "LABEL_1", "LABEL_2"], ["no", "yes"], "missing in the data: ['LABEL_0', 'LABEL_1', 'LABEL_2']"),
+    ],
+)
+def test_another_number_of_classes_is_refused_with_both_lists_and_their_difference(names, wanted, difference):
+    with pytest.raises(ValueError) as caught:
+        named_positions(names, wanted, "network", "rename them")
+    start = f"network has {len(names)} classes, {names}, the data has {len(wanted)}, {wanted} ("
+    assert str(caught.value).startswith(start) and difference in str(caught.value)
 
 
 def test_only_numbered_labels_say_nothing():
