@@ -57,10 +57,10 @@ def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
 class GradientCheckpointing(Callback):
     """Keeps only the inputs of the encoder's layers during a training step, and computes the rest again for gradients.
 
-    A training step takes a forward pass more and far less memory, which suits notes of thousands of tokens. Numbers are
-    the same, also with dropout. Passes in eval mode, such as the searches of PGD and TokenMasking, store everything as
-    before. If the objective differentiates twice, second derivatives of a short text are compared at setup with those
-    of the network without checkpointing.
+    A training step takes a forward pass more and far less memory, which suits notes of thousands of tokens. So does
+    each step of the searches of PGD and TokenMasking. Numbers are the same, also with dropout. Explanations store
+    everything as before. If the objective differentiates twice, second derivatives of a short text are compared at
+    setup with those of the network without checkpointing.
 
     Raises:
         ValueError: at the setup of a fit, if the network is no Hugging Face network or its second derivatives change.

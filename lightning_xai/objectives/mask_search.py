@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.network.modes import frozen
+from lightning_xai.functional.network.recomputation import layers_recomputed
 from lightning_xai.models.base import Classifier
 from lightning_xai.objectives.inner_search import Minimum, Search, minimize_rows
 from lightning_xai.objectives.losses import probability_distances
@@ -64,7 +65,7 @@ def sparse_variable(
         >>> bool((free < 0).all())  # without the fidelity term, every mask ends below 0.5
         True
     """
-    with frozen(network):
+    with frozen(network), layers_recomputed(network):
         embeds = network.embed(inputs).detach()
         baseline = network.embed(replace(inputs, input_ids=inputs.baseline_ids)).detach()
         with torch.no_grad():

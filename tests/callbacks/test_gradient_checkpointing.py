@@ -6,8 +6,12 @@ from lightning import Trainer
 
 from lightning_xai.callbacks import gradient_checkpointing
 from lightning_xai.callbacks.gradient_checkpointing import GradientCheckpointing
+from lightning_xai.objectives.inner_search import Search
+from lightning_xai.objectives.mask_search import sparse_variable
 from lightning_xai.objectives.supervised import Supervised
+from lightning_xai.objectives.terms.base import Task
 from lightning_xai.objectives.terms.input_gradient import InputGradient
+from lightning_xai.objectives.terms.pgd import PGD, worst_variable
 from lightning_xai.objectives.terms.vat import VAT
 from lightning_xai.types import Batch
 from tests.conftest import TINY_CONFIGS, text_inputs, tiny_classifier
@@ -34,7 +38,15 @@ def step(terms, *, checkpointing: bool):
     return losses, [weight.grad for weight in objective.network.parameters()], num_stored
 
 
-@pytest.mark.parametrize("make", [dict, lambda: {"vat": VAT()}, lambda: {"igr": InputGradient(weight=1.0)}])
+@pytest.mark.parametrize(
+    "make",
+    [
+        dict,
+        lambda: {"vat": VAT()},
+        lambda: {"pgd": PGD(epsilon=0.1, search=Search(num_steps=2))},
+        lambda: {"igr": InputGradient(weight=1.0)},
+    ],
+)
 def test_losses_and_gradients_are_the_same_with_dropout(make):
     losses, gradients, stored = step(make(), checkpointing=False)
     same_losses, same_gradients, fewer = step(make(), checkpointing=True)
@@ -42,6 +54,57 @@ def test_losses_and_gradients_are_the_same_with_dropout(make):
     torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-6)
     if not make():
         assert fewer < stored / 2
+
+
+def test_a_step_in_bfloat16_has_about_the_same_gradients_either_way():
+    gradients = []
+    for checkpointing in (False, True):
+        with torch.autocast("cpu", torch.bfloat16):
+            losses, found, _ = step({}, checkpointing=checkpointing)
+        assert losses["loss"].dtype == torch.float32
+        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
+    plain, again = gradients
+    exact = torch.cat([gradient.flatten() for gradient in step({}, checkpointing=False)[1]])
+    torch.testing.assert_close(again, plain)
+    assert (plain - exact).norm() < 0.05 * exact.norm() and not torch.equal(plain, exact)
+
+
+def stored_and_found(search, network):
+    """Returns the number of elements that a search stores, the tensor that it finds, and the layers' forward passes."""
+    stored, passes = [], []
+    hook = network.transformer.encoder.layer[0].attention.register_forward_hook(lambda *_: passes.append(1))
+
+    def pack(tensor):
+        stored.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        found = search(network).variable
+    hook.remove()
+    return sum(stored), found, len(passes)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["pgd", "token masking"])
+def test_searches_store_less_and_find_the_same(name, kernel):
+    batch = Batch(text_inputs([70, 30]), torch.ones(2, 5))
+    three = Search(num_steps=3, lr=0.5)
+
+    def noise(network):
+        return worst_variable(Task(network, batch, lambda logits: logits.square().sum(dim=1), 0), three, epsilon=0.1)
+
+    def mask(network):
+        return sparse_variable(network, batch.inputs, three)
+
+    network = tiny_classifier("plm_ca", dropout=0.3).train()
+    network.set_attention(kernel)
+    search = noise if name == "pgd" else mask
+    stored, found, passes = stored_and_found(search, network)
+    GradientCheckpointing().setup(TRAINER, Supervised(network), "fit")
+    fewer, same, more = stored_and_found(search, network)
+    torch.testing.assert_close(same, found)
+    assert fewer < stored / 2 and more == passes + 3  # a forward pass more for each step
+    assert network.training and all("forward" not in vars(part) for part in network.modules())
 
 
 def test_second_derivatives_are_compared_at_setup(monkeypatch):

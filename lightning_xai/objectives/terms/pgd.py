@@ -10,6 +10,7 @@ from torch import Tensor
 from lightning_xai.functional.choices import require_choices
 from lightning_xai.functional.classes.class_outputs import logits_only
 from lightning_xai.functional.network.modes import frozen
+from lightning_xai.functional.network.recomputation import layers_recomputed
 from lightning_xai.models.base import Classifier
 from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.inner_search import Minimum, Search, StepRule, minimize_rows, require_finite
@@ -91,7 +92,7 @@ def worst_variable(
         True
     """
     network, inputs = task.network, task.batch.inputs
-    with frozen(network):
+    with frozen(network), layers_recomputed(network):
         embeds = network.embed(inputs).detach()
 
         def negative_losses(variable: Tensor) -> Tensor:

@@ -1,0 +1,52 @@
+"""Computes layers again in the backward passes of eval mode, which a Hugging Face network does in train mode only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+@contextmanager
+def layers_recomputed(network: nn.Module) -> Iterator[None]:
+    """Lets the layers of `network` that use gradient checkpointing do so in eval mode too, within the context.
+
+    A backward pass then needs less memory and one more forward pass. Other networks do not change.
+
+    Args:
+        network: any network. Its layers use gradient checkpointing if their `gradient_checkpointing` is True.
+
+    Example:
+        >>> from lightning_xai.models.hf_classifier import random_bert
+        >>> network = random_bert()
+        >>> layer = network.transformer.bert.encoder.layer[0]
+        >>> layer.gradient_checkpointing = True
+        >>> with layers_recomputed(network):
+        ...     "forward" in vars(layer)  # replaced
+        True
+        >>> "forward" in vars(layer)
+        False
+    """
+    flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
+    layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # the innermost
+    layers = [layer for layer in layers if "forward" not in vars(layer)]  # another wrapper has its own idea of memory
+    for layer in layers:
+        layer.forward = partial(_recomputed, layer, layer.forward)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Returns `forward(*arguments, **options)`, and keeps only the inputs of an eval-mode layer for backward passes."""
+    cached = options.get("past_key_values") is not None  # a second pass would write the cache again
+    if layer.training or cached or not torch.is_grad_enabled():
+        return forward(*arguments, **options)
+    return checkpoint(partial(forward, **options), *arguments, use_reentrant=False)
