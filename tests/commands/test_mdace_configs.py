@@ -1,5 +1,8 @@
 """configs/mdace on look-alike files: released weights and a run are measured, and tables compares both."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
 from tests.commands.conftest import command, methods, save
@@ -35,3 +38,40 @@ def test_released_weights_and_a_run_are_measured_on_mdace_and_compared(tmp_path,
     for title in ("plausibility", "missed codes", "faithfulness", "entropy", "Figure 4", "Table 3", "Table 5", "cost"):
         assert title in printed
     assert (tmp_path / "runs" / "report" / "approaches.png").is_file()
+
+
+@pytest.mark.slow
+def test_a_run_on_mimic_alone_is_tested_on_the_training_and_test_splits_of_mdace(tmp_path, monkeypatch):
+    corpus = write_corpus(tmp_path, num_admissions=16, compress=True)
+    write_released(tmp_path, chunk_size=32)
+    monkeypatch.setenv("LIGHTNING_XAI_CACHE", str(tmp_path / "cache"))
+    folder = corpus.mdace_dir / "splits" / "Inpatient"
+    charts = {name: (folder / f"MDace-ev-{name}.csv").read_text().split() for name in ("train", "val", "test")}
+    listed = Path(corpus.lists["train"]).read_text().split()
+    mimic = tmp_path / "train.csv"
+    mimic.write_text("\n".join(admission for admission in listed if admission not in charts["train"]))
+    common = [f"{SOURCE}.mimic_dir", corpus.mimic_dir, f"{SOURCE}.mdace_dir", corpus.mdace_dir]
+    common += [f"{SOURCE}.splits.validation={folder / 'MDace-ev-val.csv'}", "--trainer.accelerator", "cpu"]
+    common += [f"{SOURCE}.splits.test=[{folder / 'MDace-ev-train.csv'},{folder / 'MDace-ev-test.csv'}]"]
+    common += ["--runs_dir", tmp_path / "runs"]
+    network = "--model.init_args.network.init_args"
+    printed = command(
+        "fit", "--config", "mdace/unsupervised_mimic.yaml", *common, f"{SOURCE}.splits.train={mimic}",
+        "--trainer.precision", "32-true", "--trainer.max_epochs", "1", f"{network}.pretrained", "false",
+        f"{network}.path", tmp_path / "models" / "roberta-base-pm-m3-voc-hf",
+    )  # fmt: skip
+    larger = (
+        f"test: {len(charts['train'] + charts['test'])} of {len(charts['train'] + charts['test'])} listed admissions"
+    )
+    assert larger in printed and f"train: {len(mimic.read_text().split())} of " in printed
+    quick = save(
+        {"trainer": {"callbacks": [methods("attention.Attention"), "presets/mdace_code.yaml"]}}, tmp_path / "q.yaml"
+    )
+    printed = command(
+        "test", "--config", "mdace/evaluate_larger.yaml", "--config", quick, *common, "--experiment", "larger",
+        "--model.init_args.path", tmp_path / "runs" / "unsupervised_mimic" / "seed0",
+    )  # fmt: skip
+    assert larger in printed and f"validation: {len(charts['val'])} of " in printed
+    table = pd.read_csv(tmp_path / "runs" / "larger" / "seed0" / "results.csv")
+    pairs = table[table["metric"] == "evidence/f1"]["num_examples"]
+    assert len(pairs) == 1 and pairs.item() > 0

@@ -7,7 +7,7 @@ import pytest
 from lightning_xai.data.clinical.annotations import DISCHARGE, read_charts
 from lightning_xai.data.clinical.code_map import CodeMap
 from lightning_xai.data.clinical.codes import System
-from lightning_xai.data.clinical.counts import PUBLISHED, AnnotationCounts
+from lightning_xai.data.clinical.counts import LARGER, PUBLISHED, AnnotationCounts, CountReport
 from lightning_xai.data.clinical.id_lists import read_id_lists
 from lightning_xai.data.clinical.reading import Charts
 from lightning_xai.data.sources.mdace import Mdace
@@ -73,6 +73,27 @@ def test_joint_lists_contain_mdaces_own(shared):
     )
     assert {split: len(admissions) for split, admissions in joint.items()} == PUBLISHED["joint"]
     assert all(set(own[split]) <= set(joint[split]) for split in own)
+
+
+def test_larger_test_set_has_the_admissions_of_training_and_test(shared):
+    folder = shared / "data" / "mdace" / "splits" / "Inpatient"
+    both = [str(folder / f"MDace-ev-{name}.csv") for name in ("train", "test")]
+    lists = read_id_lists({"validation": str(folder / "MDace-ev-val.csv"), "test": both})
+    assert [len(lists[split]) for split in ("validation", "test")] == [LARGER["validation"], LARGER["test"]]
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (61, "(published: 61), 0 documents, 0 pairs of document and code (published results: 586 with 2,091 "),
+        (242, "(published: 242), 0 documents, 0 pairs of document and code (published results: 2,441 with 9,074 "),
+        (5, "(published: 61), 0 documents, 0 pairs of document and code, 0 spans"),
+    ],
+)
+def test_report_sets_the_published_numbers_of_the_test_set_beside_those_read(listed, expected):
+    report = CountReport("mdace", {"test": listed})
+    report.add("test", [])
+    assert expected in report.lines()[0]
 
 
 def test_every_chart_of_mdace_is_read(shared):
