@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lightning_xai.data.batches.items import Labels
-from lightning_xai.data.corpora.token_table import TokenTable, take_rows
+from lightning_xai.data.corpora.shard import Shard
+from lightning_xai.data.corpora.token_table import TokenTable, bounds_of, take_rows
 from lightning_xai.data.corpora.writer import MANIFEST, ROWS_FILE, TEXT_COLUMNS, shard_name
 from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-
-class _Block(NamedTuple):
-    """The rows of one record batch: their texts, and their tokens as numpy views."""
-
-    batch: pa.RecordBatch
-    table: TokenTable
+MOST_TABLES = 1024  # blocks whose views are kept, so that the memory does not grow with the corpus; 3 KB each
 
 
 class Corpus:
@@ -54,13 +50,12 @@ class Corpus:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
-        blocks = [(shard, number) for shard, rows in enumerate(self.manifest["blocks"]) for number in range(len(rows))]
-        self._places = blocks
-        sizes = [size for rows in self.manifest["blocks"] for size in rows]
-        self._starts = np.concatenate([[0], np.cumsum(sizes)])  # first row of each block
-        self._shards = [_open(folder / shard_name(number)) for number in range(len(self.manifest["blocks"]))]
-        self._blocks: dict[int, _Block] = {}
-        rows = _open(folder / ROWS_FILE).get_batch(0)
+        blocks = self.manifest["blocks"]  # number of rows of each block, by shard
+        self._starts = bounds_of([size for sizes in blocks for size in sizes])  # first row of each block
+        self._first_blocks = bounds_of([len(sizes) for sizes in blocks])  # of each shard
+        self._tables: dict[int, TokenTable] = {}  # of the blocks that were read last
+        self._shards = [Shard(folder / shard_name(number), len(sizes)) for number, sizes in enumerate(blocks)]
+        rows = pa.ipc.open_file(pa.memory_map(str(folder / ROWS_FILE))).get_batch(0)
         columns = {name: rows.column(name) for name in rows.schema.names}
         self._labels = columns.pop("labels")
         views = {name: column.to_numpy(zero_copy_only=True) for name, column in columns.items()}
@@ -92,18 +87,20 @@ class Corpus:
         """Returns the tokens of some rows, without offsets."""
         numbers = np.searchsorted(self._starts, rows, side="right") - 1
         places = (np.asarray(rows) - self._starts[numbers]).tolist()
-        return take_rows([self._block(number).table for number in numbers.tolist()], places)
+        return take_rows([self._table(number) for number in numbers.tolist()], places)
 
     def encoded(self, row: int) -> Encoded:
         """Returns the tokens of one row, with their offsets into the text."""
-        block, place = self._place(row)
-        return block.table.encoded(place)
+        number = self._block(row)
+        return self._table(number).encoded(row - int(self._starts[number]))
 
     def example(self, row: int) -> dict[str, Any]:
         """Returns a row with the columns of TextSource."""
-        block, place = self._place(row)
+        number = self._block(row)
+        shard, block = self._place(number)
+        batch, place = self._shards[shard].batch(block), row - int(self._starts[number])
         return {
-            name: block.batch.column(name)[place].as_py() if name in TEXT_COLUMNS else self.labels([row])[0]
+            name: batch.column(name)[place].as_py() if name in TEXT_COLUMNS else self.labels([row])[0]
             for name in self.columns
         }
 
@@ -111,35 +108,30 @@ class Corpus:
         """Returns whether the contents of all files have the hashes in the manifest."""
         return all(sha256_of(self.folder / name) == facts["sha256"] for name, facts in self.manifest["files"].items())
 
-    def _place(self, row: int) -> tuple[_Block, int]:
-        number = int(np.searchsorted(self._starts, row, side="right")) - 1
-        return self._block(number), row - int(self._starts[number])
+    def _block(self, row: int) -> int:
+        """Returns the number of a row's block among all blocks."""
+        return int(np.searchsorted(self._starts, row, side="right")) - 1
 
-    def _block(self, number: int) -> _Block:
-        if number not in self._blocks:
-            shard, place = self._places[number]
-            batch = self._shards[shard].get_batch(place)
-            rows = slice(int(self._starts[number]), int(self._starts[number + 1]))
-            self._blocks[number] = _Block(batch, self._table(batch, rows))
-        return self._blocks[number]
+    def _place(self, number: int) -> tuple[int, int]:
+        """Returns a block's shard, and its number there."""
+        shard = int(np.searchsorted(self._first_blocks, number, side="right")) - 1
+        return shard, number - int(self._first_blocks[shard])
 
-    def _table(self, batch: pa.RecordBatch, rows: slice) -> TokenTable:
-        tokens, evidence, cut = (batch.column(name) for name in ("input_ids", "evidence", "evidence_cut"))
-        return TokenTable(
-            bounds=_view(tokens.offsets),
-            input_ids=_view(tokens.values),
-            word_ids=_view(batch.column("word_ids").values),
-            flags=_view(batch.column("flags").values),
-            offsets=_view(batch.column("offsets").values.values).reshape(-1, 2),
-            run_bounds=_view(evidence.offsets),
-            runs=_view(evidence.values.values).reshape(-1, 3),
-            cut_bounds=_view(cut.offsets),
-            cut=_view(cut.values.values).reshape(-1, 2),
-            evidence_kept=self.evidence_kept[rows],
-            truncated=self.truncated[rows].view(bool),
+    def _table(self, number: int) -> TokenTable:
+        if (known := self._tables.get(number)) is not None:
+            return known
+        if len(self._tables) >= MOST_TABLES:
+            self._tables.clear()
+        shard, block = self._place(number)
+        begin, end = self._starts[number : number + 2].tolist()
+        self._tables[number] = table = TokenTable(
+            **self._shards[shard].arrays(block, end - begin),
+            evidence_kept=self.evidence_kept[begin:end],
+            truncated=self.truncated[begin:end].view(bool),
             fill_token_id=int(self.manifest["fill_token_id"]),
             has_types=bool(self.manifest["has_types"]),
         )
+        return table
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -162,12 +154,3 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         if size != facts["bytes"]:
             raise ValueError(f"{file} has {size} bytes, not {facts['bytes']}: remove {folder} and start again")
     return manifest
-
-
-def _open(file: Path) -> pa.RecordBatchFileReader:
-    return pa.ipc.open_file(pa.memory_map(str(file)))
-
-
-def _view(values: pa.Array) -> np.ndarray:
-    array: np.ndarray = values.to_numpy(zero_copy_only=True)
-    return array

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import multiprocessing
 import sys
+import tracemalloc
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from lightning_xai.data.corpora import key as corpus_key
 from lightning_xai.data.corpora import writer as corpus_writer
+from lightning_xai.data.corpora.corpus import Corpus
 from lightning_xai.data.corpora.encoded_source import EncodedSource
 from lightning_xai.data.corpora.encoded_split import EncodedSplit
 from lightning_xai.data.module import TextDataModule
@@ -105,6 +107,24 @@ def test_a_corpus_of_several_shards_is_read_like_one_of_one_shard(tmp_path, monk
     assert several.take(rows).input_ids.tolist() == one.take(rows).input_ids.tolist()
     assert [several.example(row) for row in range(23)] == [one.example(row) for row in range(23)]
     assert several.is_whole() and several.manifest["examples_hash"] == one.manifest["examples_hash"]
+
+
+def test_blocks_that_were_read_leave_few_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("lightning_xai.data.sources.row_stream.BLOCK_ROWS", 1)
+    monkeypatch.setattr("lightning_xai.data.corpora.corpus.MOST_TABLES", 3)
+    corpus = planted(tmp_path, num_train=300).corpus("train")
+    wanted = [corpus.encoded(row).input_ids.tolist() for row in range(300)]
+    again = Corpus(corpus.folder)
+    assert again.take([0]).input_ids.tolist() == wanted[0]
+    left = np.zeros(300, dtype=int)
+    tracemalloc.start()
+    for row in range(300):
+        assert again.take([row]).input_ids.tolist() == wanted[row]
+        left[row] = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert sum(map(len, again.manifest["blocks"])) == 300 and len(again._tables) <= 3
+    assert again.example(299)["id"] == "train-299"
+    assert left[200:].max() - left[100:200].max() < 16 * 100  # bytes of a hundred blocks
 
 
 def test_the_hash_of_the_examples_is_that_of_indices_and_ids(tmp_path):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from lightning_xai.commands.data import remove
+from lightning_xai.data.corpora.cache import CorpusCache
 from lightning_xai.data.module import TextDataModule
 from lightning_xai.data.sources.planted import Planted
 from tests.data.corpora.test_encoded_source import WORDS, planted
@@ -52,6 +54,28 @@ def test_two_processes_at_once_load_and_encode_once(tmp_path):
     assert sorted(loaded for loaded, *_ in results) == [False, True]
     assert len({result[1:] for result in results}) == 1
     assert not list((tmp_path / "corpora").glob("*.lock"))
+
+
+def read_on(folder, is_open, is_removed, queue) -> None:
+    split = TextDataModule(Planted(num_train=12), WORDS, cache_dir=str(folder)).split("train")
+    is_open.set()
+    is_removed.wait(60)
+    queue.put((split[[11, 0]].table.input_ids.tolist(), split.examples[11]["id"]))
+
+
+def test_a_corpus_may_be_removed_while_another_process_reads_it(tmp_path):
+    split = TextDataModule(Planted(num_train=12), WORDS, cache_dir=str(tmp_path)).split("train")
+    wanted = split[[11, 0]].table.input_ids.tolist()
+    context = multiprocessing.get_context("fork")
+    is_open, is_removed, queue = context.Event(), context.Event(), context.Queue()
+    reader = context.Process(target=read_on, args=(tmp_path, is_open, is_removed, queue))
+    reader.start()
+    assert is_open.wait(60)
+    remove(CorpusCache(tmp_path / "corpora"), ["all"])
+    is_removed.set()
+    assert queue.get(timeout=60) == (wanted, "train-11")
+    reader.join()
+    assert not list((tmp_path / "corpora").glob("*/manifest.json"))
 
 
 def encode_again(folder, num_train) -> None:
