@@ -67,8 +67,9 @@ class FastTokenizerEncoder(Encoder):
     """Encodes with a Hugging Face fast tokenizer. Configurations name one of its subclasses.
 
     Long texts are truncated on the right but keep the final special token; of a text and its pair, the longer one is
-    truncated first. The tokenizer's pre-tokenizer splits texts into words. If it has none that splits, words end at
-    white space. If a text yields no token at all, it becomes one unknown or end-of-text token that counts as special.
+    truncated first. The tokenizer's pre-tokenizer splits texts into words. If it has none, or none that splits, words
+    end at white space. If a text yields no token at all, it becomes one unknown or end-of-text token that counts as
+    special.
 
     Args:
         tokenizer: the tokenizer.

@@ -34,7 +34,7 @@ def with_special_tokens(inputs: TextInputs) -> Tensor:
 class PredictOnce:
     """Predicts probabilities for the metrics of one batch. Results that several metrics need are computed once.
 
-    These are the probabilities of the unchanged inputs, and the results in `memo`, which no attribution changes.
+    The results are the probabilities of the unchanged inputs and, in `memo`, values that depend on no attribution.
 
     Args:
         predict: function that returns the probabilities of inputs.
@@ -83,7 +83,7 @@ class PredictOnce:
 
     @property
     def for_versions(self) -> ForVersions | None:
-        """The `for_versions` of `predict`, or None if it has none; the probabilities are checked to be finite."""
+        """`predict.for_versions`, with a check that probabilities are finite; None if `predict` lacks it."""
         if (entry := for_versions_of(self.predict)) is None:
             return None
 

@@ -116,7 +116,7 @@ def mean_over_examples(scores: Tensor, gold: Tensor) -> Tensor:
 class ClassificationMetrics(Metric):
     """F1, AUROC and log loss. Single-label tasks add accuracy; multi-label tasks add micro scores, exact match, mAP.
 
-    In multi-label tasks, map is the mean over classes of their average precision. example_map, present_micro_f1 and
+    In multi-label tasks, map is the average precision, averaged over classes. example_map, present_micro_f1 and
     present_macro_f1 cover only classes with a gold example in the split, so false positives of other classes do not
     count. For example_map, the classes of each example are ranked, and the average precision of this ranking is
     averaged over examples.

@@ -44,7 +44,7 @@ def racu(random: Tensor, method: Tensor, fractions: Tensor, *, clipped: bool = T
 
 
 def leakage(random: Tensor, positions: Tensor, fractions: Tensor) -> Tensor:
-    """Returns [...] float64: a measure of what the positions of a method's erasures reveal about the label.
+    """Returns [...] float64: how much the positions of a method's erasures reveal about the label.
 
     Networks that see only these positions, and no text, give the curve `positions`. The value is the area of this
     curve above the level of the random curve's last point, divided by the largest area of `racu`. A leakage of v can

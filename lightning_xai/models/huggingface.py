@@ -119,7 +119,7 @@ class HuggingFaceClassifier(Classifier):
 
     @abstractmethod
     def read(self, output: Any, inputs: TextInputs, columns: Tensor | None) -> Reading:
-        """Returns logits, and readout and hidden states in the columns of `inputs`.
+        """Returns logits, readout and hidden states. Column t of the last two belongs to column t of `inputs`.
 
         Args:
             output: the transformer's output, whose padding is on the right.
@@ -275,7 +275,7 @@ class HuggingFaceClassifier(Classifier):
 
     def architecture(self) -> dict[str, Any]:
         if type(self.transformer).__module__.startswith("transformers_modules"):
-            return self.init_args | {"pretrained": False}  # only the folder has the code of this network
+            return self.init_args | {"pretrained": False}  # the config cannot rebuild it: its code is in the folder
         if self.init_args.get("lora") is not None and self.base_names:  # only the base's folder has its weights
             return self.init_args | {"lora": self.init_args["lora"] | {"base": self.base_hash}}
         rebuilt: dict[str, Any] = {"path": None, "lora": None} if "lora" in self.init_args else {"path": None}

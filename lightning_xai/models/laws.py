@@ -47,7 +47,7 @@ def says_how_it_reads(network_class: type[Classifier]) -> None:
 
 
 def readout_weighs_the_last_hidden_state(model: Classifier) -> None:
-    """Hidden states come with output_hidden_states only. The head maps readout @ last hidden state to the logits."""
+    """Hidden states are returned only on request. The head maps readout @ last hidden state to the logits."""
     inputs = _texts(model)
     output = model(inputs, output_hidden_states=True)
     rule = f"{_name(model)}: hidden states are missing or have another shape than [B, T, D]"

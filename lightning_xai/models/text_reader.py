@@ -48,7 +48,7 @@ def row_text(example: Mapping[str, Any], encoded: Any) -> RowText:
 
 
 def text_rows(data: Any) -> TextRows | None:
-    """Returns a function for the texts of a data module's splits; None if the module lacks the methods for it."""
+    """Returns a function that looks up a text by split and row; None if the data module lacks the methods for it."""
     if not (hasattr(data, "example") and hasattr(data, "encoded")):
         return None
     return lambda split, index: row_text(data.example(str(split), index), data.encoded(str(split), index))
@@ -185,7 +185,7 @@ def _characters(offsets: Tensor, text: str) -> tuple[int, int]:
 
 
 def _bare(offsets: Tensor, text: str) -> Tensor:
-    """Removes white space at either end of tokens, which some tokenizers count, from offsets [S, 2]."""
+    """Returns offsets [S, 2] without the white space that some tokenizers count as the begin or end of a token."""
     bare = offsets.clone()
     for token, (begin, end) in enumerate(offsets.tolist()):
         piece = text[begin:end]

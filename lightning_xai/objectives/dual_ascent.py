@@ -90,7 +90,7 @@ class DualAscent(nn.Module):
         self.make_optimizer = optimizer
         self.register_buffer("alpha", torch.ones(num_constraints))
         self.register_buffer("average", torch.full((num_constraints,), float("nan")))
-        self._optimizer: torch.optim.Optimizer | None = None  # made late, since `to` replaces the buffers
+        self._optimizer: torch.optim.Optimizer | None = None  # made at the first step, since `to` replaces buffers
         self._rates: list[float] = []
         self._loaded: dict[str, Any] | None = None  # the optimizer's state in a checkpoint
 

@@ -76,7 +76,7 @@ class Evaluation(Objective):
         self.path = path
         self.decision_threshold.fill_(trained.decision_threshold)
         self._class_names, self._network_origin = network_classes or trained.class_names, path
-        self.encoder = trained.encoder  # facts about the encoder of the network's training
+        self.encoder = trained.encoder  # facts about the encoder with which the network was trained
 
     def setup(self, stage: str) -> None:
         if stage == "fit":

@@ -86,7 +86,7 @@ def planted_batch(seed: int = 0, *, num_examples: int = 6, num_classes: int = 3,
 
 
 class Batches(Dataset[Batch]):
-    """Batches in a list.
+    """A data set whose items are the batches of a list.
 
     Example:
         >>> len(Batches([planted_batch()]))

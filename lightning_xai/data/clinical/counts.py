@@ -44,7 +44,7 @@ class AnnotationCounts:
 
 @dataclass
 class CountReport:
-    """Numbers of rows that were read, and of those that were left out.
+    """Numbers of rows that were read, and of rows that were left out.
 
     Attributes:
         corpus: name of the corpus in PUBLISHED.

@@ -46,7 +46,7 @@ class EncodedSource:
 
     Attributes:
         configuration: name of the configuration that describes the data, for the manifests of corpora that are
-            encoded from now on; "" if the data were built without one. It decides nothing.
+            encoded from now on; "" if the data were built without one. It does not affect the rows.
 
     Example:
         >>> import tempfile
@@ -134,7 +134,7 @@ class EncodedSource:
         return found
 
     def fit_encoder(self, index: np.ndarray | None) -> None:
-        """Lets the encoder learn from the source, such as a vocabulary. The result is stored for later processes.
+        """Lets the encoder learn from the source, for example a vocabulary. The result is stored for later processes.
 
         Args:
             index: ascending numbers of the training rows to learn from; None if there are none.

@@ -26,8 +26,8 @@ def rows_to_dataset(rows: Iterable[dict[str, Any]], multilabel: bool = False) ->
     """Returns the rows as a data set in memory. The keys of rows are columns of TextSource; some may be missing.
 
     Raises:
-        ValueError: a class number, or the begin or end of a span, is not a whole number, which the data set would
-            round.
+        ValueError: a class number, or the begin or end of a span, is not a whole number, so the data set would round
+            it.
 
     Example:
         >>> rows_to_dataset([{"text": "good", "labels": 1, "id": "a"}]).column_names
@@ -207,7 +207,7 @@ class TextSource(ABC):
         return []
 
     def load_filler(self) -> dict[str, list[str]]:
-        """Returns split -> texts that support no class; {} if the source has none. All splits have different texts."""
+        """Returns split -> texts that support no class; {} if the source has none. No text is in two splits."""
         return {}
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to fetch

@@ -1,4 +1,4 @@
-"""Rows that a source yields one at a time, and functions that read them or a data set in memory alike."""
+"""Rows that a source yields one at a time, and functions that read such rows as well as a data set in memory."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def lexicon_spans(text: str, lexicon: dict[str, float], sign: int) -> list[list[
     spans = []
     for begin, end in word_offsets(text).tolist():
         word = text[begin:end]
-        if word.lower() not in lexicon:  # only then is punctuation stripped, since emoticons consist of it
+        if word.lower() not in lexicon:  # emoticons are in the lexicon, and are not stripped
             begin += len(word) - len(word.lstrip(string.punctuation))
             word = word.strip(string.punctuation)
         if lexicon.get(word.lower(), 0.0) * sign > 0:

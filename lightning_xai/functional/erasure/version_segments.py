@@ -28,7 +28,7 @@ class SegmentedVersions(NamedTuple):
 
 
 class _TextSegments(NamedTuple):
-    """The segments of one text, like SegmentedVersions but as arrays; some numbers may be missing in `ids`."""
+    """The segments of one text as arrays, see SegmentedVersions. Not every segment number must occur in `ids`."""
 
     ids: np.ndarray  # [R, N]
     version: np.ndarray  # [U]

@@ -137,7 +137,7 @@ def attributes_kept(*objects: Any) -> Iterator[None]:
 
 @contextmanager
 def memory_returned(device: torch.device) -> Iterator[None]:
-    """Returns freed memory to the system at the end of the context, so that the next peak of memory use can be seen.
+    """Returns freed memory to the system at the end of the context, so that the next peak can be measured.
 
     On a GPU, the peak of allocated memory is also reset.
 

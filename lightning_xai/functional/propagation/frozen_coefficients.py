@@ -65,7 +65,8 @@ def _gate(base: str, linear: list[Tracked]) -> Tracked | None:
 def _is_linear(base: str, tracked: list[Tracked], linear: list[Tracked], args: tuple) -> bool:
     """Returns whether the result of a function is linear in the states.
 
-    `tracked` are the tracked arguments of the function, and `linear` those of them that are linear in the states.
+    `tracked` holds the tracked arguments of the function, and `linear` the tracked arguments that are linear in the
+    states.
     """
     if base == "addmm":  # if the addend is a coefficient, it adds a constant, so the result is not linear
         return len(tracked) == 1

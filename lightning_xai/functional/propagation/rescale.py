@@ -35,7 +35,7 @@ from lightning_xai.functional.propagation.tracked import (
 
 
 class _SurrogateGradient(torch.autograd.Function):
-    """Returns `value`, but passes the gradient in the backward pass on to `surrogate`."""
+    """Returns `value`. In the backward pass, its gradient goes to `surrogate` instead."""
 
     @staticmethod
     def forward(ctx: Any, surrogate: Tensor, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Compares the settings of two architectures, since equal weight shapes may hide, say, other numbers of heads."""
+"""Compares the settings of two architectures. With equal weight shapes, other settings may still differ."""
 
 from __future__ import annotations
 

@@ -125,10 +125,10 @@ def in_encoder(network: PreTrainedModel, name: str) -> bool:
 
 
 def _read(network: PreTrainedModel, names: set[str]) -> set[str]:
-    """Returns those of the names whose weights affect the output for a short text."""
+    """Returns the names of weights that affect the output for a short text."""
     weights = {name: weight for name, weight in network.named_parameters() if name in names}
     if not weights:
-        return names  # only buffers are left, which count as used
+        return names  # all are names of buffers, which count as used
     config: Any = network.config
     token = 1 if config.pad_token_id == 0 else 0
     last = config.eos_token_id if isinstance(config.eos_token_id, int) else token  # for heads that read the end token

@@ -33,7 +33,8 @@ class TrainedScorer:
         selected_on: name of the metric that chose the checkpoint.
         explained: "path" and "hash" of the explained network's file, and "weights", the hash of its weights.
         reader: reads texts with the scorer's own tokenizer; None if it has the explained network's tokenizer.
-        alignment: "path" of its own tokenizer and "pool", how scores are pooled; None if it has none.
+        alignment: "path" of the scorer's own tokenizer and "pool", how scores are pooled; None without such a
+            tokenizer.
 
     Example:
         >>> from lightning_xai.models.hf_classifier import random_bert

@@ -194,7 +194,7 @@ class _Texts:
 
 
 def _explained_classes(example: Tensor, classes: Tensor, num_texts: int) -> tuple[Tensor, Tensor]:
-    """Returns the classes [B, K'] of all versions of each text, and the columns [R, K] of each version's classes."""
+    """Returns the classes [B, K'] of each text's versions, and the columns [R, K] of each version's classes in them."""
     wanted = torch.zeros(num_texts, int(classes.max()) + 1, dtype=torch.bool)
     wanted[example.unsqueeze(1), classes] = True
     num_explained = int(wanted.sum(dim=1).max())

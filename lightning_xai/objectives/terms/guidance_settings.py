@@ -62,7 +62,7 @@ def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
 
 
 def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:
-    """Raises ValueError if the score is not defined for scores that are normalized in this way.
+    """Raises ValueError if the loss `score` is not defined for attribution scores that are normalized in this way.
 
     Example:
         >>> check_comparison(Attention(), "mae", default_comparison(Attention(), "mae"))

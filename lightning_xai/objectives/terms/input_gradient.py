@@ -50,7 +50,7 @@ def scaled_gradient(loss: Tensor, variable: Tensor) -> Tensor:
 
 
 def micro_batch_norm(losses: Tensor, embeds: Tensor, *, norm: Norm) -> Tensor:
-    """Returns [B] copies of one norm: the norm of the gradient of the mean loss with respect to the embeddings.
+    """Returns [B] equal numbers: the norm of the gradient of the mean loss with respect to the embeddings.
 
     Args:
         losses: [B] losses of the examples.
@@ -156,7 +156,7 @@ class InputGradient(Term):
     def value(self, clean: CleanPass, prepared: None) -> TermValue:
         norms = self._norms(clean)
         if self.parameter_norm:
-            # by name, since validation freezes all weights, so requires_grad is always False there
+            # by name, because validation freezes all weights, so that requires_grad is False
             trained = [parameter for name, parameter in clean.network.named_parameters() if name in self._trained]
             norms = norms + torch.nn.utils.get_total_norm(trained)
         return TermValue(norms)

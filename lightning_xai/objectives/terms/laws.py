@@ -147,7 +147,7 @@ def with_padding(batch: Batch, columns: int) -> Batch:
 class _SecondPass(Term):
     """The loss of a second pass with new dropout masks.
 
-    It has every need that can change the random draws of the clean pass, so that a term before it cannot change them.
+    It needs every output that can change the random draws of the clean pass, so that no term before it changes them.
     """
 
     def needs(self, network: Classifier) -> Needs:

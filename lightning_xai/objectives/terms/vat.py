@@ -40,7 +40,7 @@ def symmetric_divergences(logits: Tensor, other: Tensor, *, multilabel: bool) ->
 
 
 def project(noise: Tensor, epsilon: float, *, projection: Projection) -> Tensor:
-    """Returns noise [B, T, D] after its projection.
+    """Returns noise [B, T, D], limited by a projection.
 
     Args:
         noise: [B, T, D].
