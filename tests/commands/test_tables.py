@@ -51,3 +51,18 @@ def test_what_cannot_be_compared_is_refused(runs):
     assert "no results of split 'test' and preset 'eraser'" in refusal("tables", runs / "bu", "--preset", "eraser")
     assert "2 names for 1 models" in refusal("tables", runs / "bu", "--names", "a", "b")
     assert "supervised is 'b', but the models are bu" in refusal("tables", runs / "bu", "--supervised", "b")
+
+
+def test_the_table_of_costs_states_the_gain_of_methods_that_encode_segments_once(tmp_path):
+    write_run(tmp_path / "bu" / "seed0", {"entropy": 0.5})
+    assert "gain" not in command("tables", tmp_path / "bu")
+    rows = [
+        {"method": "occlusion", "version_segments": 47.0, "encoded_segments": 1.0},
+        {"method": "gradient", "version_segments": None, "encoded_segments": None},
+    ]
+    common = COST | {"split": "test", "checkpoint": "0a1b", "preset": "edin", "metric": "entropy", "value": 0.5}
+    ResultsTable(tmp_path / "bu" / "seed0").write(pd.DataFrame([common | row for row in rows]), {})
+    lines = {" ".join(line.split()) for line in command("tables", tmp_path / "bu").splitlines()}
+    passes = "1.00+-0.00 1.00+-0.00 0.50+-0.00"
+    assert f"occlusion bu {passes} 47.00+-0.00 1.00+-0.00 47.00+-0.00 1" in lines
+    assert f"gradient bu {passes} - - - 1" in lines

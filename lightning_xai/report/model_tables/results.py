@@ -21,6 +21,8 @@ LOWER_IS_BETTER = frozenset({"empty", "kl", "entropy", "sufficiency", "log_loss"
 PARTS = ("predicted", "missed", "zeroed", "with_cut")  # prefixes of metrics that EvidenceOverlap measures on a part
 _EVIDENCE = "evidence/"  # prefix of the metrics of EvidenceOverlap
 _COSTS = ("forward_passes", "backward_passes", "seconds")
+_SEGMENTS = ("version_segments", "encoded_segments")  # of methods that erase tokens, if segments were encoded once
+_GAIN = "gain"  # of version_segments over encoded_segments
 _WITHOUT_DIRECTION = "symbol_share/"  # prefix of metrics that are neither good nor bad
 
 
@@ -91,7 +93,12 @@ def _read_run(folder: Path, model: str, split: str, preset: str) -> pd.DataFrame
         part, metric = _part_of(row["metric"]) if row["method"] else ("", row["metric"])
         rows.append((model, folder.name, part, row["method"], metric, row["value"]))
     for _, row in explained.drop_duplicates("method").iterrows():
-        rows += [(model, folder.name, "all", row["method"], cost, row[cost]) for cost in _COSTS]
+        costs = {name: row[name] for name in _COSTS}
+        # tables of older versions lack these columns
+        segments = {name: row[name] for name in _SEGMENTS if name in explained and pd.notna(row[name])}
+        if segments:
+            costs |= segments | {_GAIN: row["version_segments"] / row["encoded_segments"]}
+        rows += [(model, folder.name, "all", row["method"], name, cost) for name, cost in costs.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -142,6 +149,6 @@ def over_seeds(rows: pd.DataFrame, *, unsupervised: str | None = None, supervise
 
 
 def _direction(metric: str) -> int:
-    if metric in _COSTS or metric.startswith(_WITHOUT_DIRECTION):
+    if metric in (*_COSTS, *_SEGMENTS, _GAIN) or metric.startswith(_WITHOUT_DIRECTION):
         return 0
     return -1 if metric in LOWER_IS_BETTER else 1

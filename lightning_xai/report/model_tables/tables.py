@@ -69,8 +69,9 @@ TABLES = {
         _named("present_micro_f1", "present_macro_f1", "example_map"),
     ),
     "cost": PaperTable(
-        "cost of one explained document", "all", _named("forward_passes", "backward_passes", "seconds"), scale=1,
-        digits=2,
+        "cost of one explained document", "all",
+        _named("forward_passes", "backward_passes", "seconds", "version_segments", "encoded_segments", "gain"),
+        scale=1, digits=2,
     ),
     "zeroed": PaperTable(
         "f1 before and after the scores of tokens without a letter or digit are set to 0, in percent (Table 3)",
