@@ -93,7 +93,7 @@ class Encoder(ABC):
         return None
 
     def take_classes(self, class_names: Sequence[str], evaluated: Iterable[str] = ()) -> None:  # noqa: B027
-        """Receives the names of the classes before `fit`, if `needs_fit`. Encoders that do not need them do nothing.
+        """Receives the names of the classes before `fit`, if `needs_fit`. Encoders that need no names do nothing.
 
         Args:
             class_names: names of the classes 0, 1, ...

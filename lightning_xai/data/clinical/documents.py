@@ -125,7 +125,7 @@ def annotated_document(
         text: its text.
         rename: function of code system and code that returns the class of the code, or None to drop it.
         trim: as in `trimming.trimmed`.
-        dropped: counts, to which the numbers of spans are added that become empty or repeat another span.
+        dropped: counts of dropped spans. Spans that become empty or repeat another span are added to them.
 
     Example:
         >>> from lightning_xai.data.clinical.annotations import Annotation

@@ -17,7 +17,7 @@ from lightning_xai.data.encoded import Encoded
 from lightning_xai.functional.model_files.file_digest import sha256_of
 from lightning_xai.runs.files.whole_files import read_json
 
-MOST_TABLES = 1024  # blocks whose views are kept, so that the memory does not grow with the corpus; 3 KB each
+MOST_TABLES = 1024  # number of blocks whose views are kept, at 3 KB each; a limit, since corpora may be large
 
 
 class Corpus:

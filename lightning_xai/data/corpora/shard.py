@@ -1,4 +1,4 @@
-"""One file of a corpus: the tokens of its blocks as numpy views, and the blocks with their texts."""
+"""One file of a corpus, with its blocks of rows. Tokens are read as numpy views."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 class Shard:
     """The blocks of rows in one file, read from a memory map.
 
-    A block that has been read once leaves only the places of its arrays in the file, 72 bytes. Objects of Arrow would
-    need 11 KB a block, which long documents fill with few rows.
+    After the first read of a block, only the places of its arrays in the file are remembered (72 bytes). Arrow's
+    objects would take 11 KB per block, and a block of long documents has only few rows.
 
     Args:
         file: the file that CorpusWriter has written.
@@ -41,7 +41,7 @@ class Shard:
         return self._reader.get_batch(block)
 
     def arrays(self, block: int, num_rows: int) -> dict[str, np.ndarray]:
-        """Returns those arrays of a block that a TokenTable of its `num_rows` rows has under the same names."""
+        """Returns the arrays of a block of `num_rows` rows, under the names that a TokenTable gives them."""
         if self._places[block, 0] == _UNKNOWN:
             addresses = [_address(array) for array in _arrays_of(self.batch(block))]
             self._places[block] = [0 if address is None else address - self._begin for address in addresses]

@@ -59,7 +59,7 @@ def parse_lexicon(lines: Iterable[str]) -> dict[str, float]:
 
 
 def drop_repeated(rows: Iterable[tuple[str, float, str]]) -> list[tuple[str, float, str]]:
-    """Returns the rows without those whose text repeats an earlier one, apart from case and white space.
+    """Drops rows whose text is equal to an earlier row's text, apart from case and white space.
 
     Example:
         >>> drop_repeated([("1", 2.0, "So  good"), ("2", 1.0, "so good")])

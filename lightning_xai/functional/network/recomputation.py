@@ -1,4 +1,4 @@
-"""Computes layers again in the backward passes of eval mode, which a Hugging Face network does in train mode only."""
+"""Gradient checkpointing in eval mode. Hugging Face networks themselves use it in train mode only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch.utils.checkpoint import checkpoint
 
 @contextmanager
 def layers_recomputed(network: nn.Module) -> Iterator[None]:
-    """Lets the layers of `network` that use gradient checkpointing do so in eval mode too, within the context.
+    """Within the context, layers of `network` that use gradient checkpointing in train mode use it in eval mode, too.
 
-    A backward pass then needs less memory and one more forward pass. Other networks do not change.
+    A backward pass then needs less memory and one more forward pass. Networks without such layers do not change.
 
     Args:
         network: any network. Its layers use gradient checkpointing if their `gradient_checkpointing` is True.
@@ -34,7 +34,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
     """
     flagged = [part for part in network.modules() if getattr(part, "gradient_checkpointing", False) is True]
     layers = [part for part in flagged if sum(inner in flagged for inner in part.modules()) == 1]  # the innermost
-    layers = [layer for layer in layers if "forward" not in vars(layer)]  # another wrapper has its own idea of memory
+    layers = [layer for layer in layers if "forward" not in vars(layer)]  # not wrapped by other code
     for layer in layers:
         layer.forward = partial(_recomputed, layer, layer.forward)
     try:
@@ -46,7 +46,7 @@ def layers_recomputed(network: nn.Module) -> Iterator[None]:
 
 def _recomputed(layer: nn.Module, forward: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Returns `forward(*arguments, **options)`, and keeps only the inputs of an eval-mode layer for backward passes."""
-    cached = options.get("past_key_values") is not None  # a second pass would write the cache again
+    cached = options.get("past_key_values") is not None  # recomputation would write into the cache again
     if layer.training or cached or not torch.is_grad_enabled():
         return forward(*arguments, **options)
     return checkpoint(partial(forward, **options), *arguments, use_reentrant=False)

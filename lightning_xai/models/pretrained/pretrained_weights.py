@@ -82,7 +82,7 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
 
 
 def weight_gaps(network: PreTrainedModel, missing: Iterable[str], unexpected: Iterable[str]) -> WeightGaps:
-    """Returns the gaps by which the loaded network may differ from the trained network.
+    """Returns the gaps because of which the loaded network may differ from the trained network.
 
     A missing weight is a gap if the output depends on it. An unexpected weight is a gap if it belongs to the encoder or
     may belong to the trained head. It may belong to this head unless a pretraining network of transformers, such as a

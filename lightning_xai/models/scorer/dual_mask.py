@@ -27,10 +27,11 @@ class DualMask:
         kept_weight: factor lambda_p on the cross-entropy between the prediction for the masked text and y.
         inverse_weight: factor lambda_inv on the term of the inversely masked text.
         size_weight: factor lambda_a on the size of the mask.
-        inverse: form of the term of the inversely masked text, whose probability of the most probable class of y is
-            F_c: "log_complement" (-log(1 - F_c)), "probability" (F_c), or "negative_entropy" of the whole prediction.
+        inverse: term of the inversely masked text: "log_complement" is -log(1 - F_c) and "probability" is F_c, where
+            F_c is the text's probability of the most probable class in y. "negative_entropy" is the negative entropy of
+            the text's prediction.
         size: size of the mask a over the explainable tokens: "log_complement" (mean of -log(1 - a)) or "mean".
-        fill: embedding that replaces masked tokens: that of the fill "token", or "zero".
+        fill: embedding that replaces masked tokens: "token" is the fill token's embedding, "zero" a zero vector.
 
     Raises:
         ValueError: a factor is negative, or both kept_weight and inverse_weight are 0.

@@ -116,7 +116,7 @@ def load_scorer(path: str) -> TrainedScorer:
 
 
 def reader_of(scorer: TokenScorer, alignment: Mapping[str, Any] | None) -> TextReader | None:
-    """Returns the reader of a scorer with its own tokenizer, or None if it has none.
+    """Returns the reader for a scorer's own tokenizer; None if the scorer has no tokenizer of its own.
 
     Raises:
         ValueError: there is no fast tokenizer at the path.
