@@ -177,7 +177,9 @@ class FastTokenizerEncoder(Encoder):
         types = joined((encoding.type_ids for encoding in encodings), size) if has_types else np.zeros_like(input_ids)
         truncated = np.array([bool(encoding.overflowing) for encoding in encodings], dtype=bool)
         lost = [
-            lost_offsets(encoding.overflowing, example["text"]) if example.get("rationales") else _NO_OFFSETS
+            lost_offsets(encoding.overflowing, example["text"])
+            if encoding.overflowing and example.get("rationales")
+            else _NO_OFFSETS
             for encoding, example in zip(encodings, examples, strict=True)
         ]
         return TokenTable(

@@ -121,15 +121,13 @@ def lost_offsets(overflowing: Sequence[Any], text: str) -> np.ndarray:
         >>> lost_offsets(encoding.overflowing, "w1 w2 w3").tolist()
         [[3, 5], [6, 8]]
     """
-    tokens = {
-        (token, offset)
-        for part in overflowing
-        for token, offset, special, sequence in zip(
-            part.ids, part.offsets, part.special_tokens_mask, part.sequence_ids, strict=True
-        )
-        if not special and sequence == 0
-    }
-    return strip_offsets(np.array(sorted(offset for _, offset in tokens), dtype=np.int64).reshape(-1, 2), text)
+    sizes = sum(map(len, overflowing))
+    special = joined((part.special_tokens_mask for part in overflowing), sizes).astype(bool)
+    in_text = ~special & (joined_or_none(part.sequence_ids for part in overflowing) == 0)
+    ids = joined((part.ids for part in overflowing), sizes)
+    offsets = joined((chain.from_iterable(part.offsets for part in overflowing)), 2 * sizes).reshape(-1, 2)
+    tokens = np.unique(np.column_stack([offsets, ids])[in_text], axis=0)
+    return strip_offsets(tokens[:, :2].astype(np.int64), text)
 
 
 def evidence_columns(
