@@ -14,7 +14,7 @@ from torchmetrics.utilities import dim_zero_cat
 
 from lightning_xai.functional.classes.targets import gold_pairs, predicted_classes
 from lightning_xai.functional.erasure.duplicates import distinct_rows
-from lightning_xai.functional.erasure.evaluate import ForVersions, Versions, for_versions_of
+from lightning_xai.functional.erasure.evaluate import ForVersions, Versions, for_versions_of, predict_of
 from lightning_xai.runs.names import check_name
 from lightning_xai.types import Attribution, Batch, Predict, Selector, TextInputs
 
@@ -197,7 +197,7 @@ class AttributionMetric(Metric, Selector, ABC):
 
     def rate(self, attribution: Attribution, batch: Batch, network: Any) -> Tensor:
         """Returns the metric's value [B, K] for each row alone, on the CPU; `network` is the explained Classifier."""
-        once = PredictOnce(network.predict, batch.inputs, pad_id=network.pad_id)
+        once = PredictOnce(predict_of(network), batch.inputs, pad_id=network.pad_id)
         records = self.measure(attribution, batch, once).double().cpu()
         values = [self.aggregate(record.unsqueeze(0))[""] for record in records.flatten(0, 1)]
         return torch.stack(values).view(records.shape[:2]) if values else records.new_zeros(records.shape[:2])

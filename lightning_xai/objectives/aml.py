@@ -12,6 +12,7 @@ from lightning import LightningDataModule, Trainer
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
 
+from lightning_xai.functional.erasure.evaluate import predict_of
 from lightning_xai.functional.text.reading import Reading
 from lightning_xai.metrics.base import AttributionMetric, PredictOnce
 from lightning_xai.models.base import Classifier
@@ -222,7 +223,7 @@ class AML(Objective):
         logits = self.scorer(reading.inputs, probs if self.scorer.condition == "probabilities" else one_hot)
         scores = reading.keep(logits.float()).masked_fill(~reading.token_mask, 0.0).unsqueeze(1)
         attribution = Attribution(scores, targets, torch.ones_like(targets, dtype=torch.bool), inputs.token_mask)
-        predict = PredictOnce(self.network.predict, inputs, pad_id=self.network.pad_id)
+        predict = PredictOnce(predict_of(self.network), inputs, pad_id=self.network.pad_id)
         for metric in self._measured():
             metric.update(attribution, batch, predict)
         return outputs

@@ -1,14 +1,20 @@
 """Methods and metrics that erase tokens have the numbers of whole texts if a network encodes changed segments only."""
 
+import inspect
+
 import pytest
 import torch
 
+from lightning_xai.attributions.coalitions import CoalitionAttribution
 from lightning_xai.attributions.kernel_shap import KernelSHAP
 from lightning_xai.attributions.lime import LIME
 from lightning_xai.attributions.occlusion import Occlusion
 from lightning_xai.attributions.solvex import Solvex
+from lightning_xai.commands.discovery import import_all
 from lightning_xai.functional.erasure.evaluate import predict_of
+from lightning_xai.functional.erasure.segment_counts import segments_counted
 from lightning_xai.metrics.base import PredictOnce
+from lightning_xai.metrics.erasure import ErasureMetric
 from lightning_xai.metrics.faithfulness import Comprehensiveness, LogOdds, Sufficiency
 from lightning_xai.metrics.normalized_aopc import NormalizedAOPC, OrderSearch
 from lightning_xai.metrics.normalized_faithfulness import NormalizedComprehensiveness, NormalizedSufficiency
@@ -63,3 +69,28 @@ def test_metrics_have_the_values_of_whole_texts(metric, monkeypatch):
         return metric.measure(attribution, Batch(inputs, torch.zeros(2, 5)), predict)
 
     torch.testing.assert_close(*by_segment_and_whole(records, monkeypatch), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_a_metric_that_selects_explanations_rates_them_by_segment(monkeypatch):
+    model, inputs = tiny_classifier("plm_ca"), text_inputs([21, 9])
+    scores = torch.rand(2, 2, 21, generator=torch.Generator().manual_seed(0))
+    attribution = Attribution(scores, TARGETS, torch.ones_like(TARGETS).bool(), inputs.token_mask)
+    batch = Batch(inputs, torch.zeros(2, 5))
+    metric = Comprehensiveness(Counts(KS), erasure="mask", explained="all")
+    with segments_counted() as counts:
+        ratings = by_segment_and_whole(lambda: metric.rate(attribution, batch, model), monkeypatch)
+    torch.testing.assert_close(*ratings, rtol=1e-4, atol=1e-5)
+    assert counts.sum().num_encoded < counts.sum().num_segments
+
+
+def test_every_method_and_metric_that_reads_erased_versions_is_compared():
+    import_all()
+
+    def below(base):
+        return {base} | {deeper for one in base.__subclasses__() for deeper in below(one)}
+
+    readers = {
+        c for c in below(ErasureMetric) | below(CoalitionAttribution) if c.__module__.startswith("lightning_xai.")
+    }
+    concrete = {c for c in readers if not inspect.isabstract(c) and not c.__name__.startswith("_")}
+    assert len(concrete) > 7 and concrete <= {type(part) for part in [*METHODS, *METRICS]}
