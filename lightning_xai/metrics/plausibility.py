@@ -55,7 +55,7 @@ def uniform_kl(scores: Tensor, evidence: Tensor) -> Tensor:
 
 
 def without_hits(num_evidence: Tensor, num_hits: int) -> Tensor:
-    """Returns the single numbers [R, 4 + num_hits] of rows whose evidence was all truncated, so none of it is hit.
+    """Returns the numbers [R, 4 + num_hits] in records that no threshold changes, if all evidence was truncated.
 
     They are `num_evidence` [R], one span, an intersection over union of 0, the `uniform_kl` of shares of 0, and zeros.
 

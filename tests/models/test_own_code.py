@@ -78,7 +78,7 @@ def test_own_code_of_a_network_does_not_run(name, tmp_path, marker):
 
 def test_own_code_for_a_known_architecture_does_not_run_and_is_named(tmp_path, marker):
     path = own_code(tmp_path / "model", marker, model_type="bert")
-    with pytest.warns(UserWarning, match=f"{path}: brings Python code for this network, which is not run"):
+    with pytest.warns(UserWarning, match=f"{path}: Python code for this network is not run"):
         network = load_trained(path).network
     assert not marker.exists()
     inputs = text_inputs([5])

@@ -186,7 +186,7 @@ class TextSource(ABC):
     @cached_property
     def class_names(self) -> list[str]:
         """Names of the classes 0, 1, ... A source sets this attribute, or reads the names from its data when needed."""
-        raise NotImplementedError(f"{type(self).__name__} does not say its class_names")
+        raise NotImplementedError(f"{type(self).__name__} does not define class_names: set this attribute")
 
     @abstractmethod
     def load(self) -> DatasetDict:

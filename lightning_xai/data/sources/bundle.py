@@ -153,7 +153,9 @@ class Bundle(TextSource):
         for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
             texts = snippets[label]
             if count > len(texts):
-                raise ValueError(f"{name} needs {count} snippets of {self.class_names[label]!r}; the split has fewer")
+                raise ValueError(
+                    f"{name} needs {count} snippets of {self.class_names[label]!r}, but its split has fewer"
+                )
             chosen += [(label, texts[i]) for i in generator.choice(len(texts), count, replace=False)]
         return chosen
 

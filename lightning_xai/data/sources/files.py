@@ -111,7 +111,7 @@ class Files(ColumnSource):
             columns = used.intersection(names)
             if number and columns != found:
                 raise ValueError(
-                    f"{path} has the columns {', '.join(sorted(columns)) or 'of none of the names'}, but {paths[0]} of "
+                    f"{path} has the columns {', '.join(sorted(columns)) or '(none)'}, but {paths[0]} of "
                     f"split {split!r} has {', '.join(sorted(found))}: give all files of a split the same columns"
                 )
             found = columns

@@ -125,7 +125,7 @@ class Hub(ColumnSource):
             yield
         except (OSError, ValueError) as error:
             raise ValueError(
-                f"{self.path} gives no data set, as a folder or from the Hugging Face hub ({str(error).strip()}): "
+                f"{self.path}: neither a folder nor the Hugging Face hub has this data set ({str(error).strip()}): "
                 "correct the path, load it once where the hub can be reached, or give a local copy"
             ) from error
 

@@ -105,7 +105,7 @@ def load_released(folder: Path) -> Released:
     names = read_classes(folder / CLASSES)
     num_classes = weights["class_queries"].shape[0]
     if len(names) != num_classes:
-        raise ValueError(f"{folder}: {CLASSES} names {len(names)} classes, {WEIGHTS} has {num_classes}")
+        raise ValueError(f"{folder}: {CLASSES} names {len(names)} classes, but {WEIGHTS} has {num_classes}")
     arguments = {
         "path": encoder_folder(folder),
         "num_classes": num_classes,

@@ -85,7 +85,7 @@ def load_transformer(
         return LoadedTransformer(auto_class.from_config(config, dtype=torch.float32, **options))
     if has_own_code(config, auto_class) and not trust_remote_code:
         warnings.warn(
-            f"{path}: brings Python code for this network, which is not run: transformers' {config.model_type} is used",
+            f"{path}: Python code for this network is not run: transformers' {config.model_type} is used instead",
             stacklevel=2,
         )
     adapter = find_adapter(resolve_model_path(path))

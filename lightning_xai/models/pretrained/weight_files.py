@@ -76,5 +76,5 @@ def _shards(path: str, index: Path) -> list[Path]:
     files = [_on_hub(path, name) for name in names]
     for name, file in zip(names, files, strict=True):
         if file is None:
-            raise ValueError(f"{path}: the shard {name} is missing, which {index.name} names")
+            raise ValueError(f"{path}: the shard {name} is missing, but {index.name} names it: copy it again")
     return [file for file in files if file is not None]

@@ -26,7 +26,7 @@ READ_NUMBERS = 2**26  # largest number of floats to hold at once for the reads o
 
 
 class SegmentedNetwork(Protocol):
-    """The interface of PLMCA that reads texts by segment."""
+    """The part of PLMCA's interface by which texts are read segment by segment."""
 
     segment_length: int
     key: torch.nn.Linear

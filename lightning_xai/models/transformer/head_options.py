@@ -29,7 +29,9 @@ def set_head_dropout(config: PretrainedConfig, dropout: float) -> None:
         raise ValueError(f"head_dropout is {dropout}: give a probability from 0 to below 1")
     names = [name for name in _DROPOUT_NAMES if hasattr(config, name)]
     if not names:
-        raise ValueError(f"head_dropout is {dropout}, but the head of {config.model_type} has no dropout of its own")
+        raise ValueError(
+            f"head_dropout is {dropout}, but the head of {config.model_type} has no dropout of its own: omit it"
+        )
     for name in names:
         setattr(config, name, dropout)
 

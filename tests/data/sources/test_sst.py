@@ -116,7 +116,7 @@ def test_hub_gives_the_rows_of_the_files(folder, tmp_path, monkeypatch):
 
 def test_data_set_that_cannot_be_fetched_is_named_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ValueError, match="stanfordnlp/sst gives no data set, .* or give a local copy"):
+    with pytest.raises(ValueError, match="stanfordnlp/sst: neither a folder nor .* or give a local copy"):
         SST().prepare()
 
 
