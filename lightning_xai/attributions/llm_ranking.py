@@ -71,9 +71,9 @@ def rank_words(words: Sequence[str], mentions: Sequence[str]) -> Ranked:
     ranks: list[int | None] = [None] * len(words)
     rank = 0
     for mention in mentions:
-        found = places.get(mention)
-        if found:
-            ranks[found.pop(0)] = rank
+        unranked = places.get(mention)
+        if unranked:
+            ranks[unranked.pop(0)] = rank
             rank += 1
     return Ranked(ranks, rank, len(mentions) - rank)
 
@@ -180,5 +180,5 @@ class LLMRanking(AttributionMethod):
     def _load(self) -> None:
         if self._generator is None:
             self._generator = TextGenerator(self.path, self.max_new_tokens)
-            own = self.tokenizer_path
-            self._tokenizer = self._generator.tokenizer if own is None else tokenizer_of(own)
+            path = self.tokenizer_path
+            self._tokenizer = self._generator.tokenizer if path is None else tokenizer_of(path)

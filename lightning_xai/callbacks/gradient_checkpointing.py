@@ -50,8 +50,8 @@ def second_derivatives(network: Classifier, inputs: TextInputs) -> list[Tensor]:
     logits = network(inputs, embeds).logits
     (gradient,) = torch.autograd.grad(logits.sum(), embeds, create_graph=True)
     trained = [p for p in network.transformer.parameters() if p.requires_grad]  # type: ignore[union-attr]
-    found = torch.autograd.grad(gradient.square().sum(), trained, allow_unused=True)
-    return [derivative for derivative in found if derivative is not None]
+    derivatives = torch.autograd.grad(gradient.square().sum(), trained, allow_unused=True)
+    return [derivative for derivative in derivatives if derivative is not None]
 
 
 class GradientCheckpointing(Callback):

@@ -50,8 +50,8 @@ def values_by_step(file: Path, tag: str) -> dict[int, float]:
         {}
     """
     steps = read_json(file)[STEPS] if file.exists() else {}
-    found = {int(step): values[tag] for step, values in steps.items()}
-    return {step: found[step] for step in sorted(found) if found[step] is not None}
+    by_step = {int(step): values[tag] for step, values in steps.items()}
+    return {step: by_step[step] for step in sorted(by_step) if by_step[step] is not None}
 
 
 class ValidationValues(Callback):

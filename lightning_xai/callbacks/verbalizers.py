@@ -36,11 +36,13 @@ def shares(texts: Sequence[_Text], class_names: Sequence[str], fills: Sequence[s
         {'predicted bad': 0.0, 'predicted good': 1.0, 'mass on verbalizers': 0.5, "accuracy filled with 'pad'": 0.5}
     """
     count = len(texts)
-    found = {f"predicted {name}": sum(t.predicted == c for t in texts) / count for c, name in enumerate(class_names)}
-    found["mass on verbalizers"] = sum(text.mass for text in texts) / count
+    fractions = {
+        f"predicted {name}": sum(text.predicted == c for text in texts) / count for c, name in enumerate(class_names)
+    }
+    fractions["mass on verbalizers"] = sum(text.mass for text in texts) / count
     for i, fill in enumerate(fills):
-        found[f"accuracy filled with {fill!r}"] = sum(text.filled[i] == text.label for text in texts) / count
-    return found
+        fractions[f"accuracy filled with {fill!r}"] = sum(text.filled[i] == text.label for text in texts) / count
+    return fractions
 
 
 def filled(inputs: TextInputs, fill_id: int) -> TextInputs:

@@ -96,19 +96,21 @@ class Chain:
             raise ValueError(f"the chain has no stage {name!r}: choose one of {', '.join(by_name)}")
         return by_name[name]
 
-    def unfinished(self, own: Stage | None = None) -> list[Stage]:
+    def unfinished(self, current: Stage | None = None) -> list[Stage]:
         """Returns the stages that are not finished, or whose results were made with other evaluation settings.
 
         A stage without a `config` needs the evaluation settings of the root. A stage with a `config` needs those of
-        `own`, the stage that has just run, if `own` has the same `config`; otherwise those of the first run with it.
+        `current`, the stage that has just run, if `current` has the same `config`; otherwise those of the first run
+        with it.
         """
-        return [stage for stage in self.stages if not self._is_done(stage, own)]
+        return [stage for stage in self.stages if not self._is_done(stage, current)]
 
-    def _is_done(self, stage: Stage, own: Stage | None) -> bool:
+    def _is_done(self, stage: Stage, current: Stage | None) -> bool:
         run = self.run(stage)
         if not run.is_finished or not stage.name:
             return run.is_finished
-        alike = self.run(own) if own is not None and stage.config == own.config else self._first_alike(stage)
+        alike_now = current if current is not None and stage.config == current.config else None
+        alike = self._first_alike(stage) if alike_now is None else self.run(alike_now)
         settings = (self.root if stage.config is None else alike).settings
         return not settings or not run.settings or is_evaluated_with(run, settings)
 
@@ -117,9 +119,9 @@ class Chain:
         alike = (self.run(other) for other in self.stages if other.config == stage.config)
         return next((run for run in alike if run.has_begun), self.root)
 
-    def to_compare(self, own: Stage) -> list[Stage]:
-        """Returns [] if `own` has a `config`, else the first stage with one: its command checks if the file changed."""
-        return [stage for stage in self.stages if stage.config is not None and own.config is None][:1]
+    def to_compare(self, current: Stage) -> list[Stage]:
+        """Returns the first stage with a `config`, since its command checks that file; [] if `current` has one."""
+        return [stage for stage in self.stages if stage.config is not None and current.config is None][:1]
 
     def begin(self, stage: Stage, data: TextDataModule, *, writes: bool = True) -> None:
         """Checks that the run of a stage may begin, and records which erasures the run trains on.
@@ -236,14 +238,14 @@ class Chain:
         named = [f"--experiment={experiment}/{stage.name}", f"--runs_dir={self.root.runs_dir}", "--ckpt_path=null"]
         return [*config, *named, *data]
 
-    def minutes_left(self, own: Stage | None = None, scores_with: ScoresWith | None = None) -> float | None:
+    def minutes_left(self, current: Stage | None = None, scores_with: ScoresWith | None = None) -> float | None:
         """Returns the estimated minutes that the unfinished stages will take, or None if no stage is finished.
 
         Args:
-            own: the stage that runs now.
+            current: the stage that runs now.
             scores_with: returns the methods whose scores decide erasures after a stage; None if there are none.
         """
-        unfinished = self.unfinished(own)
+        unfinished = self.unfinished(current)
         times = [
             stage_time(
                 self.run(stage).manifest,

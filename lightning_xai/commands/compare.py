@@ -120,8 +120,8 @@ def compare(
         write_whole(folder / "correlations.csv", lambda file: frame.to_csv(file, index=False))
         written.append(folder / "correlations.csv")
         print("\ncorrelation over runs with the mean over " + ", ".join(others))
-        for x, found in correlations_with(frame, f"{metric} out of domain").items():
-            print(f"  {x}: {found}")
+        for x, pearson in correlations_with(frame, f"{metric} out of domain").items():
+            print(f"  {x}: {pearson}")
     layers, curves = layer_panels(rows, plausibility[0], preset), faithfulness_panels(rows, faithfulness)
     written += write_pictures(rows, scatter, layers, curves, metric=metric, output=folder)
     if agreement is not None:

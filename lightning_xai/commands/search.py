@@ -160,7 +160,7 @@ def _write_table(studies: Sequence[Study], run: RunFolder) -> None:
 def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
     """Returns the file of the search, the number of trials if it is given, and all other options."""
     words = [part for word in argv for part in (word.split("=", 1) if word.startswith(_OWN_JOINED) else [word])]
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     others: list[str] = []
     while words:
         word = words.pop(0)
@@ -168,17 +168,17 @@ def _split(argv: Sequence[str]) -> tuple[str, int | None, list[str]]:
             if not words:
                 raise ValueError(f"{word} has no value: give one")
             name = "--config" if word == "-c" else word
-            if name in found:
+            if name in options:
                 raise ValueError(f"{name} is given twice: a search has one file, which names configurations under fit")
-            found[name] = words.pop(0)
+            options[name] = words.pop(0)
         else:
             others.append(word)
-    if "--config" not in found:
+    if "--config" not in options:
         raise ValueError("no search is named: give its file, such as --config search/aml.yaml")
-    number = found.get("--num_trials")
+    number = options.get("--num_trials")
     if number is not None and not number.isdigit():
         raise ValueError(f"num_trials is {number!r}: give a number from 1")
-    return found["--config"], None if number is None else int(number), others
+    return options["--config"], None if number is None else int(number), others
 
 
 _OWN_JOINED = ("--config=", "--num_trials=")

@@ -32,12 +32,12 @@ def foreign_class(message: str) -> str | None:
         >>> foreign_class(nested + "os.system does not correspond to a subclass of Classifier")
         'model.init_args.network names os.system, which is not a class derived from Classifier'
     """
-    found = list(_FOREIGN_CLASS.finditer(message))
-    if not found:
+    matches = list(_FOREIGN_CLASS.finditer(message))
+    if not matches:
         return None
-    key = ".init_args.".join(re.findall(r'Parser key "([^"]+)"', message[: found[0].start()]))
-    bases = " or ".join(dict.fromkeys(match["base"] or match["returned"] for match in found))
-    return f"{key} names {found[0]['path'] or found[0]['name']}, which is not a class derived from {bases}"
+    key = ".init_args.".join(re.findall(r'Parser key "([^"]+)"', message[: matches[0].start()]))
+    bases = " or ".join(dict.fromkeys(match["base"] or match["returned"] for match in matches))
+    return f"{key} names {matches[0]['path'] or matches[0]['name']}, which is not a class derived from {bases}"
 
 
 def unknown_argument(message: str) -> str | None:
@@ -47,10 +47,10 @@ def unknown_argument(message: str) -> str | None:
         >>> unknown_argument("LIME.__init__() got an unexpected keyword argument 'num_sampels'")
         'num_sampels is no argument of LIME: take it out of dict_kwargs'
     """
-    found = re.search(r"(?:(\w+)\.__init__\(\) )?got an unexpected keyword argument '(\w+)'", message)
-    if found is None:
+    match = re.search(r"(?:(\w+)\.__init__\(\) )?got an unexpected keyword argument '(\w+)'", message)
+    if match is None:
         return None
-    return f"{found[2]} is no argument of {found[1] or 'the class'}: take it out of dict_kwargs"
+    return f"{match[2]} is no argument of {match[1] or 'the class'}: take it out of dict_kwargs"
 
 
 def one_line(message: str) -> str:
@@ -80,8 +80,8 @@ def reasons(message: str) -> str:
         'num_points is 1: give at least 2'
     """
     listed = [line.strip()[2:] for line in message.splitlines() if line.strip().startswith("- ")]
-    found = [line for line in listed if not line.startswith(OTHER_TYPE) and "__init__() " not in line]
-    return "; ".join(dict.fromkeys(unknown_argument(line) or line for line in found)) or one_line(message)
+    relevant = [line for line in listed if not line.startswith(OTHER_TYPE) and "__init__() " not in line]
+    return "; ".join(dict.fromkeys(unknown_argument(line) or line for line in relevant)) or one_line(message)
 
 
 def message_for_user(error: BaseException) -> str | None:

@@ -35,13 +35,13 @@ def best_validation_losses(run: RunFolder, names: tuple[str, ...]) -> dict[str, 
     logged = set(events.Tags()["scalars"])
     values: list[dict[int, float]] = []  # of each loss, by step
     for name in names:
-        found = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
-        if not found:
+        scalars = events.Scalars(f"val/{name}") if f"val/{name}" in logged else []
+        if not scalars:
             raise ValueError(
                 f"{run.path} logged no val/{name}: train it with a logger and with the term (weight 0 for none, and "
                 "validate: true)"
             )
-        values.append({event.step: event.value for event in reversed(found) if event.step <= step})
+        values.append({event.step: event.value for event in reversed(scalars) if event.step <= step})
     # a test also logs val/log_loss, at a later step and perhaps on other data, but no term
     common = set.intersection(*map(set, values))
     if not common:

@@ -47,9 +47,9 @@ def fill_id(tokenizer: PreTrainedTokenizerFast, fill: str) -> int:
     """
     name = tokenizer.name_or_path or type(tokenizer).__name__
     if fill in FILLS:
-        found = getattr(tokenizer, f"{fill}_token_id")
-        if found is not None:
-            return found
+        token_id = getattr(tokenizer, f"{fill}_token_id")
+        if token_id is not None:
+            return token_id
         possible = [f for f in FILLS if getattr(tokenizer, f"{f}_token_id") is not None]
         if not possible:
             raise ValueError(

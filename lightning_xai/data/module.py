@@ -189,8 +189,8 @@ class TextDataModule(LightningDataModule, NetworkArguments):
         if name not in self.splits:
             data = self.unerased_split(name)
             if self.erasures is not None:
-                own = self.encoder.unk_token_id, self.encoder.facts()
-                data = apply_erasures(self.erasures, name, data, self.erasure, *own)
+                facts = self.encoder.unk_token_id, self.encoder.facts()
+                data = apply_erasures(self.erasures, name, data, self.erasure, *facts)
             longest = int(data.lengths.max())
             if self.max_tokens_per_batch is not None and longest > self.max_tokens_per_batch:
                 raise ValueError(

@@ -193,9 +193,9 @@ class EvidenceOverlap(ReadsSymbols, EvidenceMetric):
         if rows.any():
             scores = with_sign(attribution.scores.double(), self.sign)[rows]
             mask = self.considered(attribution, batch).unsqueeze(1).expand_as(attribution.scores)[rows]
-            found = self.compare(scores, torch.zeros_like(mask), mask)
-            singles = without_hits(num_evidence[rows], len(self.ks)).to(found)
-            records[rows] = torch.cat([singles, found[:, singles.shape[1] :]], dim=1).to(records.device)
+            compared = self.compare(scores, torch.zeros_like(mask), mask)
+            singles = without_hits(num_evidence[rows], len(self.ks)).to(compared)
+            records[rows] = torch.cat([singles, compared[:, singles.shape[1] :]], dim=1).to(records.device)
         return torch.ones_like(records[..., 0]).masked_fill(rows.to(records.device), torch.nan)
 
     def compare(self, scores: Tensor, evidence: Tensor, mask: Tensor) -> Tensor:

@@ -268,8 +268,8 @@ def encoder_matrices(model: Classifier) -> list[nn.Parameter]:
     head = {id(parameter) for parameter in model.head_parameters()}
     head.add(id(model.embedding_matrix))
     owners = [module for module in model.modules() if not isinstance(module, nn.Embedding)]
-    found = {id(p): p for module in owners for p in module.parameters(recurse=False) if p.dim() > 1}
-    return [parameter for key, parameter in found.items() if key not in head and parameter.requires_grad]
+    matrices = {id(p): p for module in owners for p in module.parameters(recurse=False) if p.dim() > 1}
+    return [parameter for key, parameter in matrices.items() if key not in head and parameter.requires_grad]
 
 
 def _texts(model: Classifier) -> TextInputs:

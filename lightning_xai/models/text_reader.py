@@ -92,9 +92,9 @@ class TextReader:
             where = inputs.token_mask[row].nonzero().flatten().cpu()
             offsets = _window(source, inputs.input_ids[row, inputs.token_mask[row]].cpu(), row, inputs)
             begin, end = _characters(offsets, source.text)
-            own, is_cut = self._encode(source.text[begin:end])
-            theirs = torch.tensor(own["offset_mapping"]).view(-1, 2) + begin
-            in_text = ~torch.tensor(own["special_tokens_mask"], dtype=torch.bool)
+            encoded, is_cut = self._encode(source.text[begin:end])
+            theirs = torch.tensor(encoded["offset_mapping"]).view(-1, 2) + begin
+            in_text = ~torch.tensor(encoded["special_tokens_mask"], dtype=torch.bool)
             theirs = _bare(theirs, source.text)
             scored = offsets[:, 0] < (shared_end(offsets, theirs[in_text]) if is_cut else len(source.text) + 1)
             alone = without_overlap(offsets, theirs, scored, in_text)
@@ -102,7 +102,7 @@ class TextReader:
             self.num_tokens += int(scored.sum())
             places.append(overlaps(offsets, theirs, scored, in_text))
             columns.append(where)
-            ids.append(own["input_ids"])
+            ids.append(encoded["input_ids"])
             special.append(~in_text)
             masks.append(scored)
         token_mask = torch.zeros(inputs.token_mask.shape, dtype=torch.bool)
@@ -115,15 +115,15 @@ class TextReader:
     def _encode(self, text: str) -> tuple[Any, bool]:
         """Returns the tokens of a text, and whether it was truncated."""
         limit = {} if self.max_length is None else {"truncation": True, "max_length": self.max_length}
-        found = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, **limit)
-        is_cut = bool(found.encodings[0].overflowing)
-        if not found["input_ids"]:  # a tokenizer without special tokens and a text without tokens
-            found = {
+        encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, **limit)
+        is_cut = bool(encoded.encodings[0].overflowing)
+        if not encoded["input_ids"]:  # a tokenizer without special tokens and a text without tokens
+            encoded = {
                 "input_ids": [self.tokenizer.eos_token_id or 0],
                 "offset_mapping": [(0, 0)],
                 "special_tokens_mask": [1],
             }
-        return found, is_cut
+        return encoded, is_cut
 
     def _inputs(self, ids: Sequence[list[int]], special: Sequence[Tensor], index: Tensor | None) -> TextInputs:
         pad = self.tokenizer.pad_token_id or 0

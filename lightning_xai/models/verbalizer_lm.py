@@ -147,8 +147,8 @@ class VerbalizerLM(HuggingFaceClassifier):
             return True
         if type(call.embeds) is not Tensor:  # rules such as DeepLift's track the tensor and need all columns
             return False
-        own = self.embedding_module(call.arguments["input_ids"][:1, :columns])
-        return bool((call.embeds[:, :columns].detach() == own).all())
+        prompt_embeds = self.embedding_module(call.arguments["input_ids"][:1, :columns])
+        return bool((call.embeds[:, :columns].detach() == prompt_embeds).all())
 
     def last_states(self, output: Any, inputs: TextInputs) -> Tensor:
         """Returns the hidden state [B, D] of each row's last token. The padding of `output` is on the right."""

@@ -244,8 +244,8 @@ class AML(Objective):
         return {name: value for name, value in state.items() if not name.startswith("network.")}
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        own = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        return super().load_state_dict({**own, **state_dict}, *args, **kwargs)
+        network_state = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        return super().load_state_dict({**network_state, **state_dict}, *args, **kwargs)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

@@ -163,9 +163,9 @@ class ComposedObjective(Objective):
         """Whether the objective's own loss is a part of the minimized loss."""
         return self.task_weight > 0
 
-    def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+    def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         """Returns the loss [] to minimize, from the own loss [] and the terms' means []."""
-        return self._sum(values, weights, self.task_weight * own)
+        return self._sum(values, weights, self.task_weight * own_loss)
 
     @staticmethod
     def _sum(values: Mapping[str, Tensor], weights: Mapping[str, float], start: Tensor | float = 0.0) -> Tensor:
@@ -239,8 +239,8 @@ class ComposedObjective(Objective):
         named = {("task" if name == "loss" else name): float(mean) for name, mean in means.items()}
         if self.is_in_training:
             # a validation within an epoch comes before the epoch's mean is known
-            found = self._epoch_means() if self.trainer.is_last_batch else {}
-            train = {f"train/{name}": mean for name, mean in found.items()}
+            epoch_means = self._epoch_means() if self.trainer.is_last_batch else {}
+            train = {f"train/{name}": mean for name, mean in epoch_means.items()}
             self.minima = smaller(self.minima, {**train, **{f"val/{name}": mean for name, mean in named.items()}})
         total = self._sum(means, self.final_weights(), self.task_weight * means["loss"])
         return {name: value.float().cpu() for name, value in (means | {"loss": total}).items()}

@@ -124,12 +124,12 @@ class Constrained(Supervised):
         self.may_be_best = False
         self._violations: list[Tensor] = []  # [n] for each micro-batch of the current optimizer step
 
-    def combined(self, own: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+    def combined(self, own_loss: Tensor, values: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
         if self.only is not None:
-            return own if self.only == TASK else values[self.only]
+            return own_loss if self.only == TASK else values[self.only]
         free = {name: weight for name, weight in weights.items() if name not in self.constraints}
-        total = self._sum(values, free) if TASK in self.constraints else super().combined(own, values, free)
-        losses = {TASK: own, **values}
+        total = self._sum(values, free) if TASK in self.constraints else super().combined(own_loss, values, free)
+        losses = {TASK: own_loss, **values}
         violations = torch.stack([losses[name] - float(limit.bound) for name, limit in self.constraints.items()])
         self._violations.append(violations.detach())
         return total + (self.dual.alpha.detach().clone() * violations).sum()
@@ -177,12 +177,12 @@ class Constrained(Supervised):
         super().setup(stage)
         if stage != "fit" or self.only is not None:
             return
-        found: dict[str, list[dict[str, float]]] = {}
+        minima_by_term: dict[str, list[dict[str, float]]] = {}
         for name, _, run in self._bound_runs(self.trainer):
             if not run.is_finished:
                 raise ValueError(f"the bound of {name} is auto, but {run.path} is not finished: use run.py fit")
-            found.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
-        for name, minima in found.items():
+            minima_by_term.setdefault(name, []).append(read_checkpoint(str(run.checkpoint("last")))["minima"])
+        for name, minima in minima_by_term.items():
             self.constraints[name] = Constraint(*bounds_from(minima, name, self.bound_preset))
 
     @property
@@ -193,8 +193,8 @@ class Constrained(Supervised):
 
     def _bound_runs(self, trainer: Trainer) -> list[tuple[str, int, RunFolder]]:
         names = [name for name, limit in self.constraints.items() if limit.bound == "auto" and self.only is None]
-        own = RunFolder(Path(trainer.default_root_dir))
-        return [(name, seed, bound_run(own, name, seed)) for name in names for seed in range(self.bound_seeds)]
+        this_run = RunFolder(Path(trainer.default_root_dir))
+        return [(name, seed, bound_run(this_run, name, seed)) for name in names for seed in range(self.bound_seeds)]
 
     def shown_weight(self, name: str) -> str:
         limit = self.constraints.get(name)

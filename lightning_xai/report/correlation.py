@@ -49,8 +49,8 @@ def correlation(x: Sequence[float], y: Sequence[float], *, confidence: float = 0
         confidence: probability of the interval, in (0, 1).
 
     Example:
-        >>> found = correlation([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 3.0, 2.0])
-        >>> [round(number, 3) for number in found[:3]]
+        >>> pearson = correlation([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 3.0, 2.0])
+        >>> [round(number, 3) for number in pearson[:3]]
         [0.832, -0.189, 0.989]
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)

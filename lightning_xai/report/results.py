@@ -136,8 +136,8 @@ def _table(rows: pd.DataFrame, index: str, costs: list[Column], title: str, widt
 def _groups(rows: pd.DataFrame, index: str) -> list[str]:
     """Returns the group of each line of a table; all "" if there are no groups, or only one."""
     lines = rows.drop_duplicates(index)
-    found = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
-    return found if len({group for group in found if group}) > 1 else [""] * len(found)
+    groups = [group if group in GROUPS else "" for group in lines.get("pass_group", pd.Series("", index=lines.index))]
+    return groups if len({group for group in groups if group}) > 1 else [""] * len(groups)
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:

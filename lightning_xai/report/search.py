@@ -39,11 +39,11 @@ def best_trials_table(best: Mapping[str, dict[str, Any] | None], keys: Sequence[
                  trial   value  max_epochs
         val/map      7  0.5000           2
     """
-    found = [row or {} for row in best.values()]
+    best_rows = [row or {} for row in best.values()]
     columns = [
-        Column("trial", [str(row.get("number", "-")) for row in found]),
-        Column("value", [_cell(row.get(tag)) for tag, row in zip(best, found, strict=True)]),
-        *(Column(name, [_cell(row.get(key)) for row in found]) for key, name in short_names(keys).items()),
+        Column("trial", [str(row.get("number", "-")) for row in best_rows]),
+        Column("value", [_cell(row.get(tag)) for tag, row in zip(best, best_rows, strict=True)]),
+        *(Column(name, [_cell(row.get(key)) for row in best_rows]) for key, name in short_names(keys).items()),
     ]
     return text_table(list(best), columns, title="best trials", width=width)
 

@@ -99,11 +99,11 @@ def _changed(before: Settings, now: Settings) -> list[str]:
 
 def _callbacks(settings: Settings) -> list[dict[str, Any]]:
     """Returns the settings of each callback, in order. Names lack the prefix "trainer.callbacks.NUMBER."."""
-    found: dict[int, dict[str, Any]] = {}
+    callbacks: dict[int, dict[str, Any]] = {}
     for name, value in settings.items():
         if match := CALLBACK.fullmatch(name):
-            found.setdefault(int(match[1] or 0), {})[match[2]] = value
-    return [found[position] for position in sorted(found)]
+            callbacks.setdefault(int(match[1] or 0), {})[match[2]] = value
+    return [callbacks[position] for position in sorted(callbacks)]
 
 
 def _numbered(callbacks: list[dict[str, Any]]) -> dict[str, Any]:

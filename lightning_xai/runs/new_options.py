@@ -51,13 +51,15 @@ def _defaults(class_path: str) -> dict[str, Any]:
         parents = imported_class(class_path, object).__mro__
     except ValueError:
         return {}
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for parent in reversed(parents):  # a class may pass arguments to its parents
         if not inspect.isfunction(constructor := vars(parent).get("__init__")):
             continue
         parameters = inspect.signature(constructor).parameters
-        found |= {name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty}
-    return flat(json.loads(json.dumps(found, default=_plain)))
+        defaults |= {
+            name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty
+        }
+    return flat(json.loads(json.dumps(defaults, default=_plain)))
 
 
 def _plain(value: Any) -> Any:

@@ -69,8 +69,8 @@ class TrainingLines:
     def numbers(self, losses: Mapping[str, Any], validation: Mapping[str, Any]) -> str:
         """Returns a text such as "loss 0.5, val accuracy 0.75"."""
         shown = [f"loss {float(losses['loss']):.4g}"] if "loss" in losses else []
-        found = validation_numbers(validation)
-        return ", ".join([*shown, *(["val " + ", ".join(f"{n} {v:.4g}" for n, v in found.items())] if found else [])])
+        of_validation = [f"{name} {value:.4g}" for name, value in validation_numbers(validation).items()]
+        return ", ".join([*shown, *(["val " + ", ".join(of_validation)] if of_validation else [])])
 
     def _facts(self, trainer: Trainer, validation: Mapping[str, Any]) -> str:
         tokens, seconds = self.rate.take()

@@ -44,8 +44,8 @@ def confident_probs(batch: Batch, num_classes: int) -> Tensor:
     has_evidence = torch.zeros_like(gold)
     if batch.rationale is not None:
         rationale = batch.rationale
-        found = (rationale.scores > 0).any(dim=-1) & rationale.target_mask  # [B, K]
-        has_evidence = has_evidence.long().scatter_add(1, rationale.targets, found.long()) > 0
+        with_evidence = (rationale.scores > 0).any(dim=-1) & rationale.target_mask  # [B, K]
+        has_evidence = has_evidence.long().scatter_add(1, rationale.targets, with_evidence.long()) > 0
     if batch.labels.dim() == 2:
         return torch.where(gold | has_evidence, 0.9, 0.1)
     preference = 2 * has_evidence.float() + gold.float()

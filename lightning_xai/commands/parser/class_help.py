@@ -30,13 +30,13 @@ def class_help(name: str) -> str:
         lightning_xai.attributions.random.Random
     """
     import_all()
-    found = imported_class(name, object) if "." in name else class_named(name)
-    lines = [f"{found.__module__}.{found.__qualname__}", "", inspect.getdoc(found) or "", "", "Arguments:"]
-    for parameter in get_signature_parameters(found, logger=False):
+    described = imported_class(name, object) if "." in name else class_named(name)
+    lines = [f"{described.__module__}.{described.__qualname__}", "", inspect.getdoc(described) or "", "", "Arguments:"]
+    for parameter in get_signature_parameters(described, logger=False):
         required = parameter.default is inspect.Parameter.empty
         default = "required" if required else f"default {parameter.default!r}"
         lines.append(f"  {parameter.name}: {type_name(parameter.annotation)} ({default})")
-    derived = sorted(derived_names(found))
+    derived = sorted(derived_names(described))
     return "\n".join([*lines, *(["", f"Classes: {', '.join(derived)}"] if derived else [])])
 
 

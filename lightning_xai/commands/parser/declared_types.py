@@ -85,17 +85,17 @@ def item_types(hints: Sequence[Any], key: Any = None) -> list[Any]:
         >>> item_types([dict[str, bool]], key="flag")
         [<class 'bool'>]
     """
-    found: list[Any] = []
+    types: list[Any] = []
     for hint in hints:
         arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
         if accepts_any_value(hint):
-            found.append(hint)
+            types.append(hint)
         elif _is_kind_of(hint, Mapping):
             fields = get_type_hints(hint) if hasattr(hint, "__required_keys__") else {}  # a TypedDict
-            found += [fields.get(key) or (arguments[1] if len(arguments) == 2 else Any)] if key is not None else []
+            types += [fields.get(key) or (arguments[1] if len(arguments) == 2 else Any)] if key is not None else []
         elif _is_kind_of(hint, Iterable) and key is None:
-            found += arguments or [Any]
-    return found
+            types += arguments or [Any]
+    return types
 
 
 def _is_kind_of(hint: Any, collection: type) -> bool:

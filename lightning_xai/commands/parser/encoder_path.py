@@ -85,15 +85,15 @@ def _network_tokenizer(model: Any, key: str) -> str:
     """Returns the path of the first tokenizer that belongs to a network in `model`."""
     for path in _network_paths(model):
         spec = _encoder_spec(path)
-        found = (spec.get("init_args") or {}).get("path")
-        if found is None:
+        network_path = (spec.get("init_args") or {}).get("path")
+        if network_path is None:
             kind = spec["class_path"].rpartition(".")[2]
             raise ValueError(
                 f"{key} is missing, and {path} was trained with {kind}, which has no path: set the class_path of the "
                 f"encoder to {spec['class_path']}"
             )
-        if found != path or is_hub_id(path) or has_tokenizer(path):
-            return found
+        if network_path != path or is_hub_id(path) or has_tokenizer(path):
+            return network_path
     raise ValueError(
         f"{key} is missing, and no network of this command has a tokenizer of its own: give a folder, a hub id or "
         "package:NAME/FOLDER"

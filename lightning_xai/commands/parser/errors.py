@@ -221,8 +221,8 @@ class _Explanation:
 
 
 def _items(members: Sequence[Any]) -> list[Any]:
-    found = [hint for key in (None, "") for hint in item_types(members, key)]
-    return [member for hint in found for member in alternatives(hint)]
+    hints = [hint for key in (None, "") for hint in item_types(members, key)]
+    return [member for hint in hints for member in alternatives(hint)]
 
 
 def _may_be_class(value: str | None) -> bool:
@@ -237,15 +237,15 @@ def _short(node: Node) -> str:
 
 def _expected(sentences: Iterable[str]) -> list[str]:
     """Returns the expected types in plain words."""
-    found: list[str] = []
+    types: list[str] = []
     for sentence in sentences:
         built_in = re.match(r"Expected an? <class '(\w+)'>", sentence)
         literal = re.match(r"Expected an? typing.Literal\[(.*)\]", sentence)
         other = re.match(r"Expected (an? tuple with \d+ elements)", sentence)
         if built_in:
-            found.append(TYPES.get(built_in[1], built_in[1]))
+            types.append(TYPES.get(built_in[1], built_in[1]))
         elif literal:
-            found.append(f"one of {literal[1]}".replace("'", ""))
+            types.append(f"one of {literal[1]}".replace("'", ""))
         elif other:
-            found.append(other[1])
-    return list(dict.fromkeys(found))
+            types.append(other[1])
+    return list(dict.fromkeys(types))

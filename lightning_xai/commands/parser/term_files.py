@@ -59,11 +59,11 @@ def with_merged_terms(argv: Sequence[str]) -> list[str]:
         ['fit', '--config', 'configs/igr.yaml']
     """
     places = [place for place, argument in enumerate(argv[:-1]) if argument in ("-c", "--config")]
-    found = [terms for place in places for terms in _terms_in(Path(argv[place + 1]))]
-    if len(found) < 2:
+    all_terms = [terms for place in places for terms in _terms_in(Path(argv[place + 1]))]
+    if len(all_terms) < 2:
         return list(argv)
     merged: dict[str, Any] = {}
-    for terms in found:
+    for terms in all_terms:
         merged = {} if terms is None else merged_terms(merged, terms)
     end = places[-1] + 2  # arguments after the last file still change single terms
     return [*argv[:end], f"--{TERMS}={json.dumps(merged)}", *argv[end:]]

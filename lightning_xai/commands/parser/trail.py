@@ -103,10 +103,10 @@ def read_problem(message: str) -> Problem | None:
             key, built = _KEY.match(text), _CLASS.match(text)
             called = _CALLABLE.search(text)
             if key or built:
-                found = key or built
-                assert found is not None
-                stack.append(Node(indent, found[1], is_class=built is not None))
-                text = text[found.end() :].strip()
+                key_or_class = key or built
+                assert key_or_class is not None
+                stack.append(Node(indent, key_or_class[1], is_class=built is not None))
+                text = text[key_or_class.end() :].strip()
             elif called:
                 path = _BUILT.search("\n".join(lines[number:]))
                 if path:

@@ -70,12 +70,12 @@ def collate_rationales(table: TokenTable, token_mask: Tensor) -> Attribution:
     scores = np.zeros((len(table), num_targets, token_mask.shape[1]), dtype=np.float32)  # [B, K, T]
     targets = torch.zeros(len(table), num_targets, dtype=torch.long)
     target_mask = torch.zeros(len(table), num_targets, dtype=torch.bool)
-    for row, found in enumerate(classes):
-        if found:
-            targets[row, : len(found)] = torch.tensor(found)
-            target_mask[row, : len(found)] = True
+    for row, row_classes in enumerate(classes):
+        if row_classes:
+            targets[row, : len(row_classes)] = torch.tensor(row_classes)
+            target_mask[row, : len(row_classes)] = True
         for label, begin, end in runs_of[row]:
-            scores[row, found.index(label), begin:end] = 1.0
+            scores[row, row_classes.index(label), begin:end] = 1.0
     return Attribution(torch.from_numpy(scores) * token_mask.unsqueeze(1), targets, target_mask, token_mask)
 
 

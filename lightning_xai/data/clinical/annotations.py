@@ -92,9 +92,11 @@ def read_chart(path: Path, admission: int) -> list[AnnotatedNote]:
         chart = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is no JSON file: copy it again from {SOURCE}") from error
-    found = _get(chart, "hadm_id", f"{path}")
-    if found != admission:
-        raise ValueError(f"{path} is a chart of admission {found!r}, unlike its name: copy it again from {SOURCE}")
+    admission_in_file = _get(chart, "hadm_id", f"{path}")
+    if admission_in_file != admission:
+        raise ValueError(
+            f"{path} is a chart of admission {admission_in_file!r}, unlike its name: copy it again from {SOURCE}"
+        )
     return [_note(note, admission, f"{path}, note {i}") for i, note in enumerate(_get(chart, "notes", f"{path}"))]
 
 

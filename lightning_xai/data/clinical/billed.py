@@ -59,7 +59,7 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
         ...     read_billed(Path(folder), ["ICD-9-CM"], {101}).codes
         {101: ('038.9',)}
     """
-    found: dict[int, list[str]] = {}
+    codes_by_admission: dict[int, list[str]] = {}
     patients: dict[int, int] = {}
     pointed: dict[tuple[str, str], str] = {}  # one string for all occurrences of a code
     for system in systems:
@@ -78,12 +78,14 @@ def read_billed(folder: Path, systems: Sequence[System], listed: Container[int])
                 continue
             if admission not in patients:
                 patients[admission] = required_id(row["SUBJECT_ID"], "SUBJECT_ID", where)
-            codes = found.setdefault(admission, [])
+            codes = codes_by_admission.setdefault(admission, [])
             if code not in codes:
                 codes.append(code)
         if num_rows >= ENOUGH_ROWS and not with_zero:
             raise _without_zeros(f"{find_table(folder, name)}: none of {num_rows:,} codes begins with 0")
-    sorted_codes = {admission: tuple(sorted(found.pop(admission))) for admission in list(found)}
+    sorted_codes = {
+        admission: tuple(sorted(codes_by_admission.pop(admission))) for admission in list(codes_by_admission)
+    }
     return Billed(sorted_codes, patients, set(pointed.values()))
 
 

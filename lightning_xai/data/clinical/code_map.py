@@ -39,15 +39,15 @@ class CodeMap:
             self.dropped[f"annotations of {system}"] += 1
             return None
         if self.known is None:
-            found: str | None = replaced(code, system)
+            mapped: str | None = replaced(code, system)
         else:
-            found = cut_to_known(code, self.known)
-            if found is None:
+            mapped = cut_to_known(code, self.known)
+            if mapped is None:
                 self.dropped["annotations of codes that MIMIC-III lacks"] += 1
                 return None
-            if found != code:
+            if mapped != code:
                 self.cut.add(code)
-        return found if self.is_class(found, "annotations") else None
+        return mapped if self.is_class(mapped, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the billed codes of an admission that are classes; if all of them are, the same tuple."""

@@ -50,7 +50,7 @@ def places_of_admissions(store: NoteStore) -> dict[int, list[int]]:
     places: dict[int, list[int]] = {}
     for place, admission in enumerate(store.admissions):
         places.setdefault(admission, []).append(place)
-    return {admission: sorted(found, key=store.order) for admission, found in places.items()}
+    return {admission: sorted(notes, key=store.order) for admission, notes in places.items()}
 
 
 def check_annotated(notes: Iterable[AnnotatedNote], store: NoteStore, table: str) -> None:
@@ -134,20 +134,20 @@ def annotated_document(
         >>> annotated_document(note, 0, "gout", lambda system, code: code[:3], "none", Counter()).spans
         {'274': [[0, 4]]}
     """
-    found: dict[str, list[list[int]]] = {}
+    spans_by_code: dict[str, list[list[int]]] = {}
     for one in note.annotations:
         code = rename(one.system, one.code)
         if code is None:
             continue
         span = list(trimmed(text, one.begin, one.end, trim))
-        spans = found.setdefault(code, [])
+        spans = spans_by_code.setdefault(code, [])
         if span[0] == span[1]:
             dropped["spans empty after trimming"] += 1
         elif span in spans:
             dropped["spans repeated after mapping"] += 1
         else:
             spans.append(span)
-    kept = {code: sorted(spans) for code, spans in sorted(found.items())}
+    kept = {code: sorted(spans) for code, spans in sorted(spans_by_code.items())}
     return Document(str(note.row_id), note.admission, (place,), tuple(kept), {c: s for c, s in kept.items() if s})
 
 

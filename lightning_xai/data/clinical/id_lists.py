@@ -66,8 +66,8 @@ def num_shared_patients(parts: Mapping[str, list[int]], patients: Mapping[int, i
         >>> num_shared_patients({"train": [101, 103], "test": [102]}, {101: 1, 102: 1, 103: 2})
         1
     """
-    found = [{patients[admission] for admission in part if admission in patients} for part in parts.values()]
-    return sum(number > 1 for number in Counter(patient for part in found for patient in part).values())
+    patients_by_part = [{patients[admission] for admission in part if admission in patients} for part in parts.values()]
+    return sum(number > 1 for number in Counter(patient for part in patients_by_part for patient in part).values())
 
 
 def require_apart(parts: Mapping[str, list[int]], patients: Mapping[int, int]) -> None:

@@ -148,8 +148,8 @@ def read_documents(request: Request) -> Reading:
     report.shared_patients = num_shared_patients(lists, patients)
     report.dropped += codes.dropped
     report.dropped["different codes cut to a code of MIMIC-III"] = len(codes.cut)
-    found = {code for part in documents.values() for document in part for code in document.codes}
-    return Reading(store, documents, request.classes or sorted(found), report)
+    codes_in_use = {code for part in documents.values() for document in part for code in document.codes}
+    return Reading(store, documents, request.classes or sorted(codes_in_use), report)
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,10 @@ class _Maker:
     prefix: str  # begins the row names of annotated notes
 
     def documents(self, admissions: Sequence[int]) -> list[Document]:
-        found = []
+        made = []
         for admission in sorted(admissions):
             if admission in self.charts:
-                found += self._annotated(self.charts[admission])
+                made += self._annotated(self.charts[admission])
             elif admission not in self.billed.codes:
                 self.report.dropped["admissions without a code"] += 1
             elif admission not in self.places:
@@ -178,20 +178,20 @@ class _Maker:
             elif not (codes := self.codes.billed(self.billed.codes[admission])):
                 self.report.dropped["admissions without a code among the classes"] += 1
             else:
-                found.append(Document(str(admission), admission, tuple(self.places[admission]), codes, NO_SPANS))
-        return found
+                made.append(Document(str(admission), admission, tuple(self.places[admission]), codes, NO_SPANS))
+        return made
 
     def _annotated(self, notes: Sequence[AnnotatedNote]) -> list[Document]:
-        found = []
+        made = []
         for note in sorted(notes, key=lambda note: note.row_id):
             place = self.place_of[note.row_id]
             text = self.store.text(place)
             document = annotated_document(note, place, text, self.codes, self.trim, self.report.dropped)
             if document.codes:
-                found.append(replace(document, id=f"{self.prefix}{document.id}"))
+                made.append(replace(document, id=f"{self.prefix}{document.id}"))
             else:
                 self.report.dropped["notes without a code"] += 1
-        return found
+        return made
 
 
 def _require_charts(lists: Mapping[str, list[int]], charts: Mapping[int, object], options: Charts) -> None:

@@ -119,9 +119,9 @@ class CorpusCache:
         if not folder.is_dir():
             return None
         try:
-            found = Corpus(folder)
+            corpus = Corpus(folder)
             note_use(folder)
-            return found
+            return corpus
         except (ValueError, OSError) as error:
             say(f"{error}; it is encoded again")
             set_aside(folder)
@@ -136,8 +136,8 @@ class CorpusCache:
             name: name of the rows, for messages.
         """
         folder = self.folder / key_of(facts)
-        if (found := self.find(facts)) is not None:
-            return found
+        if (corpus := self.find(facts)) is not None:
+            return corpus
         make_private(self.folder)
         remove_remains(self.folder)
         return found_or_made(
@@ -149,10 +149,10 @@ class CorpusCache:
 
     def manifests(self) -> dict[Path, dict[str, Any]]:
         """Returns folder -> manifest for all corpora; damaged corpora are left out."""
-        found = {}
+        manifests = {}
         for file in sorted(self.folder.glob(f"*/{MANIFEST}")):
             try:
-                found[file.parent] = read_manifest(file.parent)
+                manifests[file.parent] = read_manifest(file.parent)
             except ValueError:
                 continue
-        return found
+        return manifests

@@ -124,14 +124,14 @@ class EncodedSource:
             return table
 
         name = type(self.source).__name__
-        found = found_or_made(
+        encoded = found_or_made(
             lambda: SourceTable.read(file), make, file.with_suffix(".lock"), waiting=f"another process loads {name}"
         )
-        for line in unsaid(found.warnings()) if rank() == 0 else []:
+        for line in unsaid(encoded.warnings()) if rank() == 0 else []:
             warnings.warn(line, stacklevel=2)
         if not _says_class_names(self.source):
-            self.source.class_names = found.class_names  # so that the source need not load its rows to find them
-        return found
+            self.source.class_names = encoded.class_names  # so that the source need not load its rows to find them
+        return encoded
 
     def fit_encoder(self, index: np.ndarray | None) -> None:
         """Lets the encoder learn from the source, for example a vocabulary. The result is stored for later processes.
@@ -202,11 +202,11 @@ class EncodedSource:
                 facts={"class_names": self.table.class_names, "configuration": self.configuration, **facts},
             )
 
-        found = self.cache.find_or_make(facts, make, split)
-        if self.verify and not found.is_whole():
-            set_aside(found.folder)
-            found = self.cache.find_or_make(facts, make, split)
-        return found
+        encoded = self.cache.find_or_make(facts, make, split)
+        if self.verify and not encoded.is_whole():
+            set_aside(encoded.folder)
+            encoded = self.cache.find_or_make(facts, make, split)
+        return encoded
 
     def _checked(self, split: str, index: np.ndarray | None) -> Iterator[dict[str, Any]]:
         rows = self.rows[split]

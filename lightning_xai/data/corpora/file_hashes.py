@@ -48,13 +48,13 @@ class FileHashes:
         state = _state(files)
         if not self.verify and (remembered := _remembered(known)).get("state") == state:
             return str(remembered["sha256"])
-        found = _hash_of_folder(path, files) if path.is_dir() else sha256_of(path)
+        digest = _hash_of_folder(path, files) if path.is_dir() else sha256_of(path)
         if _state(files) != state:
             raise ValueError(f"{path} changed while it was read: wait until it is written, and run this again")
         if time.time() - max((file.stat().st_mtime for file in files), default=0.0) > SETTLED_SECONDS:
             make_private(self.folder)
-            write_json(known, {"path": str(path), "state": state, "sha256": found})
-        return found
+            write_json(known, {"path": str(path), "state": state, "sha256": digest})
+        return digest
 
 
 def _hash_of_folder(folder: Path, files: Sequence[Path]) -> str:

@@ -20,14 +20,14 @@ def used_files(code: str) -> set[Path]:
         >>> sorted(path.name for path in used_files(code))
         ['file_digest.py']
     """
-    found: set[Path] = set()
+    used: set[Path] = set()
     waiting = list(_imported(code))
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in used:
+            used.add(path)
             waiting += _imported_by(path)
-    return found
+    return used
 
 
 @cache

@@ -123,22 +123,22 @@ def paths_in(arguments: Mapping[str, Any]) -> list[Path]:
         >>> paths_in({"path": "stanfordnlp/imdb", "class_names": ["docs", "runs"]})
         []
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for name, value in arguments.items():
         if name == "kwargs" and isinstance(value, Mapping):  # arguments of a base class
-            found += paths_in(value)
+            paths += paths_in(value)
             continue
         values = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
         for one in values:
             if isinstance(one, TextSource):
-                found += one.files()
+                paths += one.files()
             elif isinstance(one, list):
-                found += paths_in({name: one})
+                paths += paths_in({name: one})
             elif isinstance(one, str | Path) and str(one):
                 may_be_folder = re.search("path|dir|folder|file", name) is not None
                 if len(str(one)) < LONGEST_PATH and (Path(one).is_file() or may_be_folder and Path(one).is_dir()):
-                    found.append(Path(one))
-    return found
+                    paths.append(Path(one))
+    return paths
 
 
 class TextSource(ABC):

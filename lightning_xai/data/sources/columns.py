@@ -109,11 +109,11 @@ class ColumnSource(TextSource):
 
     def _table_split(self, rows: Rows | list[dict[str, Any]], split: str) -> _TableSplit:
         used = [column for column in self.columns.values() if column is not None]
-        found = list(dict.fromkeys(key for row in rows for key in row)) if isinstance(rows, list) else rows.column_names
+        names = list(dict.fromkeys(key for row in rows for key in row)) if isinstance(rows, list) else rows.column_names
         for role, column in self.columns.items():
-            if column is not None and column not in found:
+            if column is not None and column not in names:
                 only_row = list(read_rows(rows)) if isinstance(rows, RowStream) and len(rows) == 1 else rows
-                raise ValueError(missing_column(split, role, column, only_row, found))
+                raise ValueError(missing_column(split, role, column, only_row, names))
         if not isinstance(rows, Dataset):
             return _TableSplit(rows, None)
         feature = rows.features[self.columns["labels"]]

@@ -101,7 +101,7 @@ class Files(ColumnSource):
         """Checks all files of a split, and returns a stream of their rows."""
         used = {column for column in self.columns.values() if column is not None}
         every, num_rows = dict[str, None](), 0
-        found: set[str] = set()  # the used columns that the first file has
+        first_columns: set[str] = set()  # the used columns that the first file has
         for number, path in enumerate(paths):
             names = dict[str, None]()
             for row in self._read(path):
@@ -109,12 +109,13 @@ class Files(ColumnSource):
                     names.update(dict.fromkeys(row))
                 num_rows += 1
             columns = used.intersection(names)
-            if number and columns != found:
+            if number and columns != first_columns:
                 raise ValueError(
                     f"{path} has the columns {', '.join(sorted(columns)) or '(none)'}, but {paths[0]} of "
-                    f"split {split!r} has {', '.join(sorted(found))}: give all files of a split the same columns"
+                    f"split {split!r} has {', '.join(sorted(first_columns))}: give all files of a split the same "
+                    "columns"
                 )
-            found = columns
+            first_columns = columns
             every.update(names)
         return RowStream(lambda: chain.from_iterable(map(self._read, paths)), list(every), num_rows)
 
@@ -174,10 +175,10 @@ def files_of_pattern(pattern: str) -> list[Path]:
     """
     if not glob.has_magic(pattern) or Path(pattern).is_file():
         return [Path(pattern)]
-    found = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
-    if not found:
+    matches = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
+    if not matches:
         raise ValueError(f"no file matches {pattern!r}: correct the name in data_files")
-    return found
+    return matches
 
 
 def _num_rows(path: Path) -> int:

@@ -43,21 +43,21 @@ def matched_classes(
         for one, known in ((name, names), (target, wanted)):
             if one is not None and one not in known:
                 raise ValueError(f"classes of {owner} have {one!r}, which is none of {listed(known)}: correct it")
-    found: list[int | None] = []
+    positions: list[int | None] = []
     for name, comparable in zip(names, theirs, strict=True):
         if name in given:
             target = given[name]
-            found.append(None if target is None else list(wanted).index(target))
+            positions.append(None if target is None else list(wanted).index(target))
         elif comparable in ours:
-            found.append(ours.index(comparable))
+            positions.append(ours.index(comparable))
         else:
             raise ValueError(
                 f"{owner} has the class {name!r}, which is none of {listed(wanted)}: give classes: "
                 f"{{{owner}: {{{name}: ...}}}} with one of these names, or null to leave its rows out"
             )
-    if all(position is None for position in found):
+    if all(position is None for position in positions):
         raise ValueError(f"classes of {owner} leaves out all of {listed(names)}: keep at least one")
-    return found
+    return positions
 
 
 def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ def with_classes(row: Mapping[str, Any], positions: Sequence[int | None]) -> dic
     for part in row["rationales"] or []:
         if (new := positions[part["label"]]) is not None:
             spans.setdefault(new, []).extend(part["spans"])
-    rationales = [{"label": label, "spans": sorted(map(list, found))} for label, found in spans.items()]
+    rationales = [{"label": label, "spans": sorted(map(list, label_spans))} for label, label_spans in spans.items()]
     return {**row, "labels": moved, "rationales": rationales}
 
 
@@ -173,8 +173,8 @@ class OutOfDomain(TextSource):
         return self.source.load_filler()
 
     def load(self) -> DatasetDict:
-        own = self.sources[0].load()
-        return DatasetDict({**own, **self._added(own)})
+        splits = self.sources[0].load()
+        return DatasetDict({**splits, **self._added(splits)})
 
     def row_streams(self) -> Mapping[str, RowStream]:
         streams = self.sources[0].row_streams()
@@ -183,9 +183,9 @@ class OutOfDomain(TextSource):
         added = self._added(streams)
         return {**streams, **{name: RowStream(partial(read_rows, d), d.column_names) for name, d in added.items()}}
 
-    def _added(self, own: Mapping[str, Any]) -> dict[str, Dataset]:
+    def _added(self, splits: Mapping[str, Any]) -> dict[str, Dataset]:
         for name in self.others:
-            if name in own:
+            if name in splits:
                 raise ValueError(f"others has {name!r}, a split of the source itself: give it another name")
         return {name: self._stored(name) for name in self.others}
 

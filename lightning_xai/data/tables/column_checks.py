@@ -12,7 +12,7 @@ ARGUMENTS = {  # role of a column -> argument of ColumnSource that names the col
 }  # fmt: skip
 
 
-def missing_column(split: str, role: str, column: str, rows: Any, found: Sequence[str]) -> str:
+def missing_column(split: str, role: str, column: str, rows: Any, existing: Sequence[str]) -> str:
     """Returns the error message for a column that a table lacks.
 
     Args:
@@ -20,7 +20,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, found: Sequenc
         role: role of the column, a key of ARGUMENTS.
         column: name of the column.
         rows: rows of the table.
-        found: names of the columns that the table has.
+        existing: names of the columns that the table has.
 
     Example:
         >>> missing_column("train", "labels", "label", [{"text": "a", "stars": 1}], ["text", "stars"])
@@ -31,7 +31,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, found: Sequenc
         "split 'train' has no column 'text'; it has data: set field: data, under which rows seem to lie"
     """
     remedy = f"set {ARGUMENTS[role]} to one of them"
-    if len(found) == 1 and any(separator in found[0] for separator in ";|\t"):
+    if len(existing) == 1 and any(separator in existing[0] for separator in ";|\t"):
         remedy = "separate the cells by commas, or by tabs in a .tsv file"
     elif isinstance(rows, list) and len(rows) == 1:
         nested = [
@@ -39,7 +39,7 @@ def missing_column(split: str, role: str, column: str, rows: Any, found: Sequenc
         ]
         if nested:
             remedy = f"set field: {nested[0]}, under which rows seem to lie"
-    shown = ", ".join(found[:20]) + (f" and {len(found) - 20} others" if len(found) > 20 else "")
+    shown = ", ".join(existing[:20]) + (f" and {len(existing) - 20} others" if len(existing) > 20 else "")
     return f"split {split!r} has no column {column!r}; it has {shown}: {remedy}"
 
 

@@ -123,8 +123,8 @@ def segment_columns(
         version, first = int(segmented.version[segment]), int(segmented.place[segment]) * segment_length
         text = mask[example[version]]
         left = text & ~gone[version] if erasure == "delete" else text
-        found = np.flatnonzero(left)[first : first + segment_length]
-        columns[row, : len(found)] = found
+        positions = np.flatnonzero(left)[first : first + segment_length]
+        columns[row, : len(positions)] = positions
     keep = torch.arange(width) < segmented.length[segments].unsqueeze(1)
     return torch.from_numpy(columns), keep
 

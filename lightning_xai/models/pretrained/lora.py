@@ -53,9 +53,9 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
         raise ValueError("lora adapts pretrained weights, but those of the network are random: give a path")
     if importlib.util.find_spec("peft") is None:
         raise ValueError("lora needs the package peft: pip install 'lightning_xai[lora]'")
-    if "base" in options and (found := hash_of_files(weight_files(path))) != options["base"]:
+    if "base" in options and (hash_now := hash_of_files(weight_files(path))) != options["base"]:
         raise ValueError(
-            f"{path} has weights {found}, but the adapters were trained on weights {options['base']}: restore the base"
+            f"{path} has weights {hash_now}, but the adapters were trained on weights {options['base']}: restore the base"
         )
 
 
@@ -121,6 +121,6 @@ def _leave_base_out(network: Any, state: dict[str, Tensor], prefix: str, metadat
 
 @torch.no_grad()
 def _take_base_from_network(network: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    own = dict(network.named_parameters(remove_duplicate=False))
+    parameters = dict(network.named_parameters(remove_duplicate=False))
     for name in getattr(network, "base_names", ()):
-        state.setdefault(prefix + name, own[name])
+        state.setdefault(prefix + name, parameters[name])

@@ -29,11 +29,11 @@ class WeightGaps(NamedTuple):
     unread: tuple[str, ...] = ()  # only in the folder, although the trained network may have used them
 
 
-def some(names: Collection[str]) -> str:
+def shown(names: Collection[str]) -> str:
     """Returns a text with the first name and the number of the other names.
 
     Example:
-        >>> some(["b", "a"]), some(["a"])
+        >>> shown(["b", "a"]), shown(["a"])
         ('a and 1 other', 'a')
     """
     others = len(names) - 1
@@ -54,14 +54,14 @@ def refuse_gaps(gaps: WeightGaps, path: str) -> None:
     """
     if gaps.fresh and gaps.unread:
         raise ValueError(
-            f"{path}: no weights for {some(gaps.fresh)}, but {some(gaps.unread)}, which this network does not have: "
+            f"{path}: no weights for {shown(gaps.fresh)}, but {shown(gaps.unread)}, which this network does not have: "
             "rename them, or fit this network first"
         )
     if gaps.fresh:
-        raise ValueError(f"{path}: no weights for {some(gaps.fresh)}, which would be random: fit this network first")
+        raise ValueError(f"{path}: no weights for {shown(gaps.fresh)}, which would be random: fit this network first")
     if gaps.unread:
         raise ValueError(
-            f"{path}: has weights {some(gaps.unread)}, which this network does not have: let config.json describe the "
+            f"{path}: has weights {shown(gaps.unread)}, which this network does not have: let config.json describe the "
             "network that was trained"
         )
 
@@ -75,9 +75,9 @@ def gap_lines(gaps: WeightGaps, path: str) -> list[str]:
     """
     lines = []
     if gaps.fresh:
-        lines.append(f"{path} has no weights for {some(gaps.fresh)}: they start at random")
+        lines.append(f"{path} has no weights for {shown(gaps.fresh)}: they start at random")
     if gaps.unread:
-        lines.append(f"{path} has weights {some(gaps.unread)}, which this network does not have: they are not used")
+        lines.append(f"{path} has weights {shown(gaps.unread)}, which this network does not have: they are not used")
     return lines
 
 

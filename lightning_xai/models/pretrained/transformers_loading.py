@@ -13,7 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.model_files.model_folders import resolve_model_path
 from lightning_xai.models.pretrained.adapters import adapter_weights, base_folder, find_adapter, merge_adapter
-from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, in_encoder, some, weight_gaps
+from lightning_xai.models.pretrained.pretrained_weights import WeightGaps, in_encoder, shown, weight_gaps
 from lightning_xai.models.pretrained.refusals import reason_of
 from lightning_xai.models.pretrained.transformers_config import has_own_code
 from lightning_xai.models.transformer.first_layers import without_left_out_layers
@@ -110,7 +110,7 @@ def load_transformer(
     missing = [name for name in gaps.fresh if in_encoder(network, name)]
     if missing:
         raise ValueError(
-            f"{path}: no weights for {some(missing)} of the encoder: let config.json describe the network that was "
+            f"{path}: no weights for {shown(missing)} of the encoder: let config.json describe the network that was "
             "trained"
         )
     return LoadedTransformer(network, gaps)

@@ -34,12 +34,12 @@ or pretrain a new scorer
         if Path(moved).exists() and hash_of(moved) == expected:
             return moved
     try:
-        found = hash_of(path)
+        hash_now = hash_of(path)
     except (ValueError, OSError) as error:
         raise ValueError(f"{run} explains {path} with hash {expected}, which is not there: put it back") from error
-    if found != expected:
+    if hash_now != expected:
         raise ValueError(
-            f"{run} explains {path} with hash {expected}, but its hash is now {found}: put the former file back, or "
+            f"{run} explains {path} with hash {expected}, but its hash is now {hash_now}: put the former file back, or "
             "pretrain a new scorer"
         )
     return path

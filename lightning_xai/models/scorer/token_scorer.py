@@ -121,12 +121,12 @@ class TokenScorer(nn.Module):
         Raises:
             ValueError: a weight is missing or has another shape.
         """
-        own, given = self.reader.encoder.state_dict(), transformer.base_model.state_dict()
-        for name, value in own.items():
-            if name not in given or given[name].shape != value.shape:
+        weights, explained = self.reader.encoder.state_dict(), transformer.base_model.state_dict()
+        for name, value in weights.items():
+            if name not in explained or explained[name].shape != value.shape:
                 shape = list(value.shape)
                 raise ValueError(f"the explained network has no weight {name} of shape {shape}: give scorer.path")
-        self.reader.encoder.load_state_dict({name: given[name] for name in own})
+        self.reader.encoder.load_state_dict({name: explained[name] for name in weights})
 
     def check_length(self, num_tokens: int, subject: str) -> None:
         """Raises ValueError if a text of `num_tokens` tokens leaves no position for the prediction."""

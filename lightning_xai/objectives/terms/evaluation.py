@@ -11,7 +11,7 @@ from lightning_xai.models.forward_pass import Needs
 from lightning_xai.objectives.terms.base import CleanPass, Task, Term, TermValue
 
 
-def needs_of(terms: Mapping[str, Term], network: Classifier, own: Needs) -> Needs:
+def needs_of(terms: Mapping[str, Term], network: Classifier, own_needs: Needs) -> Needs:
     """Returns the joint needs of all terms and of the objective itself (`own`) from the clean pass of a network.
 
     Example:
@@ -20,7 +20,7 @@ def needs_of(terms: Mapping[str, Term], network: Classifier, own: Needs) -> Need
         >>> needs_of({"igr": InputGradient()}, random_bert(), Needs()).double_backward
         True
     """
-    return reduce(Needs.__or__, [term.needs(network) for term in terms.values()], own)
+    return reduce(Needs.__or__, [term.needs(network) for term in terms.values()], own_needs)
 
 
 def prepare_all(terms: Mapping[str, Term], task: Task) -> dict[str, Any]:

@@ -82,8 +82,8 @@ def check_term_gradient(subject: str, values: Tensor, network: nn.Module, *, num
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     gradients: list[Tensor] = []
     if values.requires_grad:
-        found = torch.autograd.grad(values.sum(), trained, allow_unused=True)
-        gradients = [gradient for gradient in found if gradient is not None]
+        all_gradients = torch.autograd.grad(values.sum(), trained, allow_unused=True)
+        gradients = [gradient for gradient in all_gradients if gradient is not None]
     if not gradients:
         raise ValueError(
             f"{subject}: its gradient reaches no trainable weight: do not detach it, and unfreeze the network"

@@ -47,18 +47,18 @@ def default_comparison(method: AttributionMethod, score: Score) -> Comparison:
         'sign keep, scaling 100, normalization softmax, target distribution, unannotated leave_out'
     """
     if isinstance(method, Attention):
-        found = Comparison(normalization="softmax", scaling=100.0)
+        comparison = Comparison(normalization="softmax", scaling=100.0)
     elif _sums_to_one(method):
-        found = Comparison()
+        comparison = Comparison()
     elif method.has_sign or isinstance(method, InputXGradient | IntegratedGradients | DecompXReverse):
-        found = Comparison("l2", sign="absolute", target="binary", unannotated="empty_target")
+        comparison = Comparison("l2", sign="absolute", target="binary", unannotated="empty_target")
     else:
-        found = Comparison(normalization="sum")
+        comparison = Comparison(normalization="sum")
     if score == "bce":
-        return found._replace(target="binary")
-    if score == "kl" and found.normalization == "l2":
-        found = found._replace(normalization="sum", target="distribution")
-    return found._replace(unannotated="leave_out") if score in ("kl", "order") else found
+        return comparison._replace(target="binary")
+    if score == "kl" and comparison.normalization == "l2":
+        comparison = comparison._replace(normalization="sum", target="distribution")
+    return comparison._replace(unannotated="leave_out") if score in ("kl", "order") else comparison
 
 
 def check_comparison(method: AttributionMethod, score: Score, used: Comparison) -> None:

@@ -56,14 +56,14 @@ def seed_agreement(first: Sequence[StoredScores], second: Sequence[StoredScores]
         facts = (reference.metadata.get(name) for name in ("method", "examples", "encoder", "class_names"))
         other.require_method(*facts)
     common = set(reference.keys()).intersection(*(store.keys() for store in stores[1:]))
-    found = []
+    means = []
     for key in sorted(common):
         length = len(reference.get(*key))
         rows = np.stack([np.abs(store.row(key, length, str(reference.path))) for store in stores])
         taus = kendall(torch.from_numpy(rows))[: len(first), len(first) :]
         values = [float(taus[i, j]) for i, j in pairs]
-        found.append((*key, float(np.nanmean(values)) if not all(map(math.isnan, values)) else math.nan))
-    return found
+        means.append((*key, float(np.nanmean(values)) if not all(map(math.isnan, values)) else math.nan))
+    return means
 
 
 def agreement_frame(runs: Mapping[str, Sequence[Path]], split: str) -> pd.DataFrame:

@@ -34,11 +34,11 @@ def classification_rows(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         >>> len(classification_rows(pd.DataFrame([row]), "macro_f1"))
         1
     """
-    found = rows[(rows["preset"] == "") & (rows["metric"] == metric)]
-    if not len(found):
+    selected = rows[(rows["preset"] == "") & (rows["metric"] == metric)]
+    if not len(selected):
         known = ", ".join(sorted(rows[rows["preset"] == ""]["metric"].unique()))
         raise ValueError(f"no run has the metric {metric!r}: choose one of {known}")
-    return found
+    return selected
 
 
 def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None) -> pd.DataFrame:
@@ -52,32 +52,32 @@ def attribution_rows(rows: pd.DataFrame, metric: str, preset: str | None = None)
         >>> len(attribution_rows(pd.DataFrame([row]), "rationale/auroc"))
         1
     """
-    found = rows[(rows["preset"] != "") & (rows["metric"] == metric)]
-    found = found if preset is None else found[found["preset"] == preset]
-    presets = sorted(found["preset"].unique())
+    selected = rows[(rows["preset"] != "") & (rows["metric"] == metric)]
+    selected = selected if preset is None else selected[selected["preset"] == preset]
+    presets = sorted(selected["preset"].unique())
     if len(presets) > 1:
         raise ValueError(f"{metric} is in the presets {', '.join(presets)}: choose one by --preset")
-    return found
+    return selected
 
 
 def plausibility_tables(rows: pd.DataFrame, metrics: Sequence[str], preset: str | None, width: int) -> list[str]:
     """Returns a table for each metric and split: a row for each experiment, a column for each method."""
     tables = []
     for metric in metrics:
-        found = attribution_rows(rows, metric, preset)
-        found = found[~found["method"].str.fullmatch(LAYER.pattern)]
-        for split, part in found.groupby("split", sort=False):
+        selected = attribution_rows(rows, metric, preset)
+        selected = selected[~selected["method"].str.fullmatch(LAYER.pattern)]
+        for split, part in selected.groupby("split", sort=False):
             tables.append(means_table(part, "method", title=f"{metric} on {split}, in percent", width=width))
     return tables
 
 
 def layer_panels(rows: pd.DataFrame, metric: str, preset: str | None) -> list[Panel]:
     """Returns a panel for each split and family of methods such as alti_layer0, alti_layer1: the metric by layer."""
-    found = attribution_rows(rows, metric, preset)
-    parts = found["method"].str.extract(f"^{LAYER.pattern}$")
-    found = found.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])
+    selected = attribution_rows(rows, metric, preset)
+    parts = selected["method"].str.extract(f"^{LAYER.pattern}$")
+    selected = selected.assign(family=parts[0], layer=parts[1].astype(float)).dropna(subset=["family"])
     panels = []
-    for (split, family), part in found.groupby(["split", "family"], sort=False):
+    for (split, family), part in selected.groupby(["split", "family"], sort=False):
         summary = with_intervals(part, ["experiment", "layer"]).sort_values("layer")
         curves = [percent_curve(str(name), group, "layer") for name, group in summary.groupby("experiment", sort=False)]
         panels.append(Panel(f"{family}, {split}", "layer", f"{metric} [%]", curves))
@@ -91,11 +91,11 @@ def faithfulness_panels(rows: pd.DataFrame, preset: str) -> list[Panel]:
         rows: rows that `read_experiments` returns.
         preset: a preset whose metrics have one value for each percentage, such as "er".
     """
-    found = rows[rows["preset"] == preset]
-    parts = found["metric"].str.extract(f"^{PER_SIZE.pattern}$")
-    found = found.assign(quantity=parts[0], size=parts[1].astype(float)).dropna(subset=["quantity"])
+    selected = rows[rows["preset"] == preset]
+    parts = selected["metric"].str.extract(f"^{PER_SIZE.pattern}$")
+    selected = selected.assign(quantity=parts[0], size=parts[1].astype(float)).dropna(subset=["quantity"])
     panels = []
-    for (experiment, split, quantity), part in found.groupby(["experiment", "split", "quantity"], sort=False):
+    for (experiment, split, quantity), part in selected.groupby(["experiment", "split", "quantity"], sort=False):
         summary = with_intervals(part, ["method", "size"]).sort_values("size")
         curves = [percent_curve(str(name), group, "size") for name, group in summary.groupby("method", sort=False)]
         title = f"{experiment}, {split}"
@@ -141,12 +141,12 @@ def correlations_frame(quantities: pd.DataFrame, *, in_domain: str) -> pd.DataFr
     """
     names = list(quantities["quantity"].unique())
     inside = [name for name in names if name.endswith(f" on {in_domain}")]
-    found = []
+    correlations = []
     for x in inside:
         for y in [name for name in names if name not in inside]:
             pairs = paired_runs(quantities, x, y)
-            found.append((x, y, *correlation(pairs["x"].tolist(), pairs["y"].tolist())))
-    return pd.DataFrame(found, columns=["x", "y", "pearson", "low", "high", "num_runs"])
+            correlations.append((x, y, *correlation(pairs["x"].tolist(), pairs["y"].tolist())))
+    return pd.DataFrame(correlations, columns=["x", "y", "pearson", "low", "high", "num_runs"])
 
 
 def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
@@ -159,10 +159,10 @@ def correlations_with(frame: pd.DataFrame, y: str) -> dict[str, Correlation]:
 def scatter_panels(quantities: pd.DataFrame, frame: pd.DataFrame, y: str) -> list[PointPanel]:
     """Returns a panel for each predictor in domain, against the quantity `y`; the title is their correlation."""
     panels = []
-    for x, found in correlations_with(frame, y).items():
+    for x, pearson in correlations_with(frame, y).items():
         points = paired_runs(quantities, x, y)
         if len(points):
-            panels.append(PointPanel(str(found), x, y, points))
+            panels.append(PointPanel(str(pearson), x, y, points))
     return panels
 
 

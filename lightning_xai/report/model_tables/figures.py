@@ -71,8 +71,8 @@ def _by_model(rows: pd.DataFrame, metrics: dict[str, int]) -> list[Boxes]:
     for metric, scale in metrics.items():
         groups = {}
         for model in dict.fromkeys(rows["model"]):
-            found = {method: list(scale * _values(rows, model, method, metric)) for method in METHODS}
-            if series := {method: values for method, values in found.items() if values}:
+            by_method = {method: list(scale * _values(rows, model, method, metric)) for method in METHODS}
+            if series := {method: values for method, values in by_method.items() if values}:
                 groups[str(model)] = series
         if groups:
             panels.append(Boxes(f"{metric} [%]" if scale == 100 else metric, groups))

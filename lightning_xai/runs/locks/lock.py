@@ -59,12 +59,12 @@ class Lock:
         if now - self._checked < every:
             return
         self._checked = now
-        found = _contents(self.file)
-        while found is None and time.monotonic() < now + GRACE_SECONDS:
+        contents = _contents(self.file)
+        while contents is None and time.monotonic() < now + GRACE_SECONDS:
             time.sleep(0.05)
-            found = _contents(self.file)
-        if found != self._contents:
-            now_of = f"belongs to {Owner.from_json(found) or 'another command'} now" if found else "was removed"
+            contents = _contents(self.file)
+        if contents != self._contents:
+            now_of = f"belongs to {Owner.from_json(contents) or 'another command'} now" if contents else "was removed"
             raise ValueError(f"{_place(self.file)} {now_of}: this command ends without writing there")
 
     def release(self) -> None:

@@ -157,10 +157,10 @@ def process_runs(pid: int, started: str | None = None) -> bool | None:
         return False
     except PermissionError:  # the process belongs to another user
         pass
-    found = _state_and_start(pid)
-    if found is None:
+    process = _state_and_start(pid)
+    if process is None:
         return None
-    state, start = found
+    state, start = process
     return started in (None, start) and state not in "ZX"  # a zombie ("Z") has ended
 
 

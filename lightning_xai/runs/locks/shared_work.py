@@ -44,7 +44,7 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
     has_said = False
     with writing(lock.parent):
         make_private(lock.parent)  # before the lock makes it
-    while (found := find()) is None:
+    while (result := find()) is None:
         try:
             take(lock)
         except Taken:
@@ -54,8 +54,8 @@ def found_or_made(find: Callable[[], Result | None], make: Callable[[], Result],
             time.sleep(POLL_SECONDS)
             continue
         try:
-            found = find()  # another process may have finished just before
-            return make() if found is None else found
+            result = find()  # another process may have finished just before
+            return make() if result is None else result
         finally:
             release(lock)
-    return found
+    return result

@@ -156,10 +156,10 @@ class RaggedStore:
         Raises:
             KeyError: the store has no such row.
         """
-        found = self._find(index, target)
-        if found is None:
+        location = self._find(index, target)
+        if location is None:
             raise KeyError((index, target))
-        shard, place = found
+        shard, place = location
         values = self._maps[shard]
         _, _, begin, length = self._entries[shard][place].tolist()
         if values.dtype != np.uint8:
