@@ -7,14 +7,15 @@ import json
 from abc import abstractmethod
 from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from lightning_xai.functional.decomposition.encoder_layer import EncoderLayer
-from lightning_xai.functional.network.modes import call_with_known_arguments, override_output
+from lightning_xai.functional.network.modes import call_with_known_arguments, evaluation_mode, override_output
 from lightning_xai.functional.text.padding import position_ids, right_padding_order, take_columns
 from lightning_xai.models.base import Classifier
-from lightning_xai.models.contracts import contract_violations
+from lightning_xai.models.contracts import contract_violations, random_inputs
 from lightning_xai.models.pretrained.transformers_config import architecture_config
 from lightning_xai.models.transformer.encoder_layers import encoder_layers
 from lightning_xai.types import ClassifierOutput, TextInputs
@@ -252,6 +253,10 @@ class HuggingFaceClassifier(Classifier):
         key = type(self), json.dumps(self.architecture(), sort_keys=True, default=str)
         if reads_weights or key not in _accepted:
             self.check_contracts()
+        else:
+            # the first pass registers transformers' hooks, which must be there before a trial notes which hooks to keep
+            with evaluation_mode(self), torch.no_grad():
+                self(random_inputs(self, [1]), output_hidden_states=True)
         if not reads_weights:
             _accepted.add(key)
 

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
+from lightning_xai.functional.network.untouched import network_kept
 from lightning_xai.models.hf_classifier import HFClassifier, pooling_readout, random_bert
 from lightning_xai.types import TextInputs
 from tests.conftest import PAD, TINY_CONFIGS, text_inputs, tiny_classifier
@@ -248,3 +249,12 @@ def test_random_networks_of_one_class_and_architecture_are_checked_once(tmp_path
     Counted(str(tmp_path))  # weights that are read may differ, so that they are checked each time
     Counted(str(tmp_path))
     assert Counted.num_checks == 4
+
+
+def test_second_network_of_an_architecture_keeps_its_attentions_after_a_trial():
+    for _ in range(2):  # the contracts of the second network are not checked
+        network = tiny_classifier("bert")
+        network.set_attention("eager")
+        with network_kept(network), torch.no_grad():
+            network(text_inputs([4]), output_attentions=True)
+        assert network(text_inputs([4]), output_attentions=True).attentions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 _NUMBERED = re.compile(r"label\d+")  # transformers' default names: LABEL_0, LABEL_1
@@ -10,13 +11,13 @@ _NUMBERS = re.compile(r"(?:class)?(\d+)")  # other names that only number the cl
 
 
 def normalized_name(name: str) -> str:
-    """Returns a class name in lower case, without white space, hyphens and underscores.
+    """Returns a class name in lower case, with composed accents and without white space, hyphens and underscores.
 
     Example:
         >>> normalized_name("Not-Entailment") == normalized_name("NOT_ENTAILMENT") == "notentailment"
         True
     """
-    return re.sub(r"[\s_-]", "", name).casefold()
+    return re.sub(r"[\s_-]", "", unicodedata.normalize("NFC", name)).casefold()
 
 
 def says_nothing(names: Sequence[str]) -> bool:

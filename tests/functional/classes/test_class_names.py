@@ -19,6 +19,7 @@ from lightning_xai.functional.classes.class_names import (
         (["NOT-SPAM", "SPAM"], ["not spam", "spam"], [0, 1]),
         (["1", "0"], ["0", "1"], [1, 0]),
         (["STRASSE", "b"], ["stra\u00dfe", "b"], [0, 1]),
+        (["n\u00e9", "nu"], ["nu", "Ne\u0301"], [1, 0]),  # one accent, composed and decomposed
         (["neg", "neutral", "pos"], ["negative", "neutral", "positive"], [0, 1, 2]),  # a common name in its place
         (["LABEL_1", "LABEL_0"], ["no", "yes"], None),
         (["no", "yes"], ["negative", "positive"], None),
