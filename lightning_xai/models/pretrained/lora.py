@@ -55,7 +55,8 @@ def check_lora(options: Mapping[str, Any], path: str | None, *, pretrained: bool
         raise ValueError("lora needs the package peft: pip install 'lightning_xai[lora]'")
     if "base" in options and (hash_now := hash_of_files(weight_files(path))) != options["base"]:
         raise ValueError(
-            f"{path} has weights {hash_now}, but the adapters were trained on weights {options['base']}: restore the base"
+            f"{path} has weights {hash_now}, but the adapters were trained on weights {options['base']}: restore the "
+            "base"
         )
 
 
