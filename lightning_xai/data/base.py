@@ -104,7 +104,7 @@ class Encoder(ABC):
         """Builds the vocabulary from the training rows. Encoders with a fixed vocabulary do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what `fit` learned, as plain Python values; {} if nothing was learned."""
+        """Returns the state that `fit` has learned, as plain Python values; {} if nothing was learned."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

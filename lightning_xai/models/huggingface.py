@@ -261,7 +261,7 @@ class HuggingFaceClassifier(Classifier):
             _accepted.add(key)
 
     def check_contracts(self) -> None:
-        """Raises a ValueError that names the architecture if it breaks a contract of the Classifier interface."""
+        """Raises ValueError, with the name of the architecture, if the network breaks a contract of Classifier."""
         model_type = self.transformer.config.model_type
         try:
             violations = contract_violations(

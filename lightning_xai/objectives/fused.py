@@ -8,7 +8,7 @@ DEVICES = ("cpu", "cuda", "mps", "xpu")  # types of devices for which PyTorch ha
 
 
 def use_fused_kernel(optimizer: Optimizer) -> None:
-    """Chooses the fused kernel for each group of weights that has one on its device.
+    """Chooses the fused kernel for each group of weights whose device has such a kernel.
 
     Nothing changes for other optimizers, nor if an argument of the optimizer has already chosen the kernel: `fused`,
     `foreach`, `capturable` or `differentiable`.

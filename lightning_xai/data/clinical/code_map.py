@@ -50,7 +50,7 @@ class CodeMap:
         return mapped if self.is_class(mapped, "annotations") else None
 
     def billed(self, codes: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the billed codes of an admission that are classes; if all of them are, the same tuple."""
+        """Returns the billed codes of an admission that are classes. If all of them are, no new tuple is made."""
         if self.classes is None:
             return codes
         return tuple(code for code in codes if self.is_class(code, "billed codes"))

@@ -113,7 +113,7 @@ class Corpus:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Returns a block's shard, and its number there."""
+        """Returns the shard of a block, and the block's number in the shard."""
         shard = int(np.searchsorted(self._first_blocks, number, side="right")) - 1
         return shard, number - int(self._first_blocks[shard])
 

@@ -66,7 +66,7 @@ class Shard:
         }
 
 
-_UNKNOWN = -1  # place of an array of a block that has not been read yet
+_UNKNOWN = -1  # stands for the places in a block that has not been read
 _INT, _BYTE = np.dtype(np.int32), np.dtype(np.uint8)
 _ARRAYS = {  # in the order of `_arrays_of`
     "bounds": _INT, "input_ids": _INT, "word_ids": _INT, "flags": _BYTE, "offsets": _INT,

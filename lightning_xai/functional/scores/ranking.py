@@ -40,7 +40,7 @@ def ranks(scores: Tensor, mask: Tensor, *, ties: Ties = "first") -> Tensor:
 
 
 def top_mask(scores: Tensor, mask: Tensor, counts: Tensor, *, ties: Ties = "first") -> Tensor:
-    """Returns [..., N] bool, True at the `counts` [...] largest scores inside `mask`, or at all of fewer scores.
+    """Returns [..., N] bool: the `counts` [...] largest scores inside `mask`, or all scores there if these are fewer.
 
     Example:
         >>> top_mask(torch.tensor([2.0, 9.0, 5.0]), torch.tensor([True, False, True]), torch.tensor(1)).tolist()

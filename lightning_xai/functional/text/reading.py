@@ -1,4 +1,4 @@
-"""Texts for a scorer, in its own tokens or in those of the explained network, and the tokens that get its scores."""
+"""Inputs of a scorer, in its own tokens or the explained network's tokens, and the tokens that get its scores."""
 
 from __future__ import annotations
 

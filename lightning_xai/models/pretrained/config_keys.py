@@ -86,7 +86,7 @@ def check_config_keys(config_class: type[PretrainedConfig], keys: Iterable[str])
 
 
 def say_unused_keys(config: Iterable[str]) -> None:
-    """Prints a line if a config has keys for classes, since the classes come from the data instead.
+    """Prints a line if a config has keys for classes. They have no effect, since the classes come from the data.
 
     Example:
         >>> say_unused_keys({"model_type": "bert", "num_labels": 3})

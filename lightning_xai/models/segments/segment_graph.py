@@ -34,7 +34,7 @@ class _SegmentedEncoder(Protocol):
 
 @contextmanager
 def gradients_by_segment(network: Any, segments_at_once: int) -> Iterator[None]:
-    """Limits the graph for gradients of a PLMCA's explained classes to `segments_at_once` segments within the context.
+    """Lets gradients of a PLMCA's classes hold the graph of at most `segments_at_once` segments, within the context.
 
     Example:
         >>> from types import SimpleNamespace

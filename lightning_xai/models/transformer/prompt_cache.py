@@ -79,7 +79,7 @@ class PromptCache:
 
 
 def cache_argument(transformer: PreTrainedModel, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns a cache under the name of the corresponding argument of the transformer's forward pass.
+    """Returns name -> cache, where the name is the argument of the transformer's forward pass that takes a cache.
 
     Example:
         >>> from transformers import LlamaConfig, LlamaModel
