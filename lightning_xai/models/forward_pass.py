@@ -23,7 +23,8 @@ class Needs(NamedTuple):
         attentions: the attention weights of all layers, which need eager attention.
         hidden_states: the states after every layer.
         double_backward: a gradient that is differentiated again, which needs eager attention.
-        own_attentions: attention weights from a pass of the reader's own. This pass then needs eager attention only.
+        own_attentions: the reader takes attention weights from a pass of its own, so the network must use eager
+            attention.
         readout: the weights with which the head reads token states. Without them, PLM-CA can use fused attention.
 
     Example:

@@ -50,7 +50,7 @@ class FrozenAttention:
         )
 
     def mix_back(self, states: Tensor) -> Tensor:
-        """Returns attention.T @ states [..., heads, T, w] from states [..., H, T, w], summed over queries of a key."""
+        """Returns attention.T @ states [..., heads, T, w] for states [..., H, T, w]. Heads with one key are summed."""
         mixed = states.new_zeros(*states.shape[:-2], self.key.shape[-2], states.shape[-1], dtype=self._precision)
         by_head = mixed.flatten(0, -3)
         for rows, probabilities in self._probabilities():

@@ -12,8 +12,8 @@ class EpochMeans:
     """Sums the weighted values of each loss over the current epoch.
 
     Attributes:
-        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`. Lightning
-            does not call `begin` when it resumes within an epoch, whose first batches are unknown.
+        sums: name -> [2], the sums of weight * value and of the weights on this process. None until `begin`, which is
+            not called in a fit that resumes within an epoch, since the earlier batches are unknown.
 
     Example:
         >>> means = EpochMeans()

@@ -1,4 +1,4 @@
-"""The agreement of attribution scores with a rationale: the pure functions of explanation guidance."""
+"""Functions that measure how well attribution scores agree with a rationale, for explanation guidance."""
 
 from __future__ import annotations
 
